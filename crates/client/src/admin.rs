@@ -2,7 +2,7 @@
 
 use pliant_control::names::Name;
 use pliant_control::server::Drain;
-use pliant_wire::{self as wire, AdminOrder, proto};
+use pliant_wire::{self as wire, AdminOrder, AuditPage, AuditQuery, proto};
 
 use super::{Client, ClientError};
 
@@ -13,6 +13,14 @@ impl Client {
         let reply = self.server_named(server).await?.drain(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         wire::drained(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// A page of the audit trail of a server; for operators.
+    pub async fn audit(&self, server: &Name, query: &AuditQuery) -> Result<AuditPage, ClientError> {
+        let request = self.request(proto::AuditRequest::from(query));
+        let reply = self.server_named(server).await?.audit(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        AuditPage::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
     /// Has a server accept jobs again; for operators.

@@ -94,6 +94,8 @@ macro_rules! for_each_message {
             pages_of_launches: LaunchesPage;
             acts_of_operators: AdminOrder;
             drained_servers: Drain;
+            queries_of_audit_trails: AuditQuery;
+            pages_of_audit_trails: AuditPage;
         }
     };
 }

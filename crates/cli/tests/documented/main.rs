@@ -21,7 +21,10 @@ const PAGES: [(&str, &[&str]); 11] = [
     ("sweep", &["sweep"]),
     ("explore", &["explore"]),
     ("launch", &["launch", "launch list", "launch spawn", "launch subjobs"]),
-    ("federation", &["servers", "users", "reallocate", "admin drain", "admin resume", "what-if"]),
+    (
+        "federation",
+        &["servers", "users", "reallocate", "admin drain", "admin resume", "admin log", "what-if"],
+    ),
     ("simulate", &["simulate", "report", "demo", "policies"]),
     ("trace", &["trace info", "trace convert", "trace generate"]),
     ("campaign", &["campaign run", "campaign merge", "campaign show", "map"]),

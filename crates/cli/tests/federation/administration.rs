@@ -19,7 +19,7 @@ async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
     // Only operators may do it, and only with a reason.
     let (code, _, stderr) = user.run("admin drain lyon --why mischief");
     assert_eq!((code, stderr.contains("only an operator may drain a server")), (2, true), "{stderr}");
-    federation.logged("lyon", &["refused: not an operator", "alice", "drain a server"]).await;
+    federation.logged("lyon", &["refused for lack of rights", "alice", "drain a server"]).await;
     assert_eq!(operator.run("admin drain lyon").0, 2);
     let (code, drained, stderr) = operator.run("admin drain lyon --why disks");
     assert_eq!((code, &drained["drained"]["why"]), (0, &"disks".into()), "{stderr}");
@@ -41,4 +41,27 @@ async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
     assert_eq!((code, resumed["drained"].is_null()), (0, true), "{stderr}");
     let again = run(&alice, &order(rigid("true", 1, 60))).await;
     assert_eq!(again.server().as_str(), "lyon");
+
+    // Who did what, in order, over the crash.
+    let (_, log, stderr) = operator.run("admin log lyon");
+    let acts = |log: &serde_json::Value| {
+        let records = log["records"].as_array().unwrap().iter();
+        let words = records.map(|one| ["act", "by", "why"].map(|key| one[key].as_str().unwrap().to_owned()));
+        words.map(|words| words.join(" ").trim_end().to_owned()).collect::<Vec<_>>()
+    };
+    let expected = [
+        "accept user/alice",
+        "deny user/alice drain a server",
+        "drain operator/root disks",
+        "drain operator/root disks",
+        "resume operator/root done",
+        "accept user/alice",
+    ];
+    assert_eq!(acts(&log), expected, "{stderr}");
+    let mut lines = operator.command("admin log lyon --lines");
+    let lines = String::from_utf8(lines.output().unwrap().stdout).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, *log["records"].as_array().unwrap());
+    assert_eq!(user.run("admin log lyon").0, 2);
 }

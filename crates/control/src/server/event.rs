@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AdmissionRefusal, Drain, SubjobCommand, SubjobEvent, Submit};
 use crate::access::Caller;
+use crate::audit::AuditRecord;
 use crate::batch;
 use crate::coallocation::SubjobState;
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply};
@@ -67,6 +68,13 @@ pub enum Event {
         by: User,
         /// The operator's reason, for readers of the journal.
         why: String,
+    },
+    /// A user asked for something that only operators may do. The driver limits how often it reports that.
+    Denied {
+        /// The user.
+        by: User,
+        /// What the user asked for.
+        act: String,
     },
     /// The agents know the job numbers that an earlier journal of this server used.
     Numbered {
@@ -179,6 +187,8 @@ pub enum Command {
     Archive(Box<JobRecord>),
     /// Archive a finished run of a local user's job for replays.
     ArchiveLocal(Box<LocalJob>),
+    /// Add a record to the audit trail.
+    Audit(Box<AuditRecord>),
     /// Notify the agent that processors became free earlier than planned although none of its jobs ended. Dropped if it
     /// cannot be sent at once.
     Freed,

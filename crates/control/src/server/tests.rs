@@ -1,3 +1,4 @@
+mod audit;
 mod changes;
 mod draining;
 mod external_siblings;
@@ -7,6 +8,7 @@ mod learning;
 mod orders;
 mod sizes;
 
+use crate::access::Caller;
 use crate::payload::Payload;
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;

@@ -25,6 +25,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Withdraw { number, .. } => format!("Withdraw its job {number} if it waits"),
         Event::Drain { by, why, .. } => format!("Drained by {by}: {why}"),
         Event::Resume { by, why, .. } => format!("Resumed by {by}: {why}"),
+        Event::Denied { by, act } => format!("Denied to {by}: {act}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),
