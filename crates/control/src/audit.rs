@@ -56,13 +56,17 @@ pub enum AuditAct {
     Drain,
     /// The server accepts jobs again.
     Resume,
+    /// A waiting job is held.
+    Hold,
+    /// A held job may start again.
+    Release,
     /// A caller without the right to it asked for an act, which `why` names.
     Deny,
 }
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 8] = [
+    pub const ALL: [AuditAct; 10] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
@@ -70,6 +74,8 @@ impl AuditAct {
         Self::TakeOver,
         Self::Drain,
         Self::Resume,
+        Self::Hold,
+        Self::Release,
         Self::Deny,
     ];
 
@@ -83,6 +89,8 @@ impl AuditAct {
             Self::TakeOver => "take-over",
             Self::Drain => "drain",
             Self::Resume => "resume",
+            Self::Hold => "hold",
+            Self::Release => "release",
             Self::Deny => "deny",
         }
     }

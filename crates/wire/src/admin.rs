@@ -18,6 +18,17 @@ message! {
 }
 
 message! {
+    /// An act of an operator about a job.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::JobAdminRequest <=> pub struct JobAdminOrder {
+        /// The job.
+        handle <=> job: Handle = HANDLE,
+        /// The reason.
+        why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+    }
+}
+
+message! {
     proto::drain_reply::Drained <=> Drain {
         at: TIME,
         by: USER,

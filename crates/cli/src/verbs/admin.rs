@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::output::Output;
-use crate::verbs::admin_log;
+use crate::verbs::{admin_job, admin_log};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -17,6 +17,10 @@ pub(crate) enum Verb {
     Drain(Arguments),
     /// Has a drained server accept jobs again.
     Resume(Arguments),
+    /// Keeps waiting jobs from starting.
+    Hold(admin_job::Arguments),
+    /// Lets held jobs start again.
+    Release(admin_job::Arguments),
     /// Lists the audit trail of servers: who did what, when and why.
     Log(admin_log::Arguments),
 }
@@ -37,6 +41,8 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
     let (arguments, drains) = match verb {
         Verb::Drain(arguments) => (arguments, true),
         Verb::Resume(arguments) => (arguments, false),
+        Verb::Hold(arguments) => return admin_job::run(output, arguments, true),
+        Verb::Release(arguments) => return admin_job::run(output, arguments, false),
         Verb::Log(arguments) => return admin_log::run(output, arguments),
     };
     let Arguments { server, why, access } = arguments;

@@ -23,7 +23,17 @@ const PAGES: [(&str, &[&str]); 11] = [
     ("launch", &["launch", "launch list", "launch spawn", "launch subjobs"]),
     (
         "federation",
-        &["servers", "users", "reallocate", "admin drain", "admin resume", "admin log", "what-if"],
+        &[
+            "servers",
+            "users",
+            "reallocate",
+            "admin drain",
+            "admin resume",
+            "admin hold",
+            "admin release",
+            "admin log",
+            "what-if",
+        ],
     ),
     ("simulate", &["simulate", "report", "demo", "policies"]),
     ("trace", &["trace info", "trace convert", "trace generate"]),

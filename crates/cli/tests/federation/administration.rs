@@ -65,3 +65,31 @@ async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
     assert_eq!(lines, *log["records"].as_array().unwrap());
     assert_eq!(user.run("admin log lyon").0, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_job_waits_until_an_operator_releases_it() {
+    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let alice = federation.client("alice");
+    let gate = federation.path().join("gate");
+    let first = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await;
+    federation.reaches(&alice, &first.handle, JobState::Active).await;
+    let [held, free] = [
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+    ];
+    assert_eq!(user.run(&format!("admin hold {held} --why mischief")).0, 2, "users hold no jobs");
+    let (code, _, stderr) = operator.run(&format!("admin hold {held} --why disks"));
+    assert_eq!(code, 0, "{stderr}");
+
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
+    std::fs::write(&gate, "").unwrap();
+    federation.reaches(&alice, &free, JobState::Completed).await;
+    let explained = user.run(&format!("explain {held}")).1.to_string();
+    assert!(explained.contains("root has held the job since") && explained.contains("disks"), "{explained}");
+    let (code, _, stderr) = operator.run(&format!("admin release {held} --why done"));
+    assert_eq!(code, 0, "{stderr}");
+    federation.reaches(&alice, &held, JobState::Completed).await;
+}

@@ -69,6 +69,28 @@ pub enum Event {
         /// The operator's reason, for readers of the journal.
         why: String,
     },
+    /// An operator keeps a waiting job from starting.
+    Hold {
+        /// The caller to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
+    /// An operator lets a held job start again.
+    Release {
+        /// The caller to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
     /// A user asked for something that only operators may do. The driver limits how often it reports that.
     Denied {
         /// The user.
@@ -218,6 +240,10 @@ pub enum Answer {
     Decision(HandoffDecision),
     /// The state of a subjob of a launch.
     Subjob(SubjobState),
+    /// The job's record after an act of an operator.
+    Job(Box<JobRecord>),
+    /// An act of an operator does not suit the job, for this reason.
+    Unsuited(String),
     /// Whether the server is drained now.
     Drained(Option<Drain>),
 }

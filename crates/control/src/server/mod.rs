@@ -13,6 +13,7 @@ mod event;
 mod handoff_bench;
 #[cfg(test)]
 mod handoff_tests;
+mod holding;
 mod incoming_siblings;
 mod learning;
 mod prospects;
@@ -54,6 +55,7 @@ pub use admission::{AdmissionRefusal, Submit};
 pub use configuration::ChangeEffect;
 pub use draining::Drain;
 pub use event::{Answer, Command, Event};
+pub use holding::Hold;
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
@@ -112,6 +114,9 @@ struct ServerJob {
     /// Its owner withdraws it if it has not started; the batch system has not answered yet.
     #[serde(default, skip_serializing_if = "is_false")]
     recalled: bool,
+    /// The act of an operator that holds the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<Hold>,
     /// Number of handoffs that were attempted.
     attempts: u32,
 }
@@ -129,6 +134,7 @@ impl ServerJob {
             longest: None,
             cancelling: false,
             recalled: false,
+            held: None,
             attempts: 0,
         }
     }
@@ -231,6 +237,14 @@ impl Server {
             }
             Event::Resume { reply, by, why } => {
                 let answer = self.resume(now, by, why, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Hold { reply, number, by, why } => {
+                let answer = self.hold_job(now, number, by, why, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Release { reply, number, by, why } => {
+                let answer = self.release_job(now, number, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),

@@ -4,6 +4,7 @@ mod draining;
 mod external_siblings;
 mod external_subjobs;
 mod handoffs;
+mod holding;
 mod learning;
 mod orders;
 mod sizes;

@@ -7,12 +7,12 @@ use pliant_control::audit::AuditRecord;
 use pliant_control::names::{Token, User};
 use pliant_control::server::{Answer, Event};
 use pliant_journal::AuditRow;
-use pliant_wire::{self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, proto};
+use pliant_wire::{self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, proto};
 use tonic::{Request, Response, Status};
 
 use super::service::Service;
 use crate::gate::{ASK_OPERATOR, for_operators};
-use crate::host::archived;
+use crate::host::{archived, no_such_job};
 
 impl Service {
     /// Has the machine carry out and journal an act, which `what` names.
@@ -30,6 +30,28 @@ impl Service {
         match self.call(|reply| act(reply, caller.user, why), bytes).await? {
             Answer::Drained(drained) => Ok(Response::new(wire::drain_reply(drained.as_ref()))),
             _ => Err(Status::internal("not an answer to an act of an operator")),
+        }
+    }
+
+    /// The same about a job, whose record is the answer.
+    pub(super) async fn administer_job(
+        &self,
+        what: &str,
+        request: Request<proto::JobAdminRequest>,
+        act: impl FnOnce(Token, u32, User, String) -> Event,
+    ) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let JobAdminOrder { job, why } = JobAdminOrder::try_from(request.into_inner())?;
+        tracing::info!(%job, by = %caller.user, act = what, why, "administration");
+        let Some(number) = self.number(&job).await? else { return Err(no_such_job(&job)) };
+        let bytes = why.len();
+        match self.call(|reply| act(reply, number, caller.user, why), bytes).await? {
+            Answer::Job(record) | Answer::Elsewhere(record) => {
+                Ok(Response::new((&record.without_signatures()).into()))
+            }
+            Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}, {job}: {why}"))),
+            _ => Err(no_such_job(&job)),
         }
     }
 

@@ -138,6 +138,8 @@ fn count(answer: &Answer) {
         | Answer::Decision(_)
         | Answer::Subjob(_)
         | Answer::Drained(_)
+        | Answer::Job(_)
+        | Answer::Unsuited(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))
         | Answer::NoSuchJob => {}
     }

@@ -139,6 +139,19 @@ impl proto::server_server::Server for Service {
         self.administer("resume a server", request, |reply, by, why| Event::Resume { reply, by, why }).await
     }
 
+    async fn hold(&self, request: Request<proto::JobAdminRequest>) -> Result<Response<proto::Job>, Status> {
+        let act = |reply, number, by, why| Event::Hold { reply, number, by, why };
+        self.administer_job("hold a job", request, act).await
+    }
+
+    async fn release(
+        &self,
+        request: Request<proto::JobAdminRequest>,
+    ) -> Result<Response<proto::Job>, Status> {
+        let act = |reply, number, by, why| Event::Release { reply, number, by, why };
+        self.administer_job("release a job", request, act).await
+    }
+
     async fn audit(
         &self,
         request: Request<proto::AuditRequest>,

@@ -292,6 +292,7 @@ impl World {
             Answer::Cancelling(record) => Response::Cancel(CancelAnswer::Ends(record)),
             Answer::Elsewhere(record) => Response::Cancel(CancelAnswer::Elsewhere(record)),
             Answer::NoSuchJob => Response::Cancel(CancelAnswer::Unknown),
+            Answer::Job(_) | Answer::Unsuited(_) => return debug_assert!(false, "no operator holds jobs"),
             Answer::Drained(drained) => return self.drain_answered(index, drained.as_ref()),
         };
         self.respond(to.0, response);

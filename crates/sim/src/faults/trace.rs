@@ -25,6 +25,8 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Withdraw { number, .. } => format!("Withdraw its job {number} if it waits"),
         Event::Drain { by, why, .. } => format!("Drained by {by}: {why}"),
         Event::Resume { by, why, .. } => format!("Resumed by {by}: {why}"),
+        Event::Hold { number, by, .. } => format!("Job {number} held by {by}"),
+        Event::Release { number, by, .. } => format!("Job {number} released by {by}"),
         Event::Denied { by, act } => format!("Denied to {by}: {act}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
