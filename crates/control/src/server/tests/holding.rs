@@ -67,3 +67,24 @@ fn a_held_job_can_be_cancelled() {
     assert!(matches!(bench.release(1), Answer::Unsuited(_)));
     assert_eq!(bench.release(9), Answer::NoSuchJob);
 }
+
+#[test]
+fn a_held_job_stays_held_while_its_cluster_changes() {
+    let mut bench = Bench::new("cbf", 2);
+    let configure = |bench: &mut Bench, procs: u32, policy: &str| {
+        bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned() });
+    };
+    bench.accepted(rigid(1, 2, 10));
+    bench.hold(1);
+    configure(&mut bench, 1, "fcfs");
+    assert!(bench.at(110).is_empty());
+    assert!(bench.is_unplanned(1).unwrap().starts_with("root has held the job since"));
+
+    bench.release(1);
+    assert!(bench.at(120).is_empty());
+    let why = bench.is_unplanned(1).unwrap();
+    assert!(why.starts_with("it needs 2 processors"), "{why}");
+    configure(&mut bench, 2, "cbf");
+    assert_eq!(bench.at(130).len(), 1);
+    assert_eq!(bench.state(1), JobState::Active);
+}
