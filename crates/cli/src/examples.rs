@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Each verb, the words after `pliant`, and its example.
-const EXAMPLES: [(&str, &str); 48] = [
+const EXAMPLES: [(&str, &str); 51] = [
     ("submit", "pliant submit --script job.sh --time 10m --speedup amdahl:0.9,16 --out results"),
     ("sweep", "pliant sweep pi samples=2000000 --vary seed=1..20 --out results"),
     ("explore", "pliant explore pi --min 3 --deadline 8h --vary seed=1..500 --out results"),
@@ -23,6 +23,9 @@ const EXAMPLES: [(&str, &str); 48] = [
     ("reallocate", "pliant reallocate --dry-run --set threshold=5m"),
     ("admin", "pliant admin drain lyon --why maintenance"),
     ("admin drain", "pliant admin drain lyon --why maintenance"),
+    ("admin hold", "pliant admin hold lyon.17 --why maintenance"),
+    ("admin release", "pliant admin release lyon.17 --why done"),
+    ("admin log", "pliant admin log lyon --lines"),
     ("admin resume", "pliant admin resume lyon --why done"),
     ("what-if", "pliant what-if --since 7d --policy now --policy now,tuner=exact"),
     ("demo", "pliant demo"),

@@ -1,6 +1,8 @@
 //! The verbs, one file each: arguments and what is done with them.
 
 pub(crate) mod admin;
+mod admin_job;
+mod admin_log;
 pub(crate) mod agent;
 pub(crate) mod ca;
 mod ca_request;

@@ -1,8 +1,9 @@
 //! Acts of operators.
 
+use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server::Drain;
-use pliant_wire::{self as wire, AdminOrder, proto};
+use pliant_wire::{self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, proto};
 
 use super::{Client, ClientError};
 
@@ -13,6 +14,40 @@ impl Client {
         let reply = self.server_named(server).await?.drain(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         wire::drained(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Keeps a waiting job from starting; for operators.
+    pub async fn hold(&self, order: &JobAdminOrder) -> Result<JobRecord, ClientError> {
+        loop {
+            let mut server = self.server_of(&order.job).await?;
+            let reply = server.hold(self.request(proto::JobAdminRequest::from(order))).await;
+            let job = reply.map_err(|status| self.server_failed(&order.job, &status))?;
+            let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&record) {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// Lets a held job start again; for operators.
+    pub async fn release(&self, order: &JobAdminOrder) -> Result<JobRecord, ClientError> {
+        loop {
+            let mut server = self.server_of(&order.job).await?;
+            let reply = server.release(self.request(proto::JobAdminRequest::from(order))).await;
+            let job = reply.map_err(|status| self.server_failed(&order.job, &status))?;
+            let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&record) {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// A page of the audit trail of a server; for operators.
+    pub async fn audit(&self, server: &Name, query: &AuditQuery) -> Result<AuditPage, ClientError> {
+        let request = self.request(proto::AuditRequest::from(query));
+        let reply = self.server_named(server).await?.audit(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        AuditPage::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
     /// Has a server accept jobs again; for operators.

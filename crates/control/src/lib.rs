@@ -14,11 +14,13 @@
 //! - [`optional`] adds paper 004: a server's queue of mandatory and optional requests, and a client's dispatcher.
 //! - [`multi_job`] adds paper 002: a client that spreads very many instances of a service over servers.
 //! - [`coallocation`] adds paper 003: an application whose tasks run on several clusters at once, or not at all.
+//! - [`audit`] is the record of who did what.
 //! - [`signed`] is what users and servers sign, and what must match.
 //! - [`client`] takes one submission through discovery and admission to a job or a definite failure.
 
 pub mod access;
 pub mod agent;
+pub mod audit;
 pub mod batch;
 pub mod client;
 pub mod coallocation;

@@ -3,7 +3,8 @@
 use crate::database::Statements;
 use crate::sequence::whole;
 use crate::{
-    Archive, Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow, StatusUpdate, queries,
+    Archive, AuditRow, Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow, StatusUpdate,
+    queries,
 };
 
 /// A connection to a journal's database for reading.
@@ -43,6 +44,10 @@ impl<C: ReadConnection> Archive for Reader<C> {
         limit: u32,
     ) -> Result<Vec<(LocalJobCursor, LocalJobRow)>, JournalError> {
         self.0.read(|db| queries::local_jobs(db, since, after, limit))
+    }
+
+    fn audit(&mut self, after: u64, limit: u32) -> Result<Vec<(u64, AuditRow)>, JournalError> {
+        self.0.read(|db| queries::audit(db, after, limit))
     }
 
     fn entries(&mut self, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError> {

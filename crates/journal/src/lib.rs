@@ -34,7 +34,8 @@ use std::path::Path;
 
 pub use error::JournalError;
 pub use records::{
-    Batch, Entry, Filter, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot, SnapshotPart, StatusUpdate,
+    AuditRow, Batch, Entry, Filter, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot, SnapshotPart,
+    StatusUpdate,
 };
 
 /// The largest number of entries that one call deletes, so that no commit waits long for it.
@@ -137,6 +138,9 @@ pub trait Archive: Send {
         after: Option<LocalJobCursor>,
         limit: u32,
     ) -> Result<Vec<(LocalJobCursor, LocalJobRow)>, JournalError>;
+
+    /// Records of the audit trail after a number, in order, each with its number.
+    fn audit(&mut self, after: u64, limit: u32) -> Result<Vec<(u64, AuditRow)>, JournalError>;
 
     /// Entries from a number on, without deleted ones, for replays.
     fn entries(&mut self, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError>;

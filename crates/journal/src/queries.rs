@@ -6,8 +6,8 @@ use crate::database::{Row, Statements, Value, read_all, read_first, read_one};
 use crate::listing::JOB_COLUMNS;
 use crate::sequence::{Tail, same};
 use crate::{
-    Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot, SnapshotPart,
-    StatusUpdate,
+    AuditRow, Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
+    SnapshotPart, StatusUpdate,
 };
 use crate::{PARTS_LIMIT, TRIM_LIMIT, listing};
 
@@ -109,6 +109,17 @@ pub(crate) fn local_jobs(
         let ended = row.take(0)?;
         Ok(((ended, row.take(1)?), LocalJobRow { ended, record: row.take(2)? }))
     })
+}
+
+pub(crate) fn audit(
+    db: &mut dyn Statements,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<(u64, AuditRow)>, JournalError> {
+    let text = "SELECT seq, at, record FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2";
+    let read = |row: &mut Row| Ok((row.take(0)?, AuditRow { at: row.take(1)?, record: row.take(2)? }));
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    read_all(db, text, &[after.into(), limit.into()], read)
 }
 
 pub(crate) fn entries(db: &mut dyn Statements, from: u64, limit: u32) -> Result<Vec<Entry>, JournalError> {

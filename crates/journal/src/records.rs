@@ -92,6 +92,15 @@ pub struct LocalJobRow {
 /// The position of a [`LocalJobRow`] in the order of ends: its end and its number.
 pub type LocalJobCursor = (i64, u64);
 
+/// A record of the audit trail: what somebody did or was not allowed to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditRow {
+    /// When, in seconds since the Unix epoch.
+    pub at: i64,
+    /// The record, as JSON.
+    pub record: String,
+}
+
 /// The changes of one commit.
 ///
 /// Entries follow the last entry of the journal without a gap, and so do status updates. A batch whose entries are
@@ -106,6 +115,8 @@ pub struct Batch {
     pub ended: Vec<JobRow>,
     /// Ended runs of local users' jobs. They need entries in the same batch, by which a repetition is recognised.
     pub local_jobs: Vec<LocalJobRow>,
+    /// Records of the audit trail, which are never deleted. They need entries in the same batch, as [`Batch::local_jobs`].
+    pub audit: Vec<AuditRow>,
     /// The parent has acknowledged the status updates up to this one: they are deleted.
     pub updates_acknowledged: Option<u64>,
     /// A part of a snapshot. A later commit of the same part replaces it.
@@ -119,6 +130,7 @@ impl Batch {
             && self.status_updates.is_empty()
             && self.ended.is_empty()
             && self.local_jobs.is_empty()
+            && self.audit.is_empty()
             && self.updates_acknowledged.is_none()
             && self.snapshot_part.is_none()
     }

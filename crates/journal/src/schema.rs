@@ -1,7 +1,7 @@
 //! The parts of the schema that both databases share.
 
 /// The version of the tables, and of the content of entries, snapshots and records.
-pub(crate) const VERSION: i64 = 3;
+pub(crate) const VERSION: i64 = 4;
 
 /// The indexes. One index per set of columns that a listing may fix holds the jobs by end; a rare state of one owner at
 /// one server is searched among the owner's jobs at that server.

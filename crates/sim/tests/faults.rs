@@ -130,6 +130,12 @@ fn schedules_with_drained_servers_have_no_violations() {
     check_forty(200_000_000);
 }
 
+/// In schedules from seed 210 million on operators hold jobs too.
+#[test]
+fn schedules_with_held_jobs_have_no_violations() {
+    check_forty(210_000_000);
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -161,6 +167,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::ForgetsSubjobs, Launching, 0..20, &["settled", "once", "alone"]),
         (Bug::RunsAgain, Launching, 0..20, &["once", "cores"]),
         (Bug::DrainedAccepts, Embedded, 200_000_000..200_000_020, &["drained"]),
+        (Bug::HeldStarts, Embedded, 210_000_000..210_000_020, &["held"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -1,6 +1,8 @@
-//! Acts of operators, and the state of a server after them.
+//! Acts of operators, the state of a server after them, and the audit trail.
 
+use pliant_control::names::Handle;
 use pliant_control::server::Drain;
+use pliant_model::Time;
 
 use super::field::*;
 use super::table::message;
@@ -16,10 +18,59 @@ message! {
 }
 
 message! {
+    /// An act of an operator about a job.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::JobAdminRequest <=> pub struct JobAdminOrder {
+        /// The job.
+        handle <=> job: Handle = HANDLE,
+        /// The reason.
+        why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+    }
+}
+
+message! {
     proto::drain_reply::Drained <=> Drain {
         at: TIME,
         by: USER,
         why: TEXT,
+    }
+}
+
+message! {
+    /// A query for records of the audit trail of a server.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::AuditRequest <=> pub struct AuditQuery {
+        /// Those after this number; 0 for the first page.
+        after: u64,
+        /// How many at most.
+        limit: u32 = up_to("a number of records", bounds::AUDIT_MAX as u32).or(bounds::AUDIT_MAX as u32),
+    }
+
+    /// A page of the audit trail of a server.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::AuditReply <=> pub struct AuditPage {
+        /// The records, in the order of their numbers.
+        records: Vec<AuditEntry> = list(nested(), bounds::AUDIT_MAX),
+        /// The number after which the next page starts, if there is one.
+        next: Option<u64> = optional(as_is()),
+    }
+
+    /// An act, or the refusal of one for lack of rights. A server of a later version may have acts that this version does not
+    /// know.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::AuditRecord <=> pub struct AuditEntry {
+        /// Its number in the audit trail of the server.
+        number: u64,
+        /// When.
+        at: Time = TIME,
+        /// The caller, as `user/alice`, `operator/root` or `server/lyon`.
+        by: String = TEXT,
+        /// The act, by its word ([`AuditAct::word`](pliant_control::audit::AuditAct::word)).
+        act: String = word("an act", bounds::NAME_BYTES_MAX),
+        /// The job, if the act is about one.
+        job: Option<Handle> = unless_empty(HANDLE),
+        /// The reason that an operator gave, the other server of a move, or what was refused.
+        why: String = TEXT,
     }
 }
 

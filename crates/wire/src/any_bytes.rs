@@ -93,7 +93,10 @@ macro_rules! for_each_message {
             signatures_for_tasks: SignedTasks;
             pages_of_launches: LaunchesPage;
             acts_of_operators: AdminOrder;
+            acts_about_jobs: JobAdminOrder;
             drained_servers: Drain;
+            queries_of_audit_trails: AuditQuery;
+            pages_of_audit_trails: AuditPage;
         }
     };
 }

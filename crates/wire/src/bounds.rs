@@ -88,6 +88,8 @@ pub const RELEASES_MAX: usize = 10_000;
 pub const JOBS_MAX: usize = 1000;
 /// Runs of local users' jobs in one answer.
 pub const LOCALS_MAX: usize = 10_000;
+/// Records of an audit trail in one answer.
+pub const AUDIT_MAX: usize = 1000;
 /// Jobs in an answer to a question that does not say how many.
 pub const JOBS_DEFAULT: u32 = 100;
 /// Entries of runtime statistics: services, users and all together.

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::output::Output;
+use crate::verbs::{admin_job, admin_log};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -16,6 +17,12 @@ pub(crate) enum Verb {
     Drain(Arguments),
     /// Has a drained server accept jobs again.
     Resume(Arguments),
+    /// Keeps waiting jobs from starting.
+    Hold(admin_job::Arguments),
+    /// Lets held jobs start again.
+    Release(admin_job::Arguments),
+    /// Lists the audit trail of servers: who did what, when and why.
+    Log(admin_log::Arguments),
 }
 
 #[derive(Args)]
@@ -31,14 +38,20 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
-    let (Verb::Drain(arguments) | Verb::Resume(arguments)) = verb;
+    let (arguments, drains) = match verb {
+        Verb::Drain(arguments) => (arguments, true),
+        Verb::Resume(arguments) => (arguments, false),
+        Verb::Hold(arguments) => return admin_job::run(output, arguments, true),
+        Verb::Release(arguments) => return admin_job::run(output, arguments, false),
+        Verb::Log(arguments) => return admin_log::run(output, arguments),
+    };
     let Arguments { server, why, access } = arguments;
     let session = access.open()?;
     let order = AdminOrder { why: why.clone() };
     let drained = session.run(async {
-        match verb {
-            Verb::Drain(_) => session.client.drain(server, &order).await,
-            Verb::Resume(_) => session.client.resume(server, &order).await,
+        match drains {
+            true => session.client.drain(server, &order).await,
+            false => session.client.resume(server, &order).await,
         }
     })?;
     let value = json!({

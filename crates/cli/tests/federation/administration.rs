@@ -19,7 +19,7 @@ async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
     // Only operators may do it, and only with a reason.
     let (code, _, stderr) = user.run("admin drain lyon --why mischief");
     assert_eq!((code, stderr.contains("only an operator may drain a server")), (2, true), "{stderr}");
-    federation.logged("lyon", &["refused: not an operator", "alice", "drain a server"]).await;
+    federation.logged("lyon", &["refused for lack of rights", "alice", "drain a server"]).await;
     assert_eq!(operator.run("admin drain lyon").0, 2);
     let (code, drained, stderr) = operator.run("admin drain lyon --why disks");
     assert_eq!((code, &drained["drained"]["why"]), (0, &"disks".into()), "{stderr}");
@@ -41,4 +41,55 @@ async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
     assert_eq!((code, resumed["drained"].is_null()), (0, true), "{stderr}");
     let again = run(&alice, &order(rigid("true", 1, 60))).await;
     assert_eq!(again.server().as_str(), "lyon");
+
+    // Who did what, in order, over the crash.
+    let (_, log, stderr) = operator.run("admin log lyon");
+    let acts = |log: &serde_json::Value| {
+        let records = log["records"].as_array().unwrap().iter();
+        let words = records.map(|one| ["act", "by", "why"].map(|key| one[key].as_str().unwrap().to_owned()));
+        words.map(|words| words.join(" ").trim_end().to_owned()).collect::<Vec<_>>()
+    };
+    let expected = [
+        "accept user/alice",
+        "deny user/alice drain a server",
+        "drain operator/root disks",
+        "drain operator/root disks",
+        "resume operator/root done",
+        "accept user/alice",
+    ];
+    assert_eq!(acts(&log), expected, "{stderr}");
+    let mut lines = operator.command("admin log lyon --lines");
+    let lines = String::from_utf8(lines.output().unwrap().stdout).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines, *log["records"].as_array().unwrap());
+    assert_eq!(user.run("admin log lyon").0, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_job_waits_until_an_operator_releases_it() {
+    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let alice = federation.client("alice");
+    let gate = federation.path().join("gate");
+    let first = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await;
+    federation.reaches(&alice, &first.handle, JobState::Active).await;
+    let [held, free] = [
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+    ];
+    assert_eq!(user.run(&format!("admin hold {held} --why mischief")).0, 2, "users hold no jobs");
+    let (code, _, stderr) = operator.run(&format!("admin hold {held} --why disks"));
+    assert_eq!(code, 0, "{stderr}");
+
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
+    std::fs::write(&gate, "").unwrap();
+    federation.reaches(&alice, &free, JobState::Completed).await;
+    let explained = user.run(&format!("explain {held}")).1.to_string();
+    assert!(explained.contains("root has held the job since") && explained.contains("disks"), "{explained}");
+    let (code, _, stderr) = operator.run(&format!("admin release {held} --why done"));
+    assert_eq!(code, 0, "{stderr}");
+    federation.reaches(&alice, &held, JobState::Completed).await;
 }

@@ -96,6 +96,9 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     reader.shows("servers", |servers| [0, 1].iter().all(|at| free(servers, *at) == 0)).await;
     let waiting = reader.sleeps("--time 5m --rigid 2");
     assert!(waiting.starts_with("paris."), "paris is expected to be free first");
+    let held = reader.run(&format!("admin hold {waiting} --why maintenance"));
+    assert_eq!(held["jobs"][0]["job_id"], waiting.as_str());
+    reader.run(&format!("admin release {waiting} --why done"));
 
     assert!(!reader.run(&format!("explain {waiting}"))["waits"].is_null());
     for job in [&done, &shorter] {
@@ -123,6 +126,7 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     reader.run("reallocate --reset");
     assert_eq!(reader.run("admin drain lyon --why maintenance")["drained"]["by"], "root");
     assert!(reader.run("admin resume lyon --why done")["drained"].is_null());
+    assert_eq!(reader.run("admin log")["records"][0]["act"], "accept");
     reader.shows("queue --moves", |moves| moves["moves"][0]["job_id"] == waiting.as_str()).await;
     assert_eq!(reader.run(&format!("explain {waiting}"))["moves"].as_array().unwrap().len(), 1);
     reader.run(&format!("cancel {waiting} {shorter}"));

@@ -304,6 +304,19 @@ impl BatchSystem for Embedded {
         effects.updates.push(StatusUpdate::Held { job });
     }
 
+    fn keep_back(&mut self, now: Time, submission: Submission) -> bool {
+        let is_new = !self.held.contains_key(&submission.job);
+        let is_kept = is_new && self.remove_unstarted(now, submission.job);
+        if is_kept {
+            self.held.insert(submission.job, submission);
+        }
+        is_kept
+    }
+
+    fn held_jobs(&self) -> BTreeSet<JobId> {
+        self.held.keys().copied().collect()
+    }
+
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects) {
         if let Some(submission) = self.held.remove(&job) {
             return self.submit(now, submission, effects);

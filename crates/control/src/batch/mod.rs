@@ -184,6 +184,12 @@ pub trait BatchSystem: Send {
     /// [`StatusUpdate::ReleasedTooLate`] a late release.
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects);
 
+    /// Takes a waiting job, described as at its submission, out of the queue until it is released. False if it does not wait, or
+    /// if the batch system has commands of its own for that.
+    fn keep_back(&mut self, _now: Time, _submission: Submission) -> bool {
+        false
+    }
+
     /// Lets a held or tentative job start.
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects);
 

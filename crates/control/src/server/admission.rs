@@ -8,7 +8,8 @@ use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, ServerJob, report};
+use super::{Answer, Command, Server, ServerJob, audit, report};
+use crate::audit::{Actor, AuditAct};
 use crate::job::{ComparedEstimate, JobRecord, JobState, Work};
 use crate::names::{Key, User};
 use crate::reason::{Cause, DiscoverySummary, Reason};
@@ -237,6 +238,8 @@ impl Server {
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
+        let by = Actor::User(record.owner.clone());
+        audit(now, by, AuditAct::Accept, Some(&record.handle), String::new(), commands);
         report(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
         let (submit, owner) = (record.submitted, record.owner.owner());

@@ -6,7 +6,8 @@ use std::fmt;
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Server};
+use super::{Answer, Command, Server, audit};
+use crate::audit::{Actor, AuditAct};
 use crate::names::User;
 use crate::reason::{Cause, Reason};
 
@@ -34,7 +35,8 @@ impl Server {
     }
 
     /// Drains the server. The same act again changes nothing; another operator or reason replaces the present one.
-    pub(super) fn drain(&mut self, at: Time, by: User, why: String) -> Answer {
+    pub(super) fn drain(&mut self, at: Time, by: User, why: String, commands: &mut Vec<Command>) -> Answer {
+        audit(at, Actor::Operator(by.clone()), AuditAct::Drain, None, why.clone(), commands);
         if !self.drained.as_ref().is_some_and(|known| known.by == by && known.why == why) {
             self.drained = Some(Drain { at, by, why });
         }
@@ -42,7 +44,8 @@ impl Server {
     }
 
     /// Has the server accept jobs again.
-    pub(super) fn resume(&mut self) -> Answer {
+    pub(super) fn resume(&mut self, at: Time, by: User, why: String, commands: &mut Vec<Command>) -> Answer {
+        audit(at, Actor::Operator(by), AuditAct::Resume, None, why, commands);
         self.drained = None;
         Answer::Drained(None)
     }

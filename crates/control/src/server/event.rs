@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AdmissionRefusal, Drain, SubjobCommand, SubjobEvent, Submit};
 use crate::access::Caller;
+use crate::audit::AuditRecord;
 use crate::batch;
 use crate::coallocation::SubjobState;
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply};
@@ -67,6 +68,35 @@ pub enum Event {
         by: User,
         /// The operator's reason, for readers of the journal.
         why: String,
+    },
+    /// An operator keeps a waiting job from starting.
+    Hold {
+        /// The caller to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
+    /// An operator lets a held job start again.
+    Release {
+        /// The caller to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
+    /// A user asked for something that only operators may do. The driver limits how often it reports that.
+    Denied {
+        /// The user.
+        by: User,
+        /// What the user asked for.
+        act: String,
     },
     /// The agents know the job numbers that an earlier journal of this server used.
     Numbered {
@@ -179,6 +209,8 @@ pub enum Command {
     Archive(Box<JobRecord>),
     /// Archive a finished run of a local user's job for replays.
     ArchiveLocal(Box<LocalJob>),
+    /// Add a record to the audit trail.
+    Audit(Box<AuditRecord>),
     /// Notify the agent that processors became free earlier than planned although none of its jobs ended. Dropped if it
     /// cannot be sent at once.
     Freed,
@@ -208,6 +240,10 @@ pub enum Answer {
     Decision(HandoffDecision),
     /// The state of a subjob of a launch.
     Subjob(SubjobState),
+    /// The job's record after an act of an operator.
+    Job(Box<JobRecord>),
+    /// An act of an operator does not suit the job, for this reason.
+    Unsuited(String),
     /// Whether the server is drained now.
     Drained(Option<Drain>),
 }

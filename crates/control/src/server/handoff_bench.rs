@@ -1,5 +1,6 @@
 //! A test bench of three servers that hand jobs over to each other, for the tests of handoffs and siblings.
 
+use crate::access::Caller;
 use crate::payload::Payload;
 use pliant_model::{Estimate, MoveReason, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;

@@ -5,6 +5,7 @@
 //! journaled before the commands that follow from it are carried out. Queries are not journaled.
 
 mod admission;
+mod cancelling;
 mod configuration;
 mod draining;
 mod event;
@@ -12,6 +13,7 @@ mod event;
 mod handoff_bench;
 #[cfg(test)]
 mod handoff_tests;
+mod holding;
 mod incoming_siblings;
 mod learning;
 mod prospects;
@@ -40,12 +42,11 @@ use pliant_policy::tuning::Tuner;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::access::Caller;
+use crate::audit::{Actor, AuditAct, AuditRecord};
 use crate::batch::embedded::Embedded;
 use crate::batch::external::{self, External, System};
 use crate::batch::{self, BatchSystem, Effects, StatusUpdate};
 use crate::job::{Exit, JobRecord, JobState, Work, is_false};
-use crate::names::Token;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
@@ -54,6 +55,7 @@ pub use admission::{AdmissionRefusal, Submit};
 pub use configuration::ChangeEffect;
 pub use draining::Drain;
 pub use event::{Answer, Command, Event};
+pub use holding::Hold;
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
@@ -112,6 +114,9 @@ struct ServerJob {
     /// Its owner withdraws it if it has not started; the batch system has not answered yet.
     #[serde(default, skip_serializing_if = "is_false")]
     recalled: bool,
+    /// The act of an operator that holds the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<Hold>,
     /// Number of handoffs that were attempted.
     attempts: u32,
 }
@@ -129,6 +134,7 @@ impl ServerJob {
             longest: None,
             cancelling: false,
             recalled: false,
+            held: None,
             attempts: 0,
         }
     }
@@ -226,13 +232,22 @@ impl Server {
             }
             Event::Configured { procs, policy } => self.configure(now, procs, &policy),
             Event::Drain { reply, by, why } => {
-                let answer = self.drain(now, by, why);
+                let answer = self.drain(now, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
-            Event::Resume { reply, .. } => {
-                let answer = self.resume();
+            Event::Resume { reply, by, why } => {
+                let answer = self.resume(now, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
+            Event::Hold { reply, number, by, why } => {
+                let answer = self.hold_job(now, number, by, why, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Release { reply, number, by, why } => {
+                let answer = self.release_job(now, number, by, why, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),
             Event::Numbered { highest } => self.start_numbering_after(highest),
             Event::LongestInstance { number, ms } => {
                 if let Some(entry) = self.jobs.get_mut(&number) {
@@ -395,58 +410,6 @@ impl Server {
         self.ended_keys.push_back((now, entry.record.key));
     }
 
-    /// Cancels a job. Returns none if the answer comes later: the job is being handed over, and only the target can cancel it.
-    fn cancel(
-        &mut self,
-        now: Time,
-        reply: Token,
-        number: u32,
-        caller: &Caller,
-        commands: &mut Vec<Command>,
-    ) -> Option<Answer> {
-        let entry = self.jobs.get(&number).filter(|entry| caller.may_access(&entry.record.owner));
-        let Some(entry) = entry else { return Some(Answer::NoSuchJob) };
-        if *entry.record.server() != self.config.name {
-            return Some(Answer::Elsewhere(Box::new(entry.record.clone())));
-        }
-        self.cancel_job(now, number, commands);
-        if self.answer_on_arrival(number, reply) {
-            return None;
-        }
-        Some(Answer::Cancelling(Box::new(self.jobs[&number].record.clone())))
-    }
-
-    /// Withdraws a job for its owner if it has not started. Leaves a job alone that is being handed over.
-    fn recall(&mut self, now: Time, number: u32, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
-        let entry = self.jobs.get_mut(&number).filter(|entry| caller.may_access(&entry.record.owner));
-        let Some(entry) = entry else { return Answer::NoSuchJob };
-        if *entry.record.server() != self.config.name {
-            return Answer::Elsewhere(Box::new(entry.record.clone()));
-        }
-        if entry.record.state == JobState::Queued && !entry.recalled && !self.outgoing.contains_key(&number) {
-            entry.recalled = true;
-            self.with_batch(now, commands, |batch, effects| batch.withdraw(now, JobId(number), effects));
-        }
-        Answer::Cancelling(Box::new(self.jobs[&number].record.clone()))
-    }
-
-    /// Ends a pending withdrawal by the owner; true if there was one.
-    fn take_recall(&mut self, number: u32) -> bool {
-        self.jobs.get_mut(&number).is_some_and(|entry| std::mem::take(&mut entry.recalled))
-    }
-
-    fn cancel_job(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
-        let Some(entry) = self.jobs.get_mut(&number) else { return };
-        let is_here = *entry.record.server() == self.config.name;
-        if entry.record.state.is_final() || !is_here || self.cancel_on_its_way(number, commands) {
-            return;
-        }
-        if let Some(entry) = self.jobs.get_mut(&number) {
-            entry.cancelling |= entry.record.state == JobState::Active;
-        }
-        self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));
-    }
-
     /// Drops jobs and keys whose retention has passed.
     fn forget(&mut self, now: Time) {
         while let Some((at, number)) = self.ended.front().copied()
@@ -484,6 +447,12 @@ impl Server {
 fn report(record: &JobRecord, commands: &mut Vec<Command>) {
     let update = JobRecord { compared: Vec::new(), discovery: DiscoverySummary::default(), ..record.clone() };
     commands.push(Command::Report(Box::new(update)));
+}
+
+/// Adds a record to the audit trail.
+fn audit(at: Time, by: Actor, act: AuditAct, job: Option<&Handle>, why: String, commands: &mut Vec<Command>) {
+    let job = job.cloned();
+    commands.push(Command::Audit(Box::new(AuditRecord { at, by, act, job, why })));
 }
 
 /// Counts a job out that starts or leaves.

@@ -1,5 +1,6 @@
 //! The prospects of multi-job instances on a server, and the runtimes that it learns.
 
+use crate::access::Caller;
 use crate::payload::Payload;
 use pliant_model::{SpanMs, Speedup};
 use pliant_policy::runtimes::Level;

@@ -254,7 +254,8 @@ impl Server {
         }
         let is_here = record.state == JobState::Queued && *record.server() == self.config.name;
         let waits = if is_here { self.wait(now, number, caller) } else { None };
-        let unplanned = || self.batch.unplanned(JobId(number));
+        let held = || self.held(number).map(ToString::to_string);
+        let unplanned = || held().or_else(|| self.batch.unplanned(JobId(number)));
         let unplanned = if is_here && waits.is_none() { unplanned() } else { None };
         Some(Explanation { record, at: now, waits, unplanned })
     }

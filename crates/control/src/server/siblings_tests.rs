@@ -4,6 +4,7 @@ use pliant_model::{MoveReason, Time};
 
 use super::handoff_bench::{Bench, PendingCall, config, handle, name, proposal_outcome};
 use super::*;
+use crate::access::Caller;
 use crate::handoff::{Call, HandoffDecision, MoveOutcome, Reply, StayReason};
 use crate::replay::Machine;
 

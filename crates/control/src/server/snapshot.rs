@@ -140,6 +140,8 @@ impl Machine for Server {
                 | Answer::Refused(_)
                 | Answer::Known(_)
                 | Answer::Elsewhere(_)
+                | Answer::Job(_)
+                | Answer::Unsuited(_)
                 | Answer::Decision(HandoffDecision::Abort | HandoffDecision::Commit { .. })
                 | Answer::NoSuchJob => true,
                 // These are recorded: the first cancellation of a running job, each step of a handoff and each act of an

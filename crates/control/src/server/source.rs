@@ -4,7 +4,8 @@ use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, ServerJob, remove_from_waiting, report};
+use super::{Answer, Command, Server, ServerJob, audit, remove_from_waiting, report};
+use crate::audit::{Actor, AuditAct};
 use crate::handoff::{
     Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, StayReason,
 };
@@ -305,6 +306,8 @@ impl Server {
         entry.record.walltime = expected.walltime;
         // The size was chosen for this cluster.
         entry.record.size_choice = None;
+        let (by, to) = (Actor::Server(hop.from.clone()), hop.to.to_string());
+        audit(now, by, AuditAct::HandOver, Some(&entry.record.handle), to, commands);
         report(&entry.record, commands);
         commands.push(Command::Archive(Box::new(entry.record.without_claim())));
         self.ended.push_back((now, number));

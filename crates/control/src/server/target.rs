@@ -4,7 +4,8 @@ use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::incoming_siblings::{self, SiblingState};
-use super::{AdmissionRefusal, Answer, Command, Server, ServerJob, report};
+use super::{AdmissionRefusal, Answer, Command, Server, ServerJob, audit, report};
+use crate::audit::{Actor, AuditAct};
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
 use crate::job::{Exit, Hop, JobRecord, JobState, SizeChoice, avoided_servers};
 use crate::names::Token;
@@ -295,6 +296,10 @@ impl Server {
         self.taken_over.insert(id.job.clone(), (id.attempt, now));
         self.taken_over_order.push_back((now, id.job.clone()));
         *self.waiting.entry(record.owner.clone()).or_default() += 1;
+        if let Some(hop) = record.hops.last() {
+            let by = Actor::Server(hop.from.clone());
+            audit(now, by, AuditAct::TakeOver, Some(&record.handle), String::new(), commands);
+        }
         report(&record, commands);
         let attempts = attempts.max(id.attempt);
         let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };

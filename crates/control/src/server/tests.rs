@@ -1,12 +1,15 @@
+mod audit;
 mod changes;
 mod draining;
 mod external_siblings;
 mod external_subjobs;
 mod handoffs;
+mod holding;
 mod learning;
 mod orders;
 mod sizes;
 
+use crate::access::Caller;
 use crate::payload::Payload;
 use pliant_model::{Estimate, JobId, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::tuning::Tuner;

@@ -18,7 +18,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
-use pliant_journal::{Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, StatusUpdate};
+use pliant_journal::{AuditRow, Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, StatusUpdate};
 use pliant_model::{Span, Time};
 use pliant_telemetry::names;
 use pliant_transport::Clock;
@@ -71,6 +71,8 @@ pub enum DurableRecord {
     Ended(Box<JobRow>),
     /// A run of a local user's job that is over.
     Local(LocalJobRow),
+    /// A record of the audit trail.
+    Audit(AuditRow),
 }
 
 /// How the loop is to run.
@@ -277,6 +279,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 }
                 DurableRecord::Ended(row) => self.batch.ended.push(*row),
                 DurableRecord::Local(row) => self.batch.local_jobs.push(row),
+                DurableRecord::Audit(row) => self.batch.audit.push(row),
             }
             if M::is_of_question(&command) {
                 self.driver.carry_out(&machine, now, command, notice);

@@ -1,12 +1,18 @@
-//! Acts of operators.
+//! Acts of operators, and the audit trail.
 
+use std::time::Instant;
+
+use pliant_control::access::Caller;
+use pliant_control::audit::AuditRecord;
 use pliant_control::names::{Token, User};
 use pliant_control::server::{Answer, Event};
-use pliant_wire::{self as wire, AdminOrder, proto};
+use pliant_journal::AuditRow;
+use pliant_wire::{self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, proto};
 use tonic::{Request, Response, Status};
 
 use super::service::Service;
 use crate::gate::{ASK_OPERATOR, for_operators};
+use crate::host::{archived, no_such_job};
 
 impl Service {
     /// Has the machine carry out and journal an act, which `what` names.
@@ -17,10 +23,7 @@ impl Service {
         act: impl FnOnce(Token, User, String) -> Event,
     ) -> Result<Response<proto::DrainReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        if !caller.operator {
-            tracing::warn!(by = %caller.user, act = what, "refused: not an operator");
-            return Err(for_operators(what, ASK_OPERATOR));
-        }
+        self.check_operator(&caller, what)?;
         let AdminOrder { why } = AdminOrder::try_from(request.into_inner())?;
         tracing::info!(by = %caller.user, act = what, why, "administration");
         let bytes = why.len();
@@ -29,4 +32,69 @@ impl Service {
             _ => Err(Status::internal("not an answer to an act of an operator")),
         }
     }
+
+    /// The same about a job, whose record is the answer.
+    pub(super) async fn administer_job(
+        &self,
+        what: &str,
+        request: Request<proto::JobAdminRequest>,
+        act: impl FnOnce(Token, u32, User, String) -> Event,
+    ) -> Result<Response<proto::Job>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let JobAdminOrder { job, why } = JobAdminOrder::try_from(request.into_inner())?;
+        tracing::info!(%job, by = %caller.user, act = what, why, "administration");
+        let Some(number) = self.number(&job).await? else { return Err(no_such_job(&job)) };
+        let bytes = why.len();
+        match self.call(|reply| act(reply, number, caller.user, why), bytes).await? {
+            Answer::Job(record) | Answer::Elsewhere(record) => {
+                Ok(Response::new((&record.without_signatures()).into()))
+            }
+            Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}, {job}: {why}"))),
+            _ => Err(no_such_job(&job)),
+        }
+    }
+
+    /// A page of the audit trail.
+    pub(super) async fn audit_page(
+        &self,
+        request: Request<proto::AuditRequest>,
+    ) -> Result<Response<proto::AuditReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, "read the audit trail")?;
+        let AuditQuery { after, limit } = AuditQuery::try_from(request.into_inner())?;
+        let rows = archived(&self.archive, move |archive| archive.audit(after, limit)).await?;
+        let next = rows.last().filter(|_| rows.len() == limit as usize).map(|(number, _)| *number);
+        let records = rows.iter().map(|(number, row)| entry(*number, row)).collect::<Result<_, _>>()?;
+        Ok(Response::new((&AuditPage { records, next }).into()))
+    }
+
+    /// Refuses callers who are not operators, and records that.
+    pub(super) fn check_operator(&self, caller: &Caller, what: &str) -> Result<(), Status> {
+        if caller.operator {
+            return Ok(());
+        }
+        self.denied(caller, what);
+        Err(for_operators(what, ASK_OPERATOR))
+    }
+
+    /// Records that a caller may not do what was asked for.
+    pub(super) fn denied(&self, caller: &Caller, what: &str) {
+        tracing::warn!(by = %caller.user, act = what, "refused for lack of rights");
+        if self.denials.admit(&caller.user, Instant::now()) {
+            let event = Event::Denied { by: caller.user.clone(), act: what.to_owned() };
+            // The log has it if the machine has too much to do.
+            let _ = self.mailbox.try_send(event, what.len());
+        }
+    }
+}
+
+/// A record as operators read it.
+fn entry(number: u64, row: &AuditRow) -> Result<AuditEntry, Status> {
+    let record: AuditRecord = serde_json::from_str(&row.record).map_err(|error| {
+        tracing::error!(%error, number, "unreadable record of the audit trail");
+        Status::data_loss(format!("record {number} of the audit trail cannot be read"))
+    })?;
+    let AuditRecord { at, by, act, job, why } = record;
+    Ok(AuditEntry { number, at, by: by.to_string(), act: act.word().to_owned(), job, why })
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use pliant_control::audit::AuditRecord;
 use pliant_control::batch;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::local::LocalJob;
 use pliant_control::server::{Answer, Command, Server};
-use pliant_journal::LocalJobRow;
+use pliant_journal::{AuditRow, LocalJobRow};
 use pliant_model::Time;
 use pliant_telemetry::names;
 use tokio::sync::broadcast;
@@ -41,6 +42,7 @@ impl Driver<Server> for ServerDriver {
             Command::Report(record) => DurableRecord::StatusUpdate(json(record)),
             Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
             Command::ArchiveLocal(job) => DurableRecord::Local(local_row(job)),
+            Command::Audit(record) => DurableRecord::Audit(audit_row(record)),
             _ => DurableRecord::Nothing,
         }
     }
@@ -71,7 +73,7 @@ impl Driver<Server> for ServerDriver {
                 let _ = self.changes.send(Arc::from(record));
             }
             Command::Subjob(command) => self.subjobs.carry_out(machine, command),
-            Command::ArchiveLocal(_) => {}
+            Command::ArchiveLocal(_) | Command::Audit(_) => {}
             Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
                 if record.server() == machine.name() {
@@ -114,6 +116,12 @@ fn local_row(job: &LocalJob) -> LocalJobRow {
     LocalJobRow { ended: job.ended.unwrap_or(job.submitted).0, record }
 }
 
+/// The row of a record of the audit trail.
+fn audit_row(record: &AuditRecord) -> AuditRow {
+    let text = serde_json::to_string(record).expect("records are plain data with text keys");
+    AuditRow { at: record.at.0, record: text }
+}
+
 fn count(answer: &Answer) {
     match answer {
         Answer::Accepted(_) => metrics::counter!(names::SUBMISSIONS_ACCEPTED).increment(1),
@@ -130,6 +138,8 @@ fn count(answer: &Answer) {
         | Answer::Decision(_)
         | Answer::Subjob(_)
         | Answer::Drained(_)
+        | Answer::Job(_)
+        | Answer::Unsuited(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))
         | Answer::NoSuchJob => {}
     }

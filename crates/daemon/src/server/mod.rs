@@ -6,6 +6,7 @@ mod admin;
 mod change;
 mod claims;
 pub(crate) mod cluster;
+mod denials;
 mod driver;
 mod execution;
 mod explorations;
@@ -184,6 +185,7 @@ pub async fn serve(
         host,
         claims,
         sealing: sealing::Sealing::default(),
+        denials: denials::Denials::default(),
         changes,
         stop: halted,
     };

@@ -17,10 +17,11 @@ use pliant_wire::{self as wire, LocalJobsQuery, Prepare, ProspectsQuery, Submiss
 use prost::Message;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::claims::Claims;
 use super::cluster::FreshListings;
+use super::denials::Denials;
 use super::execution::Host;
 use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
@@ -30,7 +31,7 @@ use super::machines::Machines;
 use super::offer::ServiceOffer;
 use super::open_call::OpenCall;
 use super::sealing::Sealing;
-use crate::gate::{self, ASK_OPERATOR, Gate, for_operators};
+use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
 use crate::host::{JournalHealth, Mailbox, NoReply, Rejected, Replies, stopped};
 
@@ -59,6 +60,8 @@ pub(super) struct Service {
     /// Verifies what users and other servers have signed.
     pub(super) claims: Claims,
     pub(super) sealing: Sealing,
+    /// Which refusals for lack of rights the audit trail gets.
+    pub(super) denials: Denials,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
     pub(super) stop: watch::Receiver<bool>,
 }
@@ -134,6 +137,26 @@ impl proto::server_server::Server for Service {
         request: Request<proto::AdminRequest>,
     ) -> Result<Response<proto::DrainReply>, Status> {
         self.administer("resume a server", request, |reply, by, why| Event::Resume { reply, by, why }).await
+    }
+
+    async fn hold(&self, request: Request<proto::JobAdminRequest>) -> Result<Response<proto::Job>, Status> {
+        let act = |reply, number, by, why| Event::Hold { reply, number, by, why };
+        self.administer_job("hold a job", request, act).await
+    }
+
+    async fn release(
+        &self,
+        request: Request<proto::JobAdminRequest>,
+    ) -> Result<Response<proto::Job>, Status> {
+        let act = |reply, number, by, why| Event::Release { reply, number, by, why };
+        self.administer_job("release a job", request, act).await
+    }
+
+    async fn audit(
+        &self,
+        request: Request<proto::AuditRequest>,
+    ) -> Result<Response<proto::AuditReply>, Status> {
+        self.audit_page(request).await
     }
 
     async fn explain(
@@ -329,9 +352,7 @@ impl proto::server_server::Server for Service {
         request: Request<proto::LocalsRequest>,
     ) -> Result<Response<proto::LocalsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        if !caller.operator {
-            return Err(for_operators("read the history of local users' jobs", ASK_OPERATOR));
-        }
+        self.check_operator(&caller, "read the history of local users' jobs")?;
         let query = LocalJobsQuery::try_from(request.into_inner())?;
         Ok(Response::new((&locals::page(&self.mailbox, &self.archive, query).await?).into()))
     }
@@ -362,7 +383,14 @@ impl Service {
                 Ok(Response::new((&record.without_signatures()).into()))
             }
             // It may have ended long ago.
-            _ => Ok(Response::new((&self.archived(caller, handle).await?).into())),
+            _ => {
+                let record = self.archived(caller, handle).await.inspect_err(|status| {
+                    if status.code() == Code::NotFound && !caller.operator {
+                        self.denied(caller, &format!("end {handle}, which is no job of theirs"));
+                    }
+                })?;
+                Ok(Response::new((&record).into()))
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use pliant_control::agent::DiscoveryResult;
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
-use pliant_journal::{Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow};
+use pliant_journal::{AuditRow, Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow};
 use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
 use pliant_policy::tuning::Tuner;
@@ -67,6 +67,10 @@ impl Archive for Updates {
         _: Option<LocalJobCursor>,
         _: u32,
     ) -> Result<Vec<(LocalJobCursor, LocalJobRow)>, JournalError> {
+        unreachable!("only status updates are read")
+    }
+
+    fn audit(&mut self, _: u64, _: u32) -> Result<Vec<(u64, AuditRow)>, JournalError> {
         unreachable!("only status updates are read")
     }
 

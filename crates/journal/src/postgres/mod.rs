@@ -231,5 +231,6 @@ fn write(session: &mut Session, batch: &Batch, fresh: &Fresh<'_>) -> Result<(), 
         session.change("DELETE FROM status_updates WHERE seq <= $1", &[&(acknowledged as i64)])?;
     }
     statements::write_jobs(session, &batch.ended)?;
-    statements::write_local_jobs(session, &batch.local_jobs)
+    statements::write_local_jobs(session, &batch.local_jobs)?;
+    statements::write_audit(session, &batch.audit)
 }

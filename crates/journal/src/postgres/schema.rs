@@ -36,6 +36,9 @@ const TABLES: &str = r#"
     CREATE TABLE local_jobs (
         seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, ended BIGINT NOT NULL, record TEXT NOT NULL
     );
+    CREATE TABLE audit (
+        seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at BIGINT NOT NULL, record TEXT NOT NULL
+    );
 "#;
 
 /// The row of the table `metadata`.

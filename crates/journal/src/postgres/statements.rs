@@ -12,7 +12,7 @@ use crate::archive::ReadConnection;
 use crate::database::{Row, Statements, Value};
 use crate::listing::JOB_COLUMNS;
 use crate::queries::REPLACE_JOB;
-use crate::{JobRow, JournalError, LocalJobRow};
+use crate::{AuditRow, JobRow, JournalError, LocalJobRow};
 
 impl Statements for Session {
     fn location(&self) -> String {
@@ -144,6 +144,20 @@ pub(super) fn write_local_jobs(session: &mut Session, locals: &[LocalJobRow]) ->
     let records: Vec<&str> = locals.iter().map(|local| local.record.as_str()).collect();
     let text = "INSERT INTO local_jobs (ended, record) SELECT * FROM unnest($1::bigint[], $2::text[])";
     session.change(text, &[&ended, &records])?;
+    Ok(())
+}
+
+/// Inserts records of the audit trail, in their order.
+pub(super) fn write_audit(session: &mut Session, audit: &[AuditRow]) -> Result<(), JournalError> {
+    if audit.is_empty() {
+        return Ok(());
+    }
+    let at: Vec<i64> = audit.iter().map(|row| row.at).collect();
+    let records: Vec<&str> = audit.iter().map(|row| row.record.as_str()).collect();
+    // A row gets its number in the order of the arrays.
+    let text = "INSERT INTO audit (at, record) SELECT at, record \
+                FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS rows (at, record, place) ORDER BY place";
+    session.change(text, &[&at, &records])?;
     Ok(())
 }
 

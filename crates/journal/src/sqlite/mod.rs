@@ -20,8 +20,8 @@ use crate::listing::JOB_COLUMNS;
 use crate::queries::{self, REPLACE_JOB};
 use crate::sequence::{Fresh, Tail};
 use crate::{
-    Archive, Batch, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalJobRow, StatusUpdate,
-    check_owner,
+    Archive, AuditRow, Batch, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalJobRow,
+    StatusUpdate, check_owner,
 };
 
 /// A journal in a folder.
@@ -177,6 +177,10 @@ fn write(transaction: &Transaction<'_>, batch: &Batch, fresh: &Fresh<'_>) -> rus
     let mut locals = transaction.prepare_cached("INSERT INTO local_jobs (ended, record) VALUES (?, ?)")?;
     for LocalJobRow { ended, record } in &batch.local_jobs {
         locals.execute(params![ended, record])?;
+    }
+    let mut audit = transaction.prepare_cached("INSERT INTO audit (at, record) VALUES (?, ?)")?;
+    for AuditRow { at, record } in &batch.audit {
+        audit.execute(params![at, record])?;
     }
     let Tail { last_entry, next_update } = fresh.tail;
     transaction

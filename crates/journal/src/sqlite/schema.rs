@@ -41,6 +41,7 @@ const TABLES: &str = "
         UNIQUE (server, number)
     ) STRICT;
     CREATE TABLE local_jobs (seq INTEGER PRIMARY KEY, ended INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
+    CREATE TABLE audit (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, record TEXT NOT NULL) STRICT;
 ";
 
 /// Creates a journal at `path` in `folder`, under a temporary name until it is complete: an empty file at `path` is a

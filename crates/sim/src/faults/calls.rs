@@ -260,6 +260,9 @@ impl World {
 
     /// Answers a call or an agent's move proposal for a server.
     pub(super) fn send_server_answer(&mut self, index: usize, to: Token, answer: Answer) {
+        if self.job_act_answered(to, &answer) {
+            return;
+        }
         let call = self.calls.get(&to.0).cloned();
         let response = match answer {
             Answer::MoveOutcome(outcome) => {
@@ -292,6 +295,8 @@ impl World {
             Answer::Cancelling(record) => Response::Cancel(CancelAnswer::Ends(record)),
             Answer::Elsewhere(record) => Response::Cancel(CancelAnswer::Elsewhere(record)),
             Answer::NoSuchJob => Response::Cancel(CancelAnswer::Unknown),
+            // The answer to a repetition of an act.
+            Answer::Job(_) | Answer::Unsuited(_) => return,
             Answer::Drained(drained) => return self.drain_answered(index, drained.as_ref()),
         };
         self.respond(to.0, response);

@@ -75,6 +75,8 @@ pub(super) struct Checks {
     killed: BTreeSet<Handle>,
     /// Servers that an operator knows to be drained.
     drained: BTreeSet<usize>,
+    /// Jobs that an operator knows to be held.
+    held: BTreeSet<Handle>,
 }
 
 impl Checks {
@@ -88,6 +90,7 @@ impl Checks {
             cancelled: BTreeSet::new(),
             killed: BTreeSet::new(),
             drained: BTreeSet::new(),
+            held: BTreeSet::new(),
         }
     }
 
@@ -137,6 +140,16 @@ impl Checks {
         self.drained.remove(&index);
     }
 
+    /// Records that an operator knows a job to be held.
+    pub(super) fn held(&mut self, job: Handle) {
+        self.held.insert(job);
+    }
+
+    /// Records that an operator releases a job, from now on.
+    pub(super) fn released(&mut self, job: &Handle) {
+        self.held.remove(job);
+    }
+
     /// Checks the acceptance that a client received against the journals.
     pub(super) fn check_acceptance(&mut self, handle: &Handle, key: Key) {
         if self.keys.get(&key) != Some(handle) {
@@ -149,6 +162,10 @@ impl Checks {
 
     /// Records the start of a job's process.
     pub(super) fn started(&mut self, index: usize, record: &JobRecord) {
+        if self.held.contains(&record.handle) {
+            let what = format!("c{index} starts {} although it is held", record.handle);
+            self.report_violation(Violation::new("held", what));
+        }
         let job = self.jobs.entry(record.handle.clone()).or_default();
         job.starts += 1;
         let starts = job.starts;

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::world::{World, WorldEvent};
 
 /// The time until an operator repeats an act, in milliseconds.
-const REPEAT_AFTER: u64 = 3_000;
+pub(super) const REPEAT_AFTER: u64 = 3_000;
 
 /// When a server is drained and when it resumes, in milliseconds.
 pub(super) struct PlannedDrain {

@@ -122,6 +122,9 @@ impl World {
                     self.report_violation("journal", why);
                 }
                 self.resume(index);
+                if self.bug == Some(Bug::HeldStarts) {
+                    self.lose_holds(index);
+                }
                 self.resume_site(index);
                 self.check_server(index);
             }

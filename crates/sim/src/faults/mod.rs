@@ -34,6 +34,7 @@ mod daemon;
 mod drains;
 mod event_delivery;
 mod external;
+mod holds;
 mod injection;
 mod launches;
 mod plan;
@@ -93,6 +94,8 @@ pub enum Bug {
     SilenceIsEnd,
     /// A restarted server has lost that it is drained.
     DrainedAccepts,
+    /// A restarted server releases the jobs that operators hold.
+    HeldStarts,
 }
 
 /// The kind of a federation.

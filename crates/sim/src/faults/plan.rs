@@ -18,6 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use super::FederationKind;
 use super::drains::PlannedDrain;
 use super::external::SitePlan;
+use super::holds::PlannedHold;
 use super::launches::PlannedLaunch;
 use crate::protocol::Hierarchy;
 
@@ -49,6 +50,7 @@ pub(super) struct Plan {
     pub(super) sites: BTreeMap<usize, SitePlan>,
     pub(super) launches: Vec<PlannedLaunch>,
     pub(super) drains: Vec<PlannedDrain>,
+    pub(super) holds: Vec<PlannedHold>,
 }
 
 /// A planned job, and what its user does.
@@ -128,6 +130,12 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "drains"));
             PlannedDrain::draw(&mut rng, platform.clusters().len(), until)
         };
+        let holds = if seed < HELD_FROM {
+            Vec::new()
+        } else {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "holds"));
+            PlannedHold::draw(&mut rng, platform.clusters().len(), until)
+        };
         let tuner = tuner(&mut rng, seed);
         let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
         if siblings {
@@ -147,6 +155,7 @@ impl Plan {
             sites,
             launches,
             drains,
+            holds,
         }
     }
 }
@@ -161,6 +170,8 @@ fn launches(rng: &mut ChaCha8Rng, until: u64) -> Vec<PlannedLaunch> {
 const VARIED_FROM: u64 = 1_000_000;
 /// In schedules from this seed on operators drain servers, for the same reason.
 const DRAINED_FROM: u64 = 200_000_000;
+/// In schedules from this seed on operators hold jobs too.
+const HELD_FROM: u64 = 210_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::batch;
 use pliant_control::job::JobRecord;
-use pliant_control::names::Name;
+use pliant_control::names::{Handle, Name, Token};
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_model::rng::stream_seed;
@@ -19,6 +19,7 @@ use super::connections::{Connection, DownMessage, UpMessage};
 use super::daemon::{Daemon, ORIGIN};
 use super::drains::OpenActs;
 use super::external::{Site, SiteEvent};
+use super::holds::OpenHolds;
 use super::launches::{self, Launches};
 use super::plan::Plan;
 use super::processes::Process;
@@ -82,6 +83,10 @@ pub(super) enum WorldEvent {
     /// An operator drains a server or has it resume, and repeats that.
     Drain(usize, bool),
     RepeatDrain(usize, bool),
+    /// An operator holds a job or releases it, and repeats that.
+    Hold(usize),
+    Release(usize, Handle),
+    RepeatJobAct(Handle, Token),
     /// Checks whether the federation has settled.
     CheckSettled,
 }
@@ -121,6 +126,7 @@ pub(super) struct World {
     pub(super) partitions: BTreeMap<(Peer, Peer), u64>,
     pub(super) launches: Launches,
     pub(super) acts: OpenActs,
+    pub(super) holds: OpenHolds,
     pub(super) checks: Checks,
     /// When the federation had settled.
     settled: Option<u64>,
@@ -175,6 +181,7 @@ impl World {
             partitions: BTreeMap::new(),
             launches,
             acts: OpenActs::new(),
+            holds: OpenHolds::new(),
             checks,
             settled: None,
             trace: traced.then(Vec::new),
@@ -210,6 +217,7 @@ impl World {
         self.start_sites();
         self.start_launches();
         self.start_drains();
+        self.start_holds();
         self.after(self.plan.faults.until, WorldEvent::CheckSettled);
     }
 
@@ -353,6 +361,9 @@ impl Simulation for World {
             WorldEvent::Operator => self.send_operator_request(),
             WorldEvent::Drain(server, drains) => self.drain(server, drains),
             WorldEvent::RepeatDrain(server, drains) => self.repeat_drain(server, drains),
+            WorldEvent::Hold(number) => self.hold(number),
+            WorldEvent::Release(server, job) => self.release(server, job),
+            WorldEvent::RepeatJobAct(job, reply) => self.repeat_job_act(job, reply),
             WorldEvent::CheckSettled => self.check_settled(),
         }
         match self.checks.violation.take() {

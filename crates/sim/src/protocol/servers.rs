@@ -54,7 +54,9 @@ impl Driver<'_> {
                         return debug_assert!(false, "no client cancels jobs");
                     }
                     Answer::Subjob(_) => return debug_assert!(false, "no client launches applications"),
-                    Answer::Drained(_) => return debug_assert!(false, "no operator drains servers"),
+                    Answer::Drained(_) | Answer::Job(_) | Answer::Unsuited(_) => {
+                        return debug_assert!(false, "no operator acts");
+                    }
                 };
                 self.send(now, Link::ClientServer, NetworkMessage::Client(to, event));
             }
@@ -81,6 +83,7 @@ impl Driver<'_> {
                 }
             }
             server::Command::Subjob(_) => debug_assert!(false, "no client launches applications"),
+            server::Command::Audit(_) => {}
             server::Command::ArchiveLocal(_) | server::Command::Freed => {
                 debug_assert!(false, "every batch system is embedded")
             }

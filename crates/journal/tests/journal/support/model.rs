@@ -156,6 +156,7 @@ fn step(
                 status_updates: status_updates(before + 1, before + updates),
                 ended: jobs.iter().map(job).collect(),
                 local_jobs: Vec::new(),
+                audit: Vec::new(),
                 updates_acknowledged: acknowledged.map(|part| ((before + updates) as f64 * part) as u64),
                 snapshot_part: None,
             };

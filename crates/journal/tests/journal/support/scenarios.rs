@@ -1,6 +1,8 @@
 //! Scenarios that both journals must pass.
 
-use pliant_journal::{Batch, Filter, JobRow, Journal, JournalError, LocalJobRow, PARTS_LIMIT, TRIM_LIMIT};
+use pliant_journal::{
+    AuditRow, Batch, Filter, JobRow, Journal, JournalError, LocalJobRow, PARTS_LIMIT, TRIM_LIMIT,
+};
 
 use super::{Storage, Taken, Whole, compact, entries, entry, entry_batch, job, status_updates, whole};
 
@@ -22,6 +24,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("jobs are listed by every filter, the last to end first", listing),
     ("estimates are compared with actual times", accuracy),
     ("runs of local users' jobs are listed by end until they are trimmed", local_jobs),
+    ("the audit trail is listed in order, counts a repetition once and is never trimmed", audit),
     ("a reader sees the last commit", concurrent_reader),
 ];
 
@@ -412,6 +415,31 @@ fn local_jobs(storage: &dyn Storage) {
     }
     compact(&mut *journal, &Taken { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
     assert_eq!(read(0, 9), all[2..], "old rows are deleted");
+}
+
+fn audit(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
+    let row = |at: i64, number: u32| AuditRow { at, record: format!("{{\"number\":{number}}}") };
+    let first = Batch { audit: vec![row(2, 1), row(1, 2)], ..entry_batch(1, 2) };
+    journal.commit(&first).unwrap();
+    journal.commit(&first).unwrap();
+    journal.commit(&Batch { audit: vec![row(3, 3)], ..entry_batch(3, 3) }).unwrap();
+    let all = [row(2, 1), row(1, 2), row(3, 3)];
+    let read = |journal: &dyn Journal, page: u32| {
+        let (mut archive, mut all, mut after) = (journal.archive().unwrap(), Vec::new(), 0);
+        loop {
+            let found = archive.audit(after, page).unwrap();
+            let Some((last, _)) = found.last() else { return all };
+            after = *last;
+            all.extend(found.into_iter().map(|(_, row)| row));
+        }
+    };
+    for page in 1..5 {
+        assert_eq!(read(&*journal, page), all, "{page} at a time");
+    }
+    compact(&mut *journal, &Taken { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
+    drop(journal);
+    assert_eq!(read(&*storage.open().unwrap(), 9), all, "nothing is deleted");
 }
 
 fn concurrent_reader(storage: &dyn Storage) {

@@ -1,0 +1,117 @@
+//! Held jobs: an operator keeps a waiting job from starting, here or elsewhere, until an operator releases it. A held job is in no plan,
+//! so that the estimates of others stay true.
+
+use std::fmt;
+
+use pliant_model::{JobId, Time};
+use pliant_policy::batch::Submission;
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Command, Server, ServerJob, audit};
+use crate::audit::{Actor, AuditAct};
+use crate::batch::external;
+use crate::job::JobState;
+use crate::names::User;
+
+/// The act of an operator that holds a job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Hold {
+    /// When the job was held.
+    pub at: Time,
+    /// The operator.
+    pub by: User,
+    /// The operator's reason.
+    pub why: String,
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has held the job since {}: {}", self.by, self.at.utc(), self.why)
+    }
+}
+
+impl Server {
+    /// The act that holds a job; none if no operator holds it.
+    pub(super) fn held(&self, number: u32) -> Option<&Hold> {
+        self.jobs.get(&number)?.held.as_ref()
+    }
+
+    /// Holds a waiting job. A job that is held already stays held by the first act.
+    pub(super) fn hold_job(
+        &mut self,
+        now: Time,
+        number: u32,
+        by: User,
+        why: String,
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        let entry = match self.waiting_here(number) {
+            Ok(entry) => entry,
+            Err(answer) => return answer,
+        };
+        let record = entry.record.clone();
+        if entry.held.is_some() {
+            return Answer::Job(Box::new(record));
+        }
+        if entry.recalled || self.outgoing.contains_key(&number) {
+            return Answer::Unsuited("it is being withdrawn or moved; try again".to_owned());
+        }
+        if matches!(self.config.policy.as_str(), external::SLURM | external::OAR) {
+            let how = "hold it in the batch system of the cluster, for example with `scontrol hold`";
+            return Answer::Unsuited(how.to_owned());
+        }
+        let submission = Submission {
+            job: JobId(number),
+            procs: record.procs,
+            walltime: record.walltime,
+            submit: record.submitted,
+            owner: record.owner.owner(),
+        };
+        if !self.batch.keep_back(now, submission) {
+            return Answer::Unsuited("it does not wait any more".to_owned());
+        }
+        if let Some(entry) = self.jobs.get_mut(&number) {
+            entry.held = Some(Hold { at: now, by: by.clone(), why: why.clone() });
+        }
+        audit(now, Actor::Operator(by), AuditAct::Hold, Some(&record.handle), why, commands);
+        Answer::Job(Box::new(record))
+    }
+
+    /// Lets a held job start again, in the queue by the time of its submission.
+    pub(super) fn release_job(
+        &mut self,
+        now: Time,
+        number: u32,
+        by: User,
+        why: String,
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        let entry = match self.waiting_here(number) {
+            Ok(entry) => entry,
+            Err(answer) => return answer,
+        };
+        let record = entry.record.clone();
+        // A repetition, whose first answer was lost.
+        if entry.held.is_none() {
+            return Answer::Job(Box::new(record));
+        }
+        if let Some(entry) = self.jobs.get_mut(&number) {
+            entry.held = None;
+        }
+        self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
+        audit(now, Actor::Operator(by), AuditAct::Release, Some(&record.handle), why, commands);
+        Answer::Job(Box::new(record))
+    }
+
+    /// A job that waits at this server, or the answer about one that does not.
+    fn waiting_here(&self, number: u32) -> Result<&ServerJob, Answer> {
+        let entry = self.jobs.get(&number).ok_or(Answer::NoSuchJob)?;
+        if *entry.record.server() != self.config.name {
+            return Err(Answer::Elsewhere(Box::new(entry.record.clone())));
+        }
+        match entry.record.state {
+            JobState::Queued => Ok(entry),
+            state => Err(Answer::Unsuited(format!("expected a waiting job, found one that is {state}"))),
+        }
+    }
+}
