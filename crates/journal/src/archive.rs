@@ -32,7 +32,11 @@ impl<C: ReadConnection> Archive for Reader<C> {
         self.0.read(|db| queries::jobs(db, filter))
     }
 
-    fn accuracy(&mut self, server: Option<&str>, last: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
+    fn servers(&mut self) -> Result<Vec<String>, JournalError> {
+        self.0.read(queries::servers)
+    }
+
+    fn accuracy(&mut self, server: &str, last: u32) -> Result<Vec<(i64, i64)>, JournalError> {
         self.0.read(|db| queries::accuracy(db, server, last))
     }
 

@@ -126,9 +126,12 @@ pub trait Archive: Send {
     /// Ended jobs, the last to end first.
     fn jobs(&mut self, filter: &Filter) -> Result<Vec<JobRow>, JournalError>;
 
-    /// Server, start minus promised start, end minus promised completion, in seconds: of the last `last` jobs of each
-    /// server that have both promises.
-    fn accuracy(&mut self, server: Option<&str>, last: u32) -> Result<Vec<(String, i64, i64)>, JournalError>;
+    /// The last servers of ended jobs, by name.
+    fn servers(&mut self) -> Result<Vec<String>, JournalError>;
+
+    /// Start minus promised start and end minus promised completion, in seconds: of the last `last` jobs of a server that
+    /// have both promises.
+    fn accuracy(&mut self, server: &str, last: u32) -> Result<Vec<(i64, i64)>, JournalError>;
 
     /// Runs of local users' jobs that ended at `since` or later, after a cursor, in order of their ends.
     fn local_jobs(

@@ -64,26 +64,17 @@ pub(crate) fn jobs(db: &mut dyn Statements, filter: &crate::Filter) -> Result<Ve
 
 pub(crate) fn accuracy(
     db: &mut dyn Statements,
-    server: Option<&str>,
+    server: &str,
     last: u32,
-) -> Result<Vec<(String, i64, i64)>, JournalError> {
-    let servers = match server {
-        Some(server) => vec![server.to_owned()],
-        None => servers(db)?,
-    };
-    let text = "SELECT last_server, started - expected_start, ended - expected_completion FROM jobs \
+) -> Result<Vec<(i64, i64)>, JournalError> {
+    let text = "SELECT started - expected_start, ended - expected_completion FROM jobs \
                 WHERE last_server = $1 AND started IS NOT NULL AND expected_start IS NOT NULL \
                 AND expected_completion IS NOT NULL ORDER BY ended DESC, number DESC LIMIT $2";
-    let mut errors = Vec::new();
-    for server in servers {
-        let values = [Value::Text(server), last.into()];
-        errors.extend(read_all(db, text, &values, |row| Ok((row.take(0)?, row.take(1)?, row.take(2)?)))?);
-    }
-    Ok(errors)
+    read_all(db, text, &[server.into(), last.into()], |row| Ok((row.take(0)?, row.take(1)?)))
 }
 
 /// The servers with ended jobs, one search of the index per server.
-fn servers(db: &mut dyn Statements) -> Result<Vec<String>, JournalError> {
+pub(crate) fn servers(db: &mut dyn Statements) -> Result<Vec<String>, JournalError> {
     let mut found: Vec<String> = Vec::new();
     let text = "SELECT min(last_server) FROM jobs WHERE last_server > $1";
     loop {

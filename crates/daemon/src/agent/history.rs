@@ -2,6 +2,7 @@
 
 use pliant_control::agent::Agent;
 use pliant_control::job::JobRecord;
+use pliant_control::names::User;
 use pliant_journal::{Filter, JobRow};
 use pliant_model::Time;
 use pliant_wire::{HistoryCursor, HistoryPage, HistoryQuery};
@@ -9,12 +10,13 @@ use tonic::Status;
 
 use super::child_connection::stopped;
 use crate::host::Mailbox;
-use crate::host::{SharedArchive, archived, record};
+use crate::host::{SharedArchive, listed, record};
 
 /// A page: jobs that have ended, the last to end first, and with the first page those that have not.
 pub(super) async fn page(
     mailbox: &Mailbox<Agent>,
     archive: &SharedArchive,
+    user: &User,
     query: HistoryQuery,
 ) -> Result<HistoryPage, Status> {
     let mut jobs = Vec::new();
@@ -30,7 +32,7 @@ pub(super) async fn page(
         before: query.after.map(|position| (position.ended.0, position.server.to_string(), position.number)),
         ..Filter::default()
     };
-    let rows = archived(archive, move |archive| archive.jobs(&filter)).await?;
+    let rows = listed(archive, user, move |archive| archive.jobs(&filter)).await?;
     let is_full = rows.len() == query.limit as usize;
     let next = rows.last().filter(|_| is_full).map(position).transpose()?;
     let ended = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;

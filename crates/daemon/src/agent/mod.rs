@@ -112,8 +112,7 @@ pub async fn serve(
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
             contact,
-            // One of its own: it does not wait for listings of jobs.
-            archive: host.archive()?,
+            archive: archive.clone(),
             clock,
         };
         front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));

@@ -34,7 +34,7 @@ use super::numbers::Numbers;
 use super::runtimes;
 use crate::gate::{ASK_OPERATOR, Gate, Pass, for_operators};
 use crate::host::{Mailbox, Rejected};
-use crate::host::{NoReply, Replies, SharedArchive, archived, no_such_job, record};
+use crate::host::{NoReply, Replies, SharedArchive, archived, listed, no_such_job, record};
 
 /// How long a reallocation cycle may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
@@ -108,7 +108,7 @@ impl proto::agent_server::Agent for Service {
         let mut jobs = self.mailbox.ask(present).await.map_err(|_| stopped())?;
         let known: std::collections::BTreeSet<Handle> = jobs.iter().map(|job| job.handle.clone()).collect();
         if let Some(filter) = wanted.in_archive() {
-            let rows = archived(&self.archive, move |archive| archive.jobs(&filter)).await?;
+            let rows = listed(&self.archive, &caller.user, move |archive| archive.jobs(&filter)).await?;
             let records = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
             jobs.extend(records.into_iter().filter(|record| !known.contains(&record.handle)));
         }
@@ -149,24 +149,22 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::AccuracyRequest>,
     ) -> Result<Response<proto::AccuracyReply>, Status> {
-        let _pass = self.gate.user(&request)?;
+        let (caller, _pass) = self.gate.user(&request)?;
         let last = wire::accuracy_query(request.into_inner())?;
-        let errors = archived(&self.archive, move |archive| archive.accuracy(None, last)).await?;
-        let mut servers: BTreeMap<String, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
-        for (server, start, completion) in errors {
-            let (starts, completions) = servers.entry(server).or_default();
-            starts.push(start);
-            completions.push(completion);
+        let names = listed(&self.archive, &caller.user, |archive| archive.servers()).await?;
+        let mut servers = Vec::with_capacity(names.len());
+        for name in names {
+            let Ok(server) = name.parse() else { continue };
+            // One server after another: between them it is the turn of others.
+            let look = move |archive: &mut dyn Archive| archive.accuracy(&name, last);
+            let errors = listed(&self.archive, &caller.user, look).await?;
+            let (mut starts, mut completions): (Vec<i64>, Vec<i64>) = errors.into_iter().unzip();
+            let (start_error, completion_error) = (quantiles(&mut starts), quantiles(&mut completions));
+            let jobs = starts.len() as u32;
+            if jobs > 0 {
+                servers.push(Accuracy { server, jobs, start_error, completion_error });
+            }
         }
-        let accuracy = |(server, (mut starts, mut completions)): (String, (Vec<i64>, Vec<i64>))| {
-            Some(Accuracy {
-                server: server.parse().ok()?,
-                jobs: starts.len() as u32,
-                start_error: quantiles(&mut starts),
-                completion_error: quantiles(&mut completions),
-            })
-        };
-        let servers: Vec<Accuracy> = servers.into_iter().filter_map(accuracy).collect();
         Ok(Response::new(wire::accuracy_reply(&servers)))
     }
 
@@ -195,7 +193,7 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::ReallocateRequest>,
     ) -> Result<Response<proto::ReallocateReply>, Status> {
-        let _pass = self.operator(&request, "reallocate waiting jobs")?;
+        let (_, _pass) = self.operator(&request, "reallocate waiting jobs")?;
         let (dry_run, policy) = wire::reallocate_request(request.into_inner())?;
         let event = |reply| Event::Reallocate { reply, dry_run, policy };
         let report = self.report(event, ROUND).await?;
@@ -209,7 +207,7 @@ impl proto::agent_server::Agent for Service {
         let change = wire::moving_change(request.get_ref().clone())?;
         let _pass = match change {
             Some(_) => self.operator(&request, "change the reallocation policy")?,
-            None => self.gate.user(&request)?.1,
+            None => self.gate.user(&request)?,
         };
         if let Some(change) = change {
             let change = match change {
@@ -247,9 +245,9 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::HistoryRequest>,
     ) -> Result<Response<proto::HistoryReply>, Status> {
-        let _pass = self.operator(&request, "read the history of the federation")?;
+        let (caller, _pass) = self.operator(&request, "read the history of the federation")?;
         let query = HistoryQuery::try_from(request.into_inner())?;
-        let page = history::page(&self.mailbox, &self.archive, query).await?;
+        let page = history::page(&self.mailbox, &self.archive, &caller.user, query).await?;
         Ok(Response::new((&page).into()))
     }
 
@@ -267,10 +265,10 @@ impl proto::agent_server::Agent for Service {
 
 impl Service {
     /// Lets in only an operator. `what` completes the sentence "only an operator may ...".
-    fn operator<T>(&self, request: &Request<T>, what: &str) -> Result<Pass, Status> {
+    fn operator<T>(&self, request: &Request<T>, what: &str) -> Result<(Caller, Pass), Status> {
         let (caller, pass) = self.gate.user(request)?;
         if caller.operator {
-            return Ok(pass);
+            return Ok((caller, pass));
         }
         tracing::warn!(user = %caller.user, "request refused: not an operator");
         Err(for_operators(what, ASK_OPERATOR))

@@ -333,7 +333,8 @@ impl proto::server_server::Server for Service {
             return Err(for_operators("read the history of local users' jobs", ASK_OPERATOR));
         }
         let query = LocalJobsQuery::try_from(request.into_inner())?;
-        Ok(Response::new((&locals::page(&self.mailbox, &self.archive, query).await?).into()))
+        let page = locals::page(&self.mailbox, &self.archive, &caller.user, query).await?;
+        Ok(Response::new((&page).into()))
     }
 
     async fn services(

@@ -244,7 +244,7 @@ fn listings() {
     let located = proto::FindJobReply { job: Some(job()), address: String::new(), attached: false };
     check::<_, LocatedJob>(located, |located| located.job = None, "job", "a job", NOTHING);
     let query = accuracy_query(proto::AccuracyRequest { last: u32::MAX }).unwrap_err();
-    assert_eq!(query.to_string(), "last: expected a number of jobs from 1 to 1000000, found 4294967295");
+    assert_eq!(query.to_string(), "last: expected a number of jobs from 1 to 10000, found 4294967295");
     let short =
         proto::ServerAccuracy { server: "lyon".into(), start_error_s: vec![1, 2], ..Default::default() };
     let short = accuracies(proto::AccuracyReply { servers: vec![short] }).unwrap_err();
