@@ -3,7 +3,8 @@
 use crate::database::Statements;
 use crate::sequence::whole;
 use crate::{
-    Archive, Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow, StatusUpdate, queries,
+    Archive, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow, StatusUpdate,
+    queries,
 };
 
 /// A connection to a journal's database for reading.
@@ -30,6 +31,15 @@ impl<C: ReadConnection> Archive for Reader<C> {
 
     fn jobs(&mut self, filter: &Filter) -> Result<Vec<JobRow>, JournalError> {
         self.0.read(|db| queries::jobs(db, filter))
+    }
+
+    fn ended_since(
+        &mut self,
+        since: i64,
+        before: Option<JobCursor>,
+        limit: u32,
+    ) -> Result<Vec<JobRow>, JournalError> {
+        self.0.read(|db| queries::ended_since(db, since, before.as_ref(), limit))
     }
 
     fn servers(&mut self) -> Result<Vec<String>, JournalError> {

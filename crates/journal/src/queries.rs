@@ -6,8 +6,8 @@ use crate::database::{Row, Statements, Value, read_all, read_first, read_one};
 use crate::listing::JOB_COLUMNS;
 use crate::sequence::{Tail, same};
 use crate::{
-    Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot, SnapshotPart,
-    StatusUpdate,
+    Batch, Entry, JobCursor, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
+    SnapshotPart, StatusUpdate,
 };
 use crate::{PARTS_LIMIT, TRIM_LIMIT, listing};
 
@@ -60,6 +60,26 @@ pub(crate) fn jobs(db: &mut dyn Statements, filter: &crate::Filter) -> Result<Ve
         rows.extend(read_all(db, &query.text, &query.values, job_row)?);
     }
     Ok(listing::merged(filter, rows))
+}
+
+pub(crate) fn ended_since(
+    db: &mut dyn Statements,
+    since: i64,
+    before: Option<&JobCursor>,
+    limit: u32,
+) -> Result<Vec<JobRow>, JournalError> {
+    let mut values = vec![since.into()];
+    let mut conditions = "ended >= $1".to_owned();
+    if let Some((ended, server, number)) = before {
+        values.extend([(*ended).into(), server.as_str().into(), (*number).into()]);
+        conditions += " AND (ended, server, number) < ($2, $3, $4)";
+    }
+    values.push(limit.into());
+    let text = format!(
+        "SELECT {JOB_COLUMNS} FROM jobs WHERE {conditions} ORDER BY ended DESC, server DESC, number DESC LIMIT ${}",
+        values.len()
+    );
+    read_all(db, &text, &values, job_row)
 }
 
 pub(crate) fn accuracy(

@@ -6,6 +6,7 @@ mod children;
 pub(crate) mod driver;
 mod history;
 mod launches;
+mod listing;
 mod numbers;
 mod reports;
 mod runtimes;

@@ -7,7 +7,7 @@ use pliant_control::agent::DiscoveryResult;
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
-use pliant_journal::{Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow};
+use pliant_journal::{Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow};
 use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
 use pliant_policy::tuning::Tuner;
@@ -54,6 +54,10 @@ impl Archive for Updates {
     }
 
     fn jobs(&mut self, _: &Filter) -> Result<Vec<JobRow>, JournalError> {
+        unreachable!("only status updates are read")
+    }
+
+    fn ended_since(&mut self, _: i64, _: Option<JobCursor>, _: u32) -> Result<Vec<JobRow>, JournalError> {
         unreachable!("only status updates are read")
     }
 

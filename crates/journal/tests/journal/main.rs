@@ -168,9 +168,9 @@ fn sqlite_refuses_files_that_are_not_journals() {
     refused("another database", &other, "a database of another application");
     let later = |path: &Path| {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
-        database(path, "PRAGMA user_version = 4");
+        database(path, "PRAGMA user_version = 5");
     };
-    refused("a later version", &later, "expected a journal of version 3, found 4");
+    refused("a later version", &later, "expected a journal of version 4, found 5");
     let log_alone = |path: &Path| {
         drop(open_sqlite(path.parent().unwrap()).unwrap());
         fs::rename(path, path.with_file_name("journal.db-wal")).unwrap();

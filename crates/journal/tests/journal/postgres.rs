@@ -178,9 +178,9 @@ fn postgres_refuses_schemas_that_are_not_journals() {
 
     let later = server.database();
     drop(later.open().unwrap());
-    later.tamper("UPDATE metadata SET version = 4");
+    later.tamper("UPDATE metadata SET version = 5");
     let error = later.open().err().unwrap();
-    assert!(error.to_string().ends_with("expected a journal of version 3, found 4"), "{error}");
+    assert!(error.to_string().ends_with("expected a journal of version 4, found 5"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Scenarios that both journals must pass.
 
+use std::cmp::Reverse;
+
 use pliant_journal::{Batch, Filter, JobRow, Journal, JournalError, LocalJobRow, PARTS_LIMIT, TRIM_LIMIT};
 
 use super::{Storage, Taken, Whole, compact, entries, entry, entry_batch, job, status_updates, whole};
@@ -305,7 +307,8 @@ fn listing(storage: &dyn Storage) {
             state: ["completed", "failed", "canceled", "completed"][number as usize / 3 % 4].to_owned(),
             // Some were moved.
             last_server: if number % 5 == 0 { "south-west" } else { server(number) }.to_owned(),
-            // Many end in the same second.
+            // Many are submitted, and many end, in the same second, in other orders.
+            submitted: i64::from(number * 7 % 240 / 13),
             ..job(server(number), number, i64::from(number / 11))
         })
         .collect();
@@ -317,32 +320,38 @@ fn listing(storage: &dyn Storage) {
     for owner in [None, name("ada"), name("nobody")] {
         for server in [None, name("South"), name("Éast"), name("south-west"), name("west")] {
             for states in &states {
-                for ended_after in [None, Some(9)] {
-                    let filter = Filter {
-                        owner: owner.clone(),
-                        server: server.clone(),
-                        states: states.clone(),
-                        ended_after,
-                        limit: 13,
-                        before: None,
-                    };
-                    let mut expected: Vec<JobRow> =
-                        rows.iter().filter(|row| matches(&filter, row)).cloned().collect();
-                    expected
-                        .sort_by(|a, b| (b.ended, &b.server, b.number).cmp(&(a.ended, &a.server, a.number)));
-                    assert_eq!(pages(&mut *archive, &filter), expected, "{filter:?}");
-                }
+                let filter = Filter {
+                    owner: owner.clone(),
+                    server: server.clone(),
+                    states: states.clone(),
+                    limit: 13,
+                    before: None,
+                };
+                let mut expected: Vec<JobRow> =
+                    rows.iter().filter(|row| matches(&filter, row)).cloned().collect();
+                expected.sort_by_key(|row| Reverse((row.submitted, row.server.clone(), row.number)));
+                assert_eq!(pages(&mut *archive, &filter), expected, "{filter:?}");
             }
         }
     }
     assert_eq!(archive.jobs(&Filter::default()).unwrap(), [], "none at most");
+    let mut expected: Vec<JobRow> = rows.into_iter().filter(|row| row.ended >= 9).collect();
+    expected.sort_by_key(|row| Reverse((row.ended, row.server.clone(), row.number)));
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = archive.ended_since(9, before, 13).unwrap();
+        assert!(page.len() <= 13);
+        let Some(last) = page.last() else { break };
+        before = Some((last.ended, last.server.clone(), last.number));
+        found.extend(page);
+    }
+    assert_eq!(found, expected);
 }
 
 fn matches(filter: &Filter, row: &JobRow) -> bool {
     filter.owner.as_ref().is_none_or(|owner| *owner == row.owner)
         && filter.server.as_ref().is_none_or(|server| *server == row.last_server)
         && (filter.states.is_empty() || filter.states.contains(&row.state))
-        && filter.ended_after.is_none_or(|after| row.ended > after)
 }
 
 /// All jobs that match a filter, read in pages.
@@ -353,7 +362,7 @@ fn pages(archive: &mut dyn pliant_journal::Archive, filter: &Filter) -> Vec<JobR
         let page = archive.jobs(&filter).unwrap();
         assert!(page.len() <= filter.limit as usize);
         let Some(last) = page.last() else { return all };
-        filter.before = Some((last.ended, last.server.clone(), last.number));
+        filter.before = Some((last.submitted, last.server.clone(), last.number));
         all.extend(page);
     }
 }
