@@ -37,7 +37,7 @@ use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{
     self as wire, Accuracy, Federation, JobMove, JobsPage, JobsQuery, LocatedJob, MovingChange, Offer,
-    Runtimes, proto,
+    Runtimes, bounds, proto,
 };
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -157,11 +157,26 @@ impl Client {
         Federation::try_from(reply.await?).map_err(ClientError::protocol)
     }
 
-    /// Jobs, newest first.
+    /// A page of jobs, the last to be submitted first.
     pub async fn jobs(&self, query: &JobsQuery) -> Result<JobsPage, ClientError> {
         let request = proto::JobsRequest::from(query);
         let reply = self.ask_agent(request, |mut agent, request| async move { agent.jobs(request).await });
         JobsPage::try_from(reply.await?).map_err(ClientError::protocol)
+    }
+
+    /// Jobs of as many pages as it takes, the last to be submitted first: at most `most`, whatever the limit of the query.
+    pub async fn newest_jobs(&self, mut query: JobsQuery, most: usize) -> Result<JobsPage, ClientError> {
+        let mut jobs = Vec::new();
+        loop {
+            query.limit = (most - jobs.len()).min(bounds::JOBS_MAX) as u32;
+            let JobsPage { jobs: page, next } = self.jobs(&query).await?;
+            let is_last = next.is_none() || page.is_empty();
+            jobs.extend(page);
+            if is_last || jobs.len() >= most {
+                return Ok(JobsPage { jobs, next });
+            }
+            query.before = next;
+        }
     }
 
     /// How accurate the estimates of servers were.

@@ -3,8 +3,8 @@
 use crate::database::Statements;
 use crate::sequence::whole;
 use crate::{
-    Archive, AuditRow, Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow, StatusUpdate,
-    queries,
+    Archive, AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow,
+    StatusUpdate, queries,
 };
 
 /// A connection to a journal's database for reading.
@@ -33,7 +33,20 @@ impl<C: ReadConnection> Archive for Reader<C> {
         self.0.read(|db| queries::jobs(db, filter))
     }
 
-    fn accuracy(&mut self, server: Option<&str>, last: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
+    fn ended_since(
+        &mut self,
+        since: i64,
+        before: Option<JobCursor>,
+        limit: u32,
+    ) -> Result<Vec<JobRow>, JournalError> {
+        self.0.read(|db| queries::ended_since(db, since, before.as_ref(), limit))
+    }
+
+    fn servers(&mut self) -> Result<Vec<String>, JournalError> {
+        self.0.read(queries::servers)
+    }
+
+    fn accuracy(&mut self, server: &str, last: u32) -> Result<Vec<(i64, i64)>, JournalError> {
         self.0.read(|db| queries::accuracy(db, server, last))
     }
 

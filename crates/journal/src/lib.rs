@@ -34,8 +34,8 @@ use std::path::Path;
 
 pub use error::JournalError;
 pub use records::{
-    AuditRow, Batch, Entry, Filter, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot, SnapshotPart,
-    StatusUpdate,
+    AuditRow, Batch, Entry, Filter, JobCursor, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
+    SnapshotPart, StatusUpdate,
 };
 
 /// The largest number of entries that one call deletes, so that no commit waits long for it.
@@ -124,12 +124,23 @@ pub trait Archive: Send {
     /// The ended job of a submission; of a moved job, the row that ended last.
     fn job_by_key(&mut self, key: &[u8; 16]) -> Result<Option<JobRow>, JournalError>;
 
-    /// Ended jobs, the last to end first.
+    /// Ended jobs, the last to be submitted first.
     fn jobs(&mut self, filter: &Filter) -> Result<Vec<JobRow>, JournalError>;
 
-    /// Server, start minus promised start, end minus promised completion, in seconds: of the last `last` jobs of each
-    /// server that have both promises.
-    fn accuracy(&mut self, server: Option<&str>, last: u32) -> Result<Vec<(String, i64, i64)>, JournalError>;
+    /// Jobs that ended at `since` or later and before a cursor, the last to end first.
+    fn ended_since(
+        &mut self,
+        since: i64,
+        before: Option<JobCursor>,
+        limit: u32,
+    ) -> Result<Vec<JobRow>, JournalError>;
+
+    /// The last servers of ended jobs, by name.
+    fn servers(&mut self) -> Result<Vec<String>, JournalError>;
+
+    /// Start minus promised start and end minus promised completion, in seconds: of the last `last` jobs of a server that
+    /// have both promises.
+    fn accuracy(&mut self, server: &str, last: u32) -> Result<Vec<(i64, i64)>, JournalError>;
 
     /// Runs of local users' jobs that ended at `since` or later, after a cursor, in order of their ends.
     fn local_jobs(

@@ -1,6 +1,6 @@
 //! Queries for lists of ended jobs.
 //!
-//! Each query reads one index from its end: jobs with equal values in some columns, the last to end first. No index holds
+//! Each query reads one index from its end: jobs with equal values in some columns, the last to be submitted first. No index holds
 //! several states in this order, so each state is a query of its own, and the results are merged.
 
 use std::cmp::Reverse;
@@ -49,19 +49,16 @@ fn query(filter: &Filter, state: Option<String>) -> Query {
     if let Some(state) = state {
         conditions.push(format!("state = {}", parameter(Value::Text(state))));
     }
-    if let Some(after) = filter.ended_after {
-        conditions.push(format!("ended > {}", parameter(after.into())));
-    }
-    if let Some((ended, server, number)) = &filter.before {
-        let ended = parameter((*ended).into());
+    if let Some((submitted, server, number)) = &filter.before {
+        let submitted = parameter((*submitted).into());
         let server = parameter(Value::Text(server.clone()));
         let number = parameter((*number).into());
-        conditions.push(format!("(ended, server, number) < ({ended}, {server}, {number})"));
+        conditions.push(format!("(submitted, server, number) < ({submitted}, {server}, {number})"));
     }
     let conditions = if conditions.is_empty() { "TRUE".to_owned() } else { conditions.join(" AND ") };
     let limit = parameter(filter.limit.into());
     let text = format!(
-        "SELECT {JOB_COLUMNS} FROM jobs WHERE {conditions} ORDER BY ended DESC, server DESC, number DESC LIMIT {limit}"
+        "SELECT {JOB_COLUMNS} FROM jobs WHERE {conditions} ORDER BY submitted DESC, server DESC, number DESC LIMIT {limit}"
     );
     Query { text, values }
 }
@@ -69,7 +66,7 @@ fn query(filter: &Filter, state: Option<String>) -> Query {
 /// The rows of all queries of a filter, in order and cut to its limit.
 pub(crate) fn merged(filter: &Filter, mut rows: Vec<JobRow>) -> Vec<JobRow> {
     rows.sort_by(|a, b| {
-        Reverse((a.ended, &a.server, a.number)).cmp(&Reverse((b.ended, &b.server, b.number)))
+        Reverse((a.submitted, &a.server, a.number)).cmp(&Reverse((b.submitted, &b.server, b.number)))
     });
     rows.truncate(filter.limit as usize);
     rows

@@ -6,7 +6,7 @@ use crate::database::{Row, Statements, Value, read_all, read_first, read_one};
 use crate::listing::JOB_COLUMNS;
 use crate::sequence::{Tail, same};
 use crate::{
-    AuditRow, Batch, Entry, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
+    AuditRow, Batch, Entry, JobCursor, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
     SnapshotPart, StatusUpdate,
 };
 use crate::{PARTS_LIMIT, TRIM_LIMIT, listing};
@@ -62,28 +62,39 @@ pub(crate) fn jobs(db: &mut dyn Statements, filter: &crate::Filter) -> Result<Ve
     Ok(listing::merged(filter, rows))
 }
 
+pub(crate) fn ended_since(
+    db: &mut dyn Statements,
+    since: i64,
+    before: Option<&JobCursor>,
+    limit: u32,
+) -> Result<Vec<JobRow>, JournalError> {
+    let mut values = vec![since.into()];
+    let mut conditions = "ended >= $1".to_owned();
+    if let Some((ended, server, number)) = before {
+        values.extend([(*ended).into(), server.as_str().into(), (*number).into()]);
+        conditions += " AND (ended, server, number) < ($2, $3, $4)";
+    }
+    values.push(limit.into());
+    let text = format!(
+        "SELECT {JOB_COLUMNS} FROM jobs WHERE {conditions} ORDER BY ended DESC, server DESC, number DESC LIMIT ${}",
+        values.len()
+    );
+    read_all(db, &text, &values, job_row)
+}
+
 pub(crate) fn accuracy(
     db: &mut dyn Statements,
-    server: Option<&str>,
+    server: &str,
     last: u32,
-) -> Result<Vec<(String, i64, i64)>, JournalError> {
-    let servers = match server {
-        Some(server) => vec![server.to_owned()],
-        None => servers(db)?,
-    };
-    let text = "SELECT last_server, started - expected_start, ended - expected_completion FROM jobs \
+) -> Result<Vec<(i64, i64)>, JournalError> {
+    let text = "SELECT started - expected_start, ended - expected_completion FROM jobs \
                 WHERE last_server = $1 AND started IS NOT NULL AND expected_start IS NOT NULL \
                 AND expected_completion IS NOT NULL ORDER BY ended DESC, number DESC LIMIT $2";
-    let mut errors = Vec::new();
-    for server in servers {
-        let values = [Value::Text(server), last.into()];
-        errors.extend(read_all(db, text, &values, |row| Ok((row.take(0)?, row.take(1)?, row.take(2)?)))?);
-    }
-    Ok(errors)
+    read_all(db, text, &[server.into(), last.into()], |row| Ok((row.take(0)?, row.take(1)?)))
 }
 
 /// The servers with ended jobs, one search of the index per server.
-fn servers(db: &mut dyn Statements) -> Result<Vec<String>, JournalError> {
+pub(crate) fn servers(db: &mut dyn Statements) -> Result<Vec<String>, JournalError> {
     let mut found: Vec<String> = Vec::new();
     let text = "SELECT min(last_server) FROM jobs WHERE last_server > $1";
     loop {

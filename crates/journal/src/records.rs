@@ -151,6 +151,9 @@ pub struct Loaded {
     pub next_update: u64,
 }
 
+/// The position of a [`JobRow`] in an order by time: its submission or its end, its server and its number.
+pub type JobCursor = (i64, String, u32);
+
 /// A filter of ended jobs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Filter {
@@ -160,10 +163,8 @@ pub struct Filter {
     pub server: Option<String>,
     /// The states; empty for all.
     pub states: Vec<String>,
-    /// Only jobs that ended later, in seconds since the Unix epoch.
-    pub ended_after: Option<i64>,
     /// The largest number of rows.
     pub limit: u32,
-    /// Only jobs that ended before this position: the end, server and number of the last row seen.
-    pub before: Option<(i64, String, u32)>,
+    /// Only older jobs: the submission, server and number of the last row seen.
+    pub before: Option<JobCursor>,
 }

@@ -39,6 +39,7 @@ macro_rules! for_each_message {
             messages_of_parents: FromParent;
             federations: Federation;
             queries_of_jobs: JobsQuery;
+            positions_of_jobs: JobCursor;
             pages_of_jobs: JobsPage;
             located_jobs: LocatedJob;
             accuracies_of_servers: Accuracy;

@@ -95,7 +95,7 @@ pub const JOBS_DEFAULT: u32 = 100;
 /// Entries of runtime statistics: services, users and all together.
 pub const RUNTIMES_MAX: usize = 4_096;
 /// Jobs per server that accuracy is computed from.
-pub const ACCURACY_JOBS_MAX: u32 = 1_000_000;
+pub const ACCURACY_JOBS_MAX: u32 = 10_000;
 /// Jobs per server that accuracy is computed from, if the question does not say.
 pub const ACCURACY_JOBS_DEFAULT: u32 = 1000;
 

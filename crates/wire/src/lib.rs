@@ -74,7 +74,7 @@ pub use launch::{
 };
 pub use link::{DownloadProbe, LinkMeasurement, LinkProbe, links, links_reply};
 pub use listing::{
-    Accuracy, AgentStatus, Federation, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
+    Accuracy, AgentStatus, Federation, JobCursor, JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies,
     accuracy_query, accuracy_reply,
 };
 pub use malformed::Malformed;

@@ -1,14 +1,14 @@
 //! Questions of clients about servers and jobs, and the answers of agents.
 
 use pliant_control::job::{JobRecord, JobState};
-use pliant_control::names::{Name, User};
+use pliant_control::names::{Handle, Name, User};
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Procs, Span, Time};
 #[cfg(test)]
 use proptest::prelude::*;
 
 use super::field::*;
-use super::table::{conversions, message};
+use super::table::message;
 use super::{Malformed, bounds, proto};
 
 message! {
@@ -76,25 +76,44 @@ message! {
         states: Vec<JobState> = list(enumeration(), JobState::ALL.len()).exact(),
         /// At most so many: 1 to [`bounds::JOBS_MAX`].
         limit: u32 = up_to("a number of jobs", bounds::JOBS_MAX as u32).or(bounds::JOBS_DEFAULT),
-        /// Only those that have not ended, or ended after this.
-        ended_after: Option<Time> = optional(TIME),
+        /// The last job of the page before; none for the first page.
+        before: Option<JobCursor> = optional(nested()),
+    }
+
+    /// The position of a job in the order of submission. Those of one second are ordered by server and number.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::JobPosition <=> pub struct JobCursor {
+        /// Its submission.
+        submitted: Time = TIME,
+        /// The server that accepted it.
+        server: Name = NAME,
+        /// The number it gave it.
+        number: u32,
+    }
+
+    /// Jobs, the last to be submitted first.
+    #[derive(Clone, Default, PartialEq, Debug)]
+    proto::JobsReply <=> pub struct JobsPage {
+        /// The jobs.
+        jobs: Vec<JobRecord> = list(nested(), bounds::JOBS_MAX),
+        /// The position of the last one, if there are more.
+        next: Option<JobCursor> = optional(nested()),
+    }
+}
+
+impl JobCursor {
+    /// The position of this job.
+    pub fn of(record: &JobRecord) -> JobCursor {
+        let Handle { server, number } = record.handle.clone();
+        JobCursor { submitted: record.submitted, server, number }
     }
 }
 
 impl JobsQuery {
     /// The caller's own jobs in some states, of any server.
     pub fn of_caller(states: Vec<JobState>, limit: u32) -> JobsQuery {
-        JobsQuery { owner: None, all: false, server: None, states, limit, ended_after: None }
+        JobsQuery { owner: None, all: false, server: None, states, limit, before: None }
     }
-}
-
-/// Jobs, newest first.
-#[derive(Clone, Default, PartialEq, Debug)]
-pub struct JobsPage {
-    /// The jobs.
-    pub jobs: Vec<JobRecord>,
-    /// True if there are more.
-    pub more: bool,
 }
 
 message! {
@@ -123,29 +142,6 @@ message! {
         completion_error_s <=> completion_error: Option<[Span; 5]> = Quantiles,
     }
 }
-
-/// By hand: a page from which jobs are cut says that there are more.
-impl HasMessage for JobsPage {
-    type Message = proto::JobsReply;
-
-    fn to_message(&self) -> proto::JobsReply {
-        let more = self.more || self.jobs.len() > bounds::JOBS_MAX;
-        proto::JobsReply { jobs: list(nested(), bounds::JOBS_MAX).encode(&self.jobs), more }
-    }
-
-    fn from_message(message: proto::JobsReply) -> Result<JobsPage, Malformed> {
-        let jobs = list(nested(), bounds::JOBS_MAX).decode("jobs", message.jobs)?;
-        Ok(JobsPage { jobs, more: message.more })
-    }
-
-    #[cfg(test)]
-    fn strategy() -> BoxedStrategy<JobsPage> {
-        let drawn = (list(nested(), bounds::JOBS_MAX).strategy(), any::<bool>());
-        drawn.prop_map(|(jobs, more)| JobsPage { jobs, more }).boxed()
-    }
-}
-
-conversions! { proto::JobsReply <=> JobsPage; }
 
 /// Five quantiles of differences of instants, or none.
 #[derive(Clone)]

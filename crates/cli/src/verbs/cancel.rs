@@ -90,13 +90,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 fn all(session: &Session) -> Result<Vec<CancelTarget>, Failure> {
     let states = JobState::ALL.into_iter().filter(|state| !state.is_final()).collect();
     let query = JobsQuery::of_caller(states, bounds::JOBS_MAX as u32);
-    let JobsPage { jobs, more } = session.run(session.client.jobs(&query))?;
-    if more {
-        eprintln!(
-            "warning: there are more than {} jobs; run the command again for the others",
-            bounds::JOBS_MAX
-        );
-    }
+    let JobsPage { jobs, .. } = session.run(session.client.newest_jobs(query, usize::MAX))?;
     let query = LaunchesQuery { all: false, limit: bounds::JOBS_MAX as u32 };
     let launches = session.run(session.client.launches(&query))?;
     let open = launches.into_iter().filter(|launch| launch.state != LaunchState::Over);

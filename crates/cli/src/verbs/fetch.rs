@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// The IDs of jobs and launches that have ended.
     #[arg(value_name = "JOB", required_unless_present = "all")]
     work: Vec<JobOrLaunch>,
-    /// Fetches the results of all your jobs that have ended, if they are among the last 1000.
+    /// Fetches the results of all your jobs that have ended.
     #[arg(long, conflicts_with = "work")]
     all: bool,
     /// The folder of the results: stdout, stderr, and in work/ the files of the job; for a launch a folder for each task. With
@@ -75,7 +75,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 fn all_ended(session: &Session) -> Result<Vec<JobOrLaunch>, Failure> {
     let states = JobState::ALL.into_iter().filter(|state| state.is_final()).collect();
     let query = JobsQuery::of_caller(states, bounds::JOBS_MAX as u32);
-    let ended = session.run(session.client.jobs(&query))?;
+    let ended = session.run(session.client.newest_jobs(query, usize::MAX))?;
     let ran = ended.jobs.into_iter().filter(|job| did_not_run(job).is_none());
     Ok(ran.map(|job| JobOrLaunch::Job(job.handle)).collect())
 }

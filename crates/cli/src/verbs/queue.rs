@@ -18,8 +18,8 @@ use crate::table::Table;
 use crate::time_text::{from_now, now};
 use crate::verbs::moves;
 
-/// The most jobs of one answer.
-const LAST_MAX: u32 = bounds::JOBS_MAX as u32;
+/// The most jobs that are listed: they are kept in memory.
+const LAST_MAX: u32 = 1_000_000;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -65,8 +65,8 @@ impl Arguments {
             all: self.all && self.user.is_none(),
             server: self.server.clone(),
             states,
-            limit: self.last.unwrap_or(bounds::JOBS_DEFAULT),
-            ended_after: None,
+            limit: bounds::JOBS_MAX as u32,
+            before: None,
         }
     }
 }
@@ -77,12 +77,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let (most, default) = moves::LAST;
         return moves::run(output, &session, arguments.all, arguments.last.unwrap_or(default).min(most));
     }
-    let JobsPage { jobs, more } = session.run(session.client.jobs(&arguments.query()))?;
+    let most = arguments.last.unwrap_or(bounds::JOBS_DEFAULT) as usize;
+    let JobsPage { jobs, next } = session.run(session.client.newest_jobs(arguments.query(), most))?;
+    let more = next.is_some();
     let owners = arguments.all || arguments.user.is_some();
     let value = json!({ "jobs": jobs.iter().map(described).collect::<Vec<Value>>(), "more": more });
     output.print("queue", || table(&jobs, owners, now()), value)?;
     if more && output == Output::Text {
-        eprintln!("warning: there are more jobs; --last {LAST_MAX} shows up to {LAST_MAX}");
+        eprintln!("warning: there are more jobs; --last N lists up to {LAST_MAX}");
     }
     if jobs.is_empty() {
         let unfiltered = !arguments.ended && arguments.state.is_empty();

@@ -17,7 +17,7 @@ use crate::schemas::document;
 const MULTI: Speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };
 
 fn mine() -> JobsQuery {
-    JobsQuery { owner: None, all: false, server: None, states: Vec::new(), limit: 100, ended_after: None }
+    JobsQuery { owner: None, all: false, server: None, states: Vec::new(), limit: 100, before: None }
 }
 
 async fn handles(client: &Client, query: &JobsQuery) -> Vec<String> {
@@ -222,7 +222,14 @@ async fn users_see_their_own_jobs_and_operators_all() {
     assert_eq!(handles(&root, &query).await, std::slice::from_ref(&three));
     let query = JobsQuery { server: Some("paris".parse().unwrap()), ..all.clone() };
     assert_eq!(handles(&root, &query).await, [two, three]);
-    assert!(root.jobs(&JobsQuery { limit: 1, ..all.clone() }).await.unwrap().more);
+    for limit in 1..=4 {
+        let page = root.jobs(&JobsQuery { limit, ..all.clone() }).await.unwrap();
+        assert_eq!((page.jobs.len(), page.next.is_some()), (limit.min(3) as usize, limit < 3), "{limit}");
+        let rest = JobsQuery { before: page.next, ..all.clone() };
+        if limit < 3 {
+            assert_eq!(root.jobs(&rest).await.unwrap().jobs.len(), 3 - limit as usize, "after {limit}");
+        }
+    }
     refused(alice.jobs(&all).await, &["operator"]);
     refused(alice.jobs(&JobsQuery { owner: Some("bob".parse().unwrap()), ..mine() }).await, &["operator"]);
 }

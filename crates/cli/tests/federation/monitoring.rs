@@ -3,8 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use pliant_client::Client;
 use pliant_control::job::JobState;
 use pliant_journal::open_sqlite;
+use pliant_wire::JobsQuery;
+use tokio::sync::watch;
 
 use crate::harness::*;
 
@@ -146,6 +149,38 @@ async fn too_many_waiting_jobs_of_a_user_fill_no_journal() {
     let entries = journal.archive().unwrap().entries(1, 1000).unwrap();
     assert!(entries.iter().any(|entry| entry.event.contains("sleep 1000")));
     assert!(!entries.iter().any(|entry| entry.event.contains("too many")));
+}
+
+/// Asks for a user's jobs again and again until the end, whatever the answers are.
+async fn ask_on(client: Client, end: watch::Receiver<bool>) {
+    while !*end.borrow() {
+        let _ = client.jobs(&JobsQuery::of_caller(Vec::new(), 100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_of_a_user_without_end_leave_others_alone() {
+    let mut federation = Federation::agent_only("\n[limits]\nrequests_per_second = 1.0\nburst = 200\n");
+    federation.add_server(&Cluster::new("lyon", 1, 1.0));
+    federation.attached(1).await;
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    let own = JobsQuery::of_caller(Vec::new(), 100);
+    let (end, ending) = watch::channel(false);
+    let questions: Vec<_> = (0..32).map(|_| tokio::spawn(ask_on(alice.clone(), ending.clone()))).collect();
+    let refusal = until("the end of her burst", async || alice.jobs(&own).await.err()).await;
+    refused::<()>(Err(refusal), &["alice", "more than 1 times a second"]);
+    for _ in 0..5 {
+        submit(&bob, &order(rigid("true", 1, 60))).await;
+        for _ in 0..4 {
+            bob.jobs(&own).await.unwrap();
+        }
+    }
+    until("bob's jobs in the list", async || (bob.jobs(&own).await.ok()?.jobs.len() == 5).then_some(()))
+        .await;
+    end.send_replace(true);
+    for question in questions {
+        question.await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -113,7 +113,7 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         server: Some(server.parse().unwrap()),
         states: vec![JobState::Completed],
         limit: 10,
-        ended_after: None,
+        before: None,
     };
     assert_eq!(alice.jobs(&at("lyon")).await.unwrap().jobs.len(), 1);
     assert_eq!(alice.jobs(&at("paris")).await.unwrap().jobs, []);

@@ -3,7 +3,7 @@
 use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, Command, Contradiction};
+use super::{Agent, Command, Contradiction, JobCounts};
 use crate::job::{Hop, JobRecord, JobState};
 use crate::names::{Handle, Name, User};
 
@@ -86,8 +86,7 @@ impl Agent {
     /// Archives a job that has gone to a server below another agent: this agent gets no further status updates of it. The
     /// record is kept for good, because earlier servers of the job may still report it.
     fn archive_departed(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
-        let gone = self.jobs.remove(&record.handle);
-        self.waiting -= usize::from(gone.is_some_and(|gone| gone.state == JobState::Queued));
+        self.jobs.remove(&record.handle);
         self.departed.insert(now, &record);
         commands.push(Command::Archive(Box::new(record)));
     }
@@ -97,11 +96,10 @@ impl Agent {
         let waited = before.is_some_and(|before| before.state == JobState::Queued);
         let had_ended = before.is_some_and(|before| before.state.is_final());
         let waits = record.state == JobState::Queued;
-        if self.waiting == 0 && waits {
+        if self.jobs.waiting() == 0 && waits {
             self.waits_since = now;
         }
         self.arrived |= waits && !waited;
-        self.waiting = self.waiting + usize::from(waits) - usize::from(waited);
         let seen = before.map_or(0, |before| before.hops.len());
         for hop in record.hops.iter().skip(seen) {
             let (job, owner) = (record.handle.clone(), record.owner.clone());
@@ -118,7 +116,7 @@ impl Agent {
             self.ended.push_back((now, record.handle.clone()));
             commands.push(Command::Archive(Box::new(record.clone())));
         }
-        self.jobs.insert(record.handle.clone(), record);
+        self.jobs.insert(record);
     }
 
     /// Handles the early end of a local user's job, which can start a cycle like the early end of a job of the federation.
@@ -126,7 +124,7 @@ impl Agent {
         if !self.children.contains_key(child) {
             return;
         }
-        self.freed |= self.waiting > 0 && self.reallocation().is_some();
+        self.freed |= self.jobs.waiting() > 0 && self.reallocation().is_some();
         if !self.config.root {
             commands.push(Command::Freed);
         }
@@ -172,13 +170,22 @@ impl Agent {
 
     /// The highest number among a server's jobs in memory.
     pub fn last_number(&self, server: &Name) -> Option<u32> {
-        let handle = |number| Handle { server: server.clone(), number };
-        self.jobs.range(handle(0)..=handle(u32::MAX)).next_back().map(|(last, _)| last.number)
+        self.jobs.accepted_by(server).next_back().map(|last| last.handle.number)
     }
 
     /// Every job in memory, by server and number.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
-        self.jobs.values()
+        self.jobs.all()
+    }
+
+    /// The jobs of a user in memory, the last to be submitted first, from those before a position on.
+    pub fn jobs_of(&self, owner: &User, before: Option<(Time, Handle)>) -> impl Iterator<Item = &JobRecord> {
+        self.jobs.of_owner(owner, before)
+    }
+
+    /// How many jobs in memory wait and run at a server.
+    pub fn job_counts(&self, server: &Name) -> JobCounts {
+        self.jobs.counts(server)
     }
 }
 

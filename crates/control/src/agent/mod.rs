@@ -9,6 +9,7 @@
 mod departed;
 mod discovery;
 mod index;
+mod known_jobs;
 mod offers;
 mod reallocation;
 mod reports;
@@ -35,6 +36,7 @@ use crate::server_info::ServerInfo;
 use crate::shared_folder::SharedFolder;
 
 pub use index::ReportedMove;
+pub use known_jobs::JobCounts;
 pub use offers::ExplorationServer;
 pub use reallocation::{ProposedMove, ReallocationChange, ReallocationConfig, ReallocationReport};
 pub use reports::Contradiction;
@@ -306,15 +308,13 @@ pub struct Agent {
     children: BTreeMap<Name, Child>,
     discoveries: BTreeMap<u64, discovery::OpenDiscovery>,
     next_discovery: u64,
-    jobs: BTreeMap<Handle, JobRecord>,
+    jobs: known_jobs::KnownJobs,
     /// Jobs that have ended, by when the agent learned that; forgotten in that order.
     ended: VecDeque<(Time, Handle)>,
     /// Ended jobs that were moved, which are kept longer.
     ended_moved: VecDeque<(Time, Handle)>,
     /// Jobs that have gone to servers below other agents.
     departed: departed::DepartedJobs,
-    /// The number of waiting jobs in memory.
-    waiting: usize,
     /// Since when any job has been waiting.
     waits_since: Time,
     /// An operator's last change of the reallocation.
@@ -341,11 +341,10 @@ impl Agent {
             children: BTreeMap::new(),
             discoveries: BTreeMap::new(),
             next_discovery: 1,
-            jobs: BTreeMap::new(),
+            jobs: known_jobs::KnownJobs::default(),
             ended: VecDeque::new(),
             ended_moved: VecDeque::new(),
             departed: departed::DepartedJobs::default(),
-            waiting: 0,
             waits_since: Time(i64::MIN),
             operator_change: None,
             cycle: None,

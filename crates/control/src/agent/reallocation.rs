@@ -120,7 +120,7 @@ impl Agent {
     /// journaled events must not depend on them.
     pub(super) fn next_cycle(&self) -> Option<Time> {
         let ReallocationConfig { policy, early } = self.reallocation()?;
-        if self.waiting == 0 {
+        if self.jobs.waiting() == 0 {
             return None;
         }
         let period = policy.period.0.max(1);

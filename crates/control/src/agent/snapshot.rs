@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::departed::DepartedJobs;
 use super::runtimes;
 use super::{Agent, AgentConfig, Child, Command, Event, ReallocationChange, ReportedMove};
-use crate::job::{JobRecord, JobState};
+use crate::job::JobRecord;
 use crate::names::{Handle, Name};
 use crate::replay::Machine;
 
@@ -53,17 +53,13 @@ impl Agent {
             moves,
             learned,
         } = state;
-        let waiting = jobs.iter().filter(|record| record.state == JobState::Queued).count();
-        let jobs: BTreeMap<Handle, JobRecord> =
-            jobs.into_iter().map(|record| (record.handle.clone(), record)).collect();
         let waits_since = waits_since.unwrap_or(Time(i64::MIN));
         Agent {
             children,
-            jobs,
+            jobs: jobs.into_iter().collect(),
             ended,
             ended_moved,
             departed,
-            waiting,
             waits_since,
             operator_change,
             last_cycle,
@@ -96,7 +92,7 @@ impl Machine for Agent {
     fn dump(&mut self, _now: Time) -> AgentState {
         AgentState {
             children: self.children.clone(),
-            jobs: self.jobs.values().cloned().collect(),
+            jobs: self.jobs.all().cloned().collect(),
             ended: self.ended.clone(),
             ended_moved: self.ended_moved.clone(),
             departed: self.departed.clone(),

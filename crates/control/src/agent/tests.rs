@@ -311,7 +311,7 @@ fn the_last_number_of_a_server_is_known() {
     assert_eq!((bench.agent.last_number(&name("b")), bench.agent.journal_of(&name("b"))), (None, None));
 }
 
-fn hop(from: &str, to: &str, attempt: u32) -> Hop {
+pub(super) fn hop(from: &str, to: &str, attempt: u32) -> Hop {
     let expected = vector(to, 0, 0).estimate;
     let reason = pliant_model::MoveReason::EarlierCompletion;
     Hop {
@@ -341,7 +341,7 @@ fn a_job_moved_to_another_agents_server_is_archived() {
         assert_eq!(commands.contains(&Command::ReportStatus(Box::new(moved.clone()))), !root, "to {to}");
         assert_eq!(commands.contains(&Command::Archive(Box::new(moved.clone()))), !kept, "to {to}");
         assert_eq!(bench.agent.job(&moved.handle).is_some(), kept, "to {to}");
-        assert_eq!(bench.agent.waiting, usize::from(kept), "to {to}");
+        assert_eq!(bench.agent.jobs.waiting(), usize::from(kept), "to {to}");
     }
 }
 
@@ -372,7 +372,7 @@ fn a_late_status_update_does_not_restore_a_departed_job() {
             let commands = bench.handle(update("b", sequence, &departed[..hops]));
             assert_eq!(commands, [Command::Acknowledge { child: name("b"), sequence }]);
         }
-        assert_eq!((bench.agent.job(&handle), bench.agent.waiting), (None, 0));
+        assert_eq!((bench.agent.job(&handle), bench.agent.jobs.waiting()), (None, 0));
     }
     // It comes back, and departs once more.
     let returned = [departed[0], departed[1], departed[2], ("c", "b"), ("b", "c")];

@@ -191,7 +191,7 @@ async fn ask(operator: &Client, owner: &Client) -> Outcome<()> {
     }
     println!("  one ended job: {}", times.text());
     let all =
-        JobsQuery { owner: None, all: true, server: None, states: Vec::new(), limit: 100, ended_after: None };
+        JobsQuery { owner: None, all: true, server: None, states: Vec::new(), limit: 100, before: None };
     let own = JobsQuery { all: false, ..all.clone() };
     let ended = vec![JobState::Completed, JobState::Failed, JobState::Canceled];
     let queries = [

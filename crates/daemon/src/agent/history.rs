@@ -2,19 +2,21 @@
 
 use pliant_control::agent::Agent;
 use pliant_control::job::JobRecord;
-use pliant_journal::{Filter, JobRow};
+use pliant_control::names::User;
+use pliant_journal::{Archive, JobRow};
 use pliant_model::Time;
 use pliant_wire::{HistoryCursor, HistoryPage, HistoryQuery};
 use tonic::Status;
 
 use super::child_connection::stopped;
 use crate::host::Mailbox;
-use crate::host::{SharedArchive, archived, record};
+use crate::host::{SharedArchive, listed, record};
 
 /// A page: jobs that have ended, the last to end first, and with the first page those that have not.
 pub(super) async fn page(
     mailbox: &Mailbox<Agent>,
     archive: &SharedArchive,
+    user: &User,
     query: HistoryQuery,
 ) -> Result<HistoryPage, Status> {
     let mut jobs = Vec::new();
@@ -24,14 +26,11 @@ pub(super) async fn page(
         };
         jobs = mailbox.ask(present).await.map_err(|_| stopped())?;
     }
-    let filter = Filter {
-        ended_after: Some(query.since.0 - 1),
-        limit: query.limit,
-        before: query.after.map(|position| (position.ended.0, position.server.to_string(), position.number)),
-        ..Filter::default()
-    };
-    let rows = archived(archive, move |archive| archive.jobs(&filter)).await?;
-    let is_full = rows.len() == query.limit as usize;
+    let HistoryQuery { since, after, limit } = query;
+    let before = after.map(|position| (position.ended.0, position.server.to_string(), position.number));
+    let look = move |archive: &mut dyn Archive| archive.ended_since(since.0, before, limit);
+    let rows = listed(archive, user, look).await?;
+    let is_full = rows.len() == limit as usize;
     let next = rows.last().filter(|_| is_full).map(position).transpose()?;
     let ended = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
     // One that has gone to a server below another agent is reported by that agent.

@@ -6,6 +6,7 @@ mod children;
 pub(crate) mod driver;
 mod history;
 mod launches;
+mod listing;
 mod numbers;
 mod reports;
 mod runtimes;
@@ -112,8 +113,7 @@ pub async fn serve(
             parents: file.parent.clone(),
             tls: front.certificates.client.clone(),
             contact,
-            // One of its own: it does not wait for listings of jobs.
-            archive: host.archive()?,
+            archive: archive.clone(),
             clock,
         };
         front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));

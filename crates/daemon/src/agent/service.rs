@@ -6,21 +6,20 @@ use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
 use pliant_control::agent::{
-    Agent, ChildKind, DiscoveryQuery, DiscoveryResult, Event, ReallocationChange, ReallocationReport,
-    Requester,
+    Agent, ChildKind, DiscoveryQuery, DiscoveryResult, Event, JobCounts, ReallocationChange,
+    ReallocationReport, Requester,
 };
-use pliant_control::job::{JobRecord, JobState};
+use pliant_control::job::JobRecord;
 use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name, User};
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::{Archive, Filter};
+use pliant_journal::Archive;
 use pliant_model::{Procs, Span, Time};
 use pliant_telemetry::{RequestId, names};
 use pliant_transport::Clock;
 use pliant_transport::ServerTls;
 use pliant_wire::{
-    self as wire, Accuracy, AgentStatus, Federation, HistoryQuery, JobsPage, JobsQuery, LocatedJob,
-    ServerStatus, proto,
+    self as wire, Accuracy, AgentStatus, Federation, HistoryQuery, LocatedJob, ServerStatus, proto,
 };
 use prost::Message;
 use tokio::sync::watch;
@@ -30,16 +29,15 @@ use tonic::{Request, Response, Status, Streaming};
 use super::child_connection::{attach, stopped};
 use super::child_connections::{ChildConnections, ReportedCertificates};
 use super::history;
+use super::listing::{self, OWN_JOBS};
 use super::numbers::Numbers;
 use super::runtimes;
 use crate::gate::{ASK_OPERATOR, Gate, Pass, for_operators};
 use crate::host::{Mailbox, Rejected};
-use crate::host::{NoReply, Replies, SharedArchive, archived, no_such_job, record};
+use crate::host::{NoReply, Replies, SharedArchive, archived, listed, no_such_job, record};
 
 /// How long a reallocation cycle may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
-/// What a user does who asks for the jobs of others.
-const OWN_JOBS: &str = "your own jobs are listed without --all and --user";
 /// How long a change waits for the journal.
 pub(super) const JOURNAL: Duration = Duration::from_secs(30);
 
@@ -99,23 +97,9 @@ impl proto::agent_server::Agent for Service {
 
     async fn jobs(&self, request: Request<proto::JobsRequest>) -> Result<Response<proto::JobsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let wanted = Wanted::read(request.into_inner().try_into()?, &caller)?;
-        let limit = wanted.query.limit as usize;
-        let in_memory = wanted.clone();
-        let present = move |agent: &mut Agent, _| {
-            newest(agent.jobs().filter(|record| in_memory.takes(record)), limit + 1)
-        };
-        let mut jobs = self.mailbox.ask(present).await.map_err(|_| stopped())?;
-        let known: std::collections::BTreeSet<Handle> = jobs.iter().map(|job| job.handle.clone()).collect();
-        if let Some(filter) = wanted.in_archive() {
-            let rows = archived(&self.archive, move |archive| archive.jobs(&filter)).await?;
-            let records = rows.iter().map(record).collect::<Result<Vec<_>, _>>()?;
-            jobs.extend(records.into_iter().filter(|record| !known.contains(&record.handle)));
-        }
-        jobs.sort_by(newer_first);
-        let more = jobs.len() > limit;
-        jobs.truncate(limit);
-        Ok(Response::new((&JobsPage { jobs, more }).into()))
+        let page =
+            listing::page(&self.mailbox, &self.archive, &caller, request.into_inner().try_into()?).await?;
+        Ok(Response::new((&page).into()))
     }
 
     async fn find_job(
@@ -149,24 +133,22 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::AccuracyRequest>,
     ) -> Result<Response<proto::AccuracyReply>, Status> {
-        let _pass = self.gate.user(&request)?;
+        let (caller, _pass) = self.gate.user(&request)?;
         let last = wire::accuracy_query(request.into_inner())?;
-        let errors = archived(&self.archive, move |archive| archive.accuracy(None, last)).await?;
-        let mut servers: BTreeMap<String, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
-        for (server, start, completion) in errors {
-            let (starts, completions) = servers.entry(server).or_default();
-            starts.push(start);
-            completions.push(completion);
+        let names = listed(&self.archive, &caller.user, |archive| archive.servers()).await?;
+        let mut servers = Vec::with_capacity(names.len());
+        for name in names {
+            let Ok(server) = name.parse() else { continue };
+            // One server after another: between them it is the turn of others.
+            let look = move |archive: &mut dyn Archive| archive.accuracy(&name, last);
+            let errors = listed(&self.archive, &caller.user, look).await?;
+            let (mut starts, mut completions): (Vec<i64>, Vec<i64>) = errors.into_iter().unzip();
+            let (start_error, completion_error) = (quantiles(&mut starts), quantiles(&mut completions));
+            let jobs = starts.len() as u32;
+            if jobs > 0 {
+                servers.push(Accuracy { server, jobs, start_error, completion_error });
+            }
         }
-        let accuracy = |(server, (mut starts, mut completions)): (String, (Vec<i64>, Vec<i64>))| {
-            Some(Accuracy {
-                server: server.parse().ok()?,
-                jobs: starts.len() as u32,
-                start_error: quantiles(&mut starts),
-                completion_error: quantiles(&mut completions),
-            })
-        };
-        let servers: Vec<Accuracy> = servers.into_iter().filter_map(accuracy).collect();
         Ok(Response::new(wire::accuracy_reply(&servers)))
     }
 
@@ -195,7 +177,7 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::ReallocateRequest>,
     ) -> Result<Response<proto::ReallocateReply>, Status> {
-        let _pass = self.operator(&request, "reallocate waiting jobs")?;
+        let (_, _pass) = self.operator(&request, "reallocate waiting jobs")?;
         let (dry_run, policy) = wire::reallocate_request(request.into_inner())?;
         let event = |reply| Event::Reallocate { reply, dry_run, policy };
         let report = self.report(event, ROUND).await?;
@@ -209,7 +191,7 @@ impl proto::agent_server::Agent for Service {
         let change = wire::moving_change(request.get_ref().clone())?;
         let _pass = match change {
             Some(_) => self.operator(&request, "change the reallocation policy")?,
-            None => self.gate.user(&request)?.1,
+            None => self.gate.user(&request)?,
         };
         if let Some(change) = change {
             let change = match change {
@@ -247,9 +229,9 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::HistoryRequest>,
     ) -> Result<Response<proto::HistoryReply>, Status> {
-        let _pass = self.operator(&request, "read the history of the federation")?;
+        let (caller, _pass) = self.operator(&request, "read the history of the federation")?;
         let query = HistoryQuery::try_from(request.into_inner())?;
-        let page = history::page(&self.mailbox, &self.archive, query).await?;
+        let page = history::page(&self.mailbox, &self.archive, &caller.user, query).await?;
         Ok(Response::new((&page).into()))
     }
 
@@ -267,10 +249,10 @@ impl proto::agent_server::Agent for Service {
 
 impl Service {
     /// Lets in only an operator. `what` completes the sentence "only an operator may ...".
-    fn operator<T>(&self, request: &Request<T>, what: &str) -> Result<Pass, Status> {
+    fn operator<T>(&self, request: &Request<T>, what: &str) -> Result<(Caller, Pass), Status> {
         let (caller, pass) = self.gate.user(request)?;
         if caller.operator {
-            return Ok(pass);
+            return Ok((caller, pass));
         }
         tracing::warn!(user = %caller.user, "request refused: not an operator");
         Err(for_operators(what, ASK_OPERATOR))
@@ -336,15 +318,9 @@ fn federation(
     free: &BTreeMap<Name, Procs>,
     certificates: &ReportedCertificates,
 ) -> Federation {
-    let mut counts: BTreeMap<Name, (u32, u32)> = BTreeMap::new();
-    for job in agent.jobs() {
-        let (queued, active) = counts.entry(job.server().clone()).or_default();
-        *queued += u32::from(job.state == JobState::Queued);
-        *active += u32::from(job.state == JobState::Active);
-    }
     let ahead = |child: &Name, is_there: bool| apart.get(child).copied().filter(|_| is_there);
     let status = |(info, via, attached): (&ServerInfo, &Name, bool)| {
-        let (queued, active) = counts.get(&info.name).copied().unwrap_or_default();
+        let JobCounts { queued, active } = agent.job_counts(&info.name);
         let clock_ahead = ahead(&info.name, attached && *via == info.name);
         let free = free.get(&info.name).copied().filter(|_| attached);
         let certificate_not_after = certificates.servers.get(&info.name).copied().filter(|_| attached);
@@ -372,79 +348,9 @@ fn federation(
     Federation { servers, agents: agents.collect(), now: Some(now), certificate_not_after: None }
 }
 
-/// Which jobs a caller asks for, and may see.
-#[derive(Clone)]
-struct Wanted {
-    /// None: everybody's.
-    owner: Option<User>,
-    query: JobsQuery,
-}
-
-impl Wanted {
-    fn read(query: JobsQuery, caller: &Caller) -> Result<Wanted, Status> {
-        let others = query.all || query.owner.as_ref().is_some_and(|owner| *owner != caller.user);
-        if others && !caller.operator {
-            return Err(for_operators("see the jobs of other users", OWN_JOBS));
-        }
-        let own = (!query.all).then(|| caller.user.clone());
-        Ok(Wanted { owner: query.owner.clone().or(own), query })
-    }
-
-    fn takes(&self, record: &JobRecord) -> bool {
-        let JobsQuery { server, states, ended_after, .. } = &self.query;
-        self.owner.as_ref().is_none_or(|owner| *owner == record.owner)
-            && server.as_ref().is_none_or(|server| server == record.server())
-            && (states.is_empty() || states.contains(&record.state))
-            && ended_after.is_none_or(|after| record.ended.is_none_or(|ended| ended > after))
-    }
-
-    /// What to look for in the archive; none if only jobs that have not ended are wanted.
-    fn in_archive(&self) -> Option<Filter> {
-        let JobsQuery { server, states, limit, ended_after, .. } = &self.query;
-        let ended = states.is_empty() || states.iter().any(|state| state.is_final());
-        ended.then(|| Filter {
-            owner: self.owner.as_ref().map(User::to_string),
-            server: server.as_ref().map(Name::to_string),
-            states: states.iter().map(|state| state.word().to_owned()).collect(),
-            ended_after: ended_after.map(|after| after.0),
-            limit: limit + 1,
-            before: None,
-        })
-    }
-}
-
-fn newer_first(a: &JobRecord, b: &JobRecord) -> std::cmp::Ordering {
-    (b.submitted, &b.handle).cmp(&(a.submitted, &a.handle))
-}
-
-/// The newest `count` of them, in any order. Looks at each once and copies only those: there may be many jobs, and
-/// the machine does nothing else meanwhile.
-fn newest<'a>(records: impl Iterator<Item = &'a JobRecord>, count: usize) -> Vec<JobRecord> {
-    let mut found: Vec<&JobRecord> = Vec::with_capacity(2 * count);
-    // The oldest one that could still be among them.
-    let mut bound: Option<&JobRecord> = None;
-    for record in records {
-        if bound.is_some_and(|bound| newer_first(bound, record).is_lt()) {
-            continue;
-        }
-        found.push(record);
-        if found.len() == 2 * count {
-            found.select_nth_unstable_by(count - 1, |a, b| newer_first(a, b));
-            found.truncate(count);
-            bound = found.last().copied();
-        }
-    }
-    found.sort_unstable_by(|a, b| newer_first(a, b));
-    found.truncate(count);
-    found.into_iter().cloned().collect()
-}
-
 /// The 5, 25, 50, 75 and 95 % quantiles, the lower of two neighbours; none of nothing.
 fn quantiles(values: &mut [i64]) -> Option<[Span; 5]> {
     values.sort_unstable();
     let last = values.len().checked_sub(1)?;
     Some([5, 25, 50, 75, 95].map(|percent| Span(values[last * percent / 100])))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,8 +1,5 @@
 //! A machine with its journal, from the opening of the journal to the start of its thread.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use pliant_control::replay::Machine;
 use pliant_journal::{Batch, Entry, Journal, JournalError};
 use pliant_model::Time;
@@ -12,7 +9,7 @@ use super::digest::digest;
 use super::health::JournalHealth;
 use super::machine_loop::{Driver, Settings};
 use super::mailbox::{Inbox, Mailbox, mailbox};
-use super::records::SharedArchive;
+use super::readers::SharedArchive;
 use super::recovery::{Recovered, recover};
 use super::thread::MachineThread;
 use super::{DaemonError, MachineError};
@@ -130,13 +127,13 @@ where
         self.recovered.next_update
     }
 
-    /// A connection of its own to the journal's archive.
+    /// The journal's archive, for requests.
     ///
     /// # Errors
     ///
     /// If it cannot be opened.
     pub(crate) fn archive(&self) -> Result<SharedArchive, DaemonError> {
-        Ok(Arc::new(Mutex::new(self.journal.archive()?)))
+        Ok(SharedArchive::open(|| self.journal.archive())?)
     }
 
     /// Runs the machine on a thread of that name.

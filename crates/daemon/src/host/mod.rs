@@ -12,6 +12,7 @@ mod machine_host;
 mod machine_loop;
 mod mailbox;
 mod pages;
+mod readers;
 mod records;
 mod recovery;
 mod replay;
@@ -31,7 +32,8 @@ pub use machine_loop::{Driver, DurableRecord, Settings};
 #[cfg(test)]
 pub(crate) use mailbox::mailbox;
 pub use mailbox::{Mailbox, Rejected, Stopped};
-pub(crate) use records::{SharedArchive, archived, json, no_such_job, observe_accuracy, record, row};
+pub(crate) use readers::{SharedArchive, archived, listed};
+pub(crate) use records::{json, no_such_job, observe_accuracy, record, row};
 pub use replay::{ReplayReport, replay_journal};
 pub(crate) use replies::{NoReply, Replies};
 pub use runtime::runtime;

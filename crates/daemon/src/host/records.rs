@@ -1,29 +1,9 @@
 //! Records of jobs: as the journal keeps them, as rows of the archive, and what requests for them are answered.
 
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
-use pliant_journal::{Archive, JobRow, JournalError};
+use pliant_journal::JobRow;
 use tonic::Status;
-
-/// The archive as requests read it: over a connection of its own.
-pub(crate) type SharedArchive = Arc<Mutex<Box<dyn Archive>>>;
-
-/// Reads the archive, on a thread where that may block.
-pub(crate) async fn archived<A: Send + 'static>(
-    archive: &SharedArchive,
-    look: impl FnOnce(&mut dyn Archive) -> Result<A, JournalError> + Send + 'static,
-) -> Result<A, Status> {
-    let archive = archive.clone();
-    let found = tokio::task::spawn_blocking(move || look(archive.lock().as_mut())).await;
-    let found = found.map_err(|_| Status::internal("looking into the archive failed"))?;
-    found.map_err(|error| {
-        tracing::error!(%error, "cannot read the archive");
-        Status::unavailable("the archive cannot be read at the moment")
-    })
-}
 
 /// The record in a row.
 pub(crate) fn record(row: &JobRow) -> Result<JobRecord, Status> {

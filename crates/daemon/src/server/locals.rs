@@ -1,6 +1,7 @@
 //! What local users ran on the cluster, page by page, and how the cluster is planned: what a replay needs of a server.
 
 use pliant_control::local::LocalJob;
+use pliant_control::names::User;
 use pliant_control::server::Server;
 use pliant_model::Time;
 use pliant_policy::nodes::ClusterSnapshot;
@@ -8,12 +9,13 @@ use pliant_wire::{LocalJobCursor, LocalJobsPage, LocalJobsQuery};
 use tonic::Status;
 
 use crate::host::Mailbox;
-use crate::host::{SharedArchive, archived};
+use crate::host::{SharedArchive, listed};
 
 /// A page: runs that are over, the first to end first, and with the first page the jobs that run or wait.
 pub(super) async fn page(
     mailbox: &Mailbox<Server>,
     archive: &SharedArchive,
+    user: &User,
     query: LocalJobsQuery,
 ) -> Result<LocalJobsPage, Status> {
     let is_first = query.after.is_none();
@@ -26,7 +28,7 @@ pub(super) async fn page(
     let nodes = nodes.map(|nodes| ClusterSnapshot { running: Vec::new(), pending: Vec::new(), ..nodes });
     let after = query.after.map(|position| (position.ended.0, position.number));
     let (since, limit) = (query.since.0, query.limit);
-    let rows = archived(archive, move |archive| archive.local_jobs(since, after, limit)).await?;
+    let rows = listed(archive, user, move |archive| archive.local_jobs(since, after, limit)).await?;
     let is_full = rows.len() == limit as usize;
     let next = rows.last().filter(|_| is_full);
     let next = next.map(|((ended, number), _)| LocalJobCursor { ended: Time(*ended), number: *number });

@@ -132,8 +132,7 @@ pub async fn serve(
         tls: client_tls.clone(),
     };
     let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
-    // With an archive of its own: it does not wait for listings of jobs.
-    let uplink = Uplink { child, parents, tls, contact, archive: machine.archive()?, clock };
+    let uplink = Uplink { child, parents, tls, contact, archive: archive.clone(), clock };
     front.tasks.spawn(uplink.keep(outbound, halted.clone()));
     if let Some(fresh) = fresh.clone() {
         let upward = upward.clone();

@@ -354,7 +354,8 @@ impl proto::server_server::Server for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         self.check_operator(&caller, "read the history of local users' jobs")?;
         let query = LocalJobsQuery::try_from(request.into_inner())?;
-        Ok(Response::new((&locals::page(&self.mailbox, &self.archive, query).await?).into()))
+        let page = locals::page(&self.mailbox, &self.archive, &caller.user, query).await?;
+        Ok(Response::new((&page).into()))
     }
 
     async fn services(

@@ -3,12 +3,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use http_body::{Body, Frame};
-use parking_lot::Mutex;
 use pliant_control::agent::DiscoveryResult;
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
-use pliant_journal::{AuditRow, Entry, Filter, JobRow, JournalError, LocalJobCursor, LocalJobRow};
+use pliant_journal::{AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow};
 use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
 use pliant_policy::tuning::Tuner;
@@ -19,6 +18,7 @@ use super::*;
 use crate::config::LimitsFile;
 
 /// A journal with status updates from one number to another.
+#[derive(Clone)]
 struct Updates {
     from: u64,
     to: Arc<AtomicU64>,
@@ -57,7 +57,15 @@ impl Archive for Updates {
         unreachable!("only status updates are read")
     }
 
-    fn accuracy(&mut self, _: Option<&str>, _: u32) -> Result<Vec<(String, i64, i64)>, JournalError> {
+    fn ended_since(&mut self, _: i64, _: Option<JobCursor>, _: u32) -> Result<Vec<JobRow>, JournalError> {
+        unreachable!("only status updates are read")
+    }
+
+    fn servers(&mut self) -> Result<Vec<String>, JournalError> {
+        unreachable!("only status updates are read")
+    }
+
+    fn accuracy(&mut self, _: &str, _: u32) -> Result<Vec<(i64, i64)>, JournalError> {
         unreachable!("only status updates are read")
     }
 
@@ -165,7 +173,7 @@ impl Bench {
         let mut line = ParentConnection {
             child: Arc::new(Lyon),
             contact: ParentContact::start(),
-            archive: Arc::new(Mutex::new(Box::new(updates))),
+            archive: SharedArchive::open(|| Ok(Box::new(updates.clone()))).unwrap(),
             clock: Clock::start(Time(0)),
             outbound,
             last_sent: 0,

@@ -66,15 +66,14 @@ fn every_listing_is_read_from_an_index_in_its_order() {
     let folder = TempDir::new().unwrap();
     let journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
     let plan = |text: &str| plan(&journal.connection, text);
-    for chosen in 0..32_u32 {
+    for chosen in 0..16_u32 {
         let has = |bit: u32| chosen & (1 << bit) != 0;
         let filter = Filter {
             owner: has(0).then(|| "o".to_owned()),
             server: has(1).then(|| "s".to_owned()),
             states: if has(2) { vec!["a".to_owned(), "b".to_owned()] } else { Vec::new() },
-            ended_after: has(3).then_some(1),
             limit: 10,
-            before: has(4).then(|| (1, "s".to_owned(), 1)),
+            before: has(3).then(|| (1, "s".to_owned(), 1)),
         };
         for query in queries(&filter) {
             let plan = plan(&query.text);

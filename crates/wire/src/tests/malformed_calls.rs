@@ -227,24 +227,34 @@ fn files() {
 #[test]
 fn listings() {
     type Damage = fn(&mut proto::JobsRequest);
+    fn position(submitted: i64) -> proto::JobPosition {
+        proto::JobPosition { submitted, server: "lyon".into(), number: 1 }
+    }
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|query| query.owner = "a b".into(), "owner", USER, "`a b`"),
         (|query| query.server = "a b".into(), "server", NAME, "`a b`"),
         (|query| query.states = vec![1, 99], "states[1]", STATE, "99"),
         (|query| query.states = vec![1; 7], "states", "at most 6 items", "7"),
         (|query| query.limit = 1001, "limit", "a number of jobs from 1 to 1000", "1001"),
-        (|query| query.ended_after = Some(1 << 50), "ended_after", TIME, "1125899906842624"),
+        (|query| query.before = Some(position(1 << 50)), "before.submitted", TIME, "1125899906842624"),
     ];
     for (damage, field, expected, found) in cases {
         check::<_, JobsQuery>(proto::JobsRequest::default(), damage, field, expected, found);
     }
-    let page = proto::JobsReply { jobs: vec![job()], more: false };
+    let page = proto::JobsReply { jobs: vec![job()], next: Some(position(7)) };
+    check::<_, JobsPage>(
+        page.clone(),
+        |page| page.next = Some(position(-1 << 50)),
+        "next.submitted",
+        TIME,
+        "-1125899906842624",
+    );
     check::<_, JobsPage>(page.clone(), |page| page.jobs[0].state = -1, "jobs[0].state", STATE, "-1");
     check::<_, JobsPage>(page, |page| page.jobs = vec![job(); 1001], "jobs", "at most 1000 items", "1001");
     let located = proto::FindJobReply { job: Some(job()), address: String::new(), attached: false };
     check::<_, LocatedJob>(located, |located| located.job = None, "job", "a job", NOTHING);
     let query = accuracy_query(proto::AccuracyRequest { last: u32::MAX }).unwrap_err();
-    assert_eq!(query.to_string(), "last: expected a number of jobs from 1 to 1000000, found 4294967295");
+    assert_eq!(query.to_string(), "last: expected a number of jobs from 1 to 10000, found 4294967295");
     let short =
         proto::ServerAccuracy { server: "lyon".into(), start_error_s: vec![1, 2], ..Default::default() };
     let short = accuracies(proto::AccuracyReply { servers: vec![short] }).unwrap_err();

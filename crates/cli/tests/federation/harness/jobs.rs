@@ -95,14 +95,8 @@ pub(crate) fn input(name: &str, path: &Path) -> (FileSpec, PathBuf) {
 
 /// Waits until the agent lists exactly the jobs that ran, and says of each what its server says.
 pub(crate) async fn agree(root: &Client, lines: &Path) {
-    let query = JobsQuery {
-        owner: None,
-        all: true,
-        server: None,
-        states: Vec::new(),
-        limit: 1000,
-        ended_after: None,
-    };
+    let query =
+        JobsQuery { owner: None, all: true, server: None, states: Vec::new(), limit: 1000, before: None };
     let jobs = until("the agent to list what ran, and every end", async || {
         let jobs = root.jobs(&query).await.ok()?.jobs;
         let mut listed: Vec<String> = jobs.iter().map(|job| job.handle.to_string()).collect();

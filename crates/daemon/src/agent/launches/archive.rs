@@ -9,7 +9,7 @@ use pliant_journal::{Archive, Filter, JobRow};
 use pliant_model::Time;
 use tonic::Status;
 
-use crate::host::{SharedArchive, archived};
+use crate::host::{SharedArchive, archived, listed};
 
 /// The row of a launch that is over since then.
 pub(super) fn row(record: &LaunchRecord, ended: Time) -> JobRow {
@@ -37,14 +37,15 @@ pub(super) async fn find(archive: &SharedArchive, key: Key) -> Result<Option<Lau
     row.as_ref().map(record).transpose()
 }
 
-/// The last launches to be over, of one user or of all: at most so many.
+/// The last launches to be over, of one user or of all, for a user: at most so many.
 pub(super) async fn last(
     archive: &SharedArchive,
+    user: &User,
     owner: Option<&User>,
     limit: u32,
 ) -> Result<Vec<LaunchRecord>, Status> {
     let filter = Filter { owner: owner.map(User::to_string), limit, ..Filter::default() };
-    let rows = archived(archive, move |archive: &mut dyn Archive| archive.jobs(&filter)).await?;
+    let rows = listed(archive, user, move |archive| archive.jobs(&filter)).await?;
     rows.iter().map(record).collect()
 }
 
@@ -57,10 +58,6 @@ fn record(row: &JobRow) -> Result<LaunchRecord, Status> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use parking_lot::Mutex;
-
     use pliant_control::coallocation::{LaunchEnd, LaunchId, LaunchState};
 
     use super::*;
@@ -87,12 +84,12 @@ mod tests {
         let ended = launches.iter().map(|record| row(record, record.submitted)).collect();
         let entry = Entry { seq: 1, at: 30, event: "\"due\"".to_owned(), commands: 0 };
         journal.commit(&Batch { entries: vec![entry], ended, ..Batch::default() }).unwrap();
-        let archive: SharedArchive = Arc::new(Mutex::new(journal.archive().unwrap()));
+        let archive = SharedArchive::open(|| journal.archive()).unwrap();
         let [first, second, third] = launches;
         assert_eq!(find(&archive, Key([2; 16])).await.unwrap(), Some(second.clone()));
         assert_eq!(find(&archive, Key([9; 16])).await.unwrap(), None);
         let alice = "alice".parse().unwrap();
-        assert_eq!(last(&archive, Some(&alice), 10).await.unwrap(), [third.clone(), first]);
-        assert_eq!(last(&archive, None, 2).await.unwrap(), [third, second]);
+        assert_eq!(last(&archive, &alice, Some(&alice), 10).await.unwrap(), [third.clone(), first]);
+        assert_eq!(last(&archive, &alice, None, 2).await.unwrap(), [third, second]);
     }
 }

@@ -128,7 +128,7 @@ impl proto::launches_server::Launches for Service {
                 "your own launches are listed without --all",
             ));
         }
-        let owner = (!all).then_some(caller.user);
+        let owner = (!all).then(|| caller.user.clone());
         let (open, mine) = (self.open()?, owner.clone());
         let present = move |machine: &mut Coordinator, _| -> Vec<LaunchRecord> {
             let is_wanted = |record: &LaunchRecord| mine.as_ref().is_none_or(|user| *user == record.owner);
@@ -136,7 +136,7 @@ impl proto::launches_server::Launches for Service {
         };
         let mut launches = open.present(present).await?;
         let known: BTreeSet<LaunchId> = launches.iter().map(|record| record.id.clone()).collect();
-        let over = archive::last(&open.archive, owner.as_ref(), limit).await?;
+        let over = archive::last(&open.archive, &caller.user, owner.as_ref(), limit).await?;
         launches.extend(over.into_iter().filter(|record| !known.contains(&record.id)));
         launches.sort_by(|one, other| (other.submitted, &other.id).cmp(&(one.submitted, &one.id)));
         launches.truncate(limit as usize);
