@@ -32,6 +32,9 @@ fn sized(procs: u32) -> String {
     format!("spec.{procs}.json")
 }
 
+/// More than a supervisor ever writes about the end of a job.
+const RECORD_BYTES_MAX: u64 = 64 << 10;
+
 /// What was tried with a file whose content makes no sense.
 const UNDERSTAND: &str = "understand";
 
@@ -225,10 +228,10 @@ impl Folder {
         self.write(EXIT, exit)
     }
 
-    /// What is recorded of the job's end. A supervisor's record is whole or not there: anything else was put there by
+    /// What is recorded of the job's end. A supervisor's record is whole and short, or not there: anything else was put there by
     /// the job.
     pub(super) fn exit(&self) -> Result<Option<Exit>, FolderError> {
-        match self.read(EXIT) {
+        match self.read_at_most(EXIT, RECORD_BYTES_MAX) {
             Err(FolderError { action: UNDERSTAND, .. }) => Ok(None),
             Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(None),
             read => read,
@@ -339,8 +342,13 @@ impl Folder {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
+        self.read_at_most(name, u64::MAX)
+    }
+
+    /// Reads a file, of which what is longer makes no sense.
+    fn read_at_most<T: DeserializeOwned>(&self, name: &str, most: u64) -> Result<Option<T>, FolderError> {
         let mut content = Vec::new();
-        match self.permitted(name, open).and_then(|mut file| file.read_to_end(&mut content)) {
+        match self.permitted(name, open).and_then(|file| file.take(most).read_to_end(&mut content)) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.failed(name, "read")(error)),
