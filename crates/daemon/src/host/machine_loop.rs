@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 
 use super::crash_points::{self, CrashPoint};
 use super::digest::digest;
+use super::disk_space::DiskSpace;
 use super::error::MachineError;
 use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
@@ -82,13 +83,15 @@ pub struct Settings {
     pub snapshot_every: u64,
     /// How long entries are kept for replays once they are in a snapshot.
     pub history: Span,
+    /// How many bytes of the disk are kept for commits, and must be free for new work; zero for none.
+    pub reserve_bytes: u64,
     /// Whether the daemon has a parent to send status updates to.
     pub notices: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { snapshot_every: 20_000, history: Span(30 * 86_400), notices: true }
+        Settings { snapshot_every: 20_000, history: Span(30 * 86_400), reserve_bytes: 0, notices: true }
     }
 }
 
@@ -120,6 +123,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         inbox,
         settings,
         health,
+        disk: DiskSpace::new(settings.reserve_bytes),
         sequence,
         since_snapshot,
         next_update,
@@ -145,6 +149,7 @@ struct Runner<M: Machine, D> {
     inbox: Inbox<M>,
     settings: Settings,
     health: JournalHealth,
+    disk: DiskSpace,
     sequence: u64,
     since_snapshot: Since,
     next_update: u64,
@@ -170,6 +175,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut going = true;
         while going {
             going = self.gather();
+            self.disk.observe(self.journal.as_mut(), &self.health);
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
                 self.deliver(M::due());
             }
@@ -382,7 +388,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
 
     /// Begins a snapshot if it is time, and deletes what the last one has made superfluous.
     fn compact(&mut self) -> Result<(), MachineError> {
-        let is_time = self.since_snapshot.is_enough(self.settings.snapshot_every);
+        let is_time = self.since_snapshot.is_enough(self.settings.snapshot_every) && !self.disk.is_short();
         if is_time && self.snapshots.may_begin(Instant::now()) {
             self.begin_snapshot();
         }
@@ -408,8 +414,11 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
     }
 
-    /// Adds the next part of a snapshot to the batch, if there is one.
+    /// Adds the next part of a snapshot to the batch, if there is one and the disk has room.
     fn add_part(&mut self) {
+        if self.disk.is_short() {
+            return;
+        }
         match self.snapshots.next_part(Instant::now()) {
             Ok(part) => self.batch.snapshot_part = part,
             Err(error) => self.snapshot_failed(&error),
@@ -453,9 +462,9 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
     }
 
-    /// Takes a snapshot at the end, unless nothing has happened since the last one.
+    /// Takes a snapshot at the end, unless nothing has happened since the last one or the disk is almost full.
     fn last_snapshot(&mut self) -> Result<(), MachineError> {
-        if self.since_snapshot.is_empty() {
+        if self.since_snapshot.is_empty() || self.disk.is_short() {
             return Ok(());
         }
         self.begin_snapshot();

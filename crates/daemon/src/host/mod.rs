@@ -5,6 +5,7 @@
 mod certificate_watch;
 pub(crate) mod crash_points;
 mod digest;
+mod disk_space;
 mod error;
 mod front;
 mod health;
