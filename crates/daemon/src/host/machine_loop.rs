@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
 use pliant_journal::{AuditRow, Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, StatusUpdate};
-use pliant_model::{Span, Time};
+use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
@@ -30,7 +30,9 @@ use super::disk_space::DiskSpace;
 use super::error::MachineError;
 use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
+use super::pause::Pause;
 use super::recovery::{Recovered, Since};
+use super::settings::Settings;
 use super::snapshots::Snapshots;
 
 /// How many events there are between two commits at most.
@@ -76,32 +78,6 @@ pub enum DurableRecord {
     Audit(AuditRow),
 }
 
-/// How the loop is to run.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
-    /// How many entries between two snapshots at least.
-    pub snapshot_every: u64,
-    /// How long entries are kept for replays once they are in a snapshot.
-    pub history: Span,
-    /// How many bytes of the disk are kept for commits, and must be free for new work; zero for none.
-    pub reserve_bytes: u64,
-    /// Whether the daemon has a parent to send status updates to.
-    pub notices: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { snapshot_every: 20_000, history: Span(30 * 86_400), reserve_bytes: 0, notices: true }
-    }
-}
-
-impl Settings {
-    /// So many days.
-    pub fn days(days: u32) -> Span {
-        Span(i64::from(days) * 86_400)
-    }
-}
-
 /// Runs a recovered machine until it is stopped or its journal is lost. To be called on a thread of its own.
 pub(crate) fn run<M: Machine, D: Driver<M>>(
     recovered: Recovered<M>,
@@ -137,6 +113,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         before_snapshot: Since::default(),
         // An earlier process may have left parts of a snapshot.
         is_long: true,
+        trim_pause: Pause::default(),
     };
     runner.run()
 }
@@ -168,6 +145,8 @@ struct Runner<M: Machine, D> {
     before_snapshot: Since,
     /// The journal holds more than it is to keep.
     is_long: bool,
+    /// When it may be tried to delete that.
+    trim_pause: Pause,
 }
 
 impl<M: Machine, D: Driver<M>> Runner<M, D> {
@@ -392,11 +371,14 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         if is_time && self.snapshots.may_begin(Instant::now()) {
             self.begin_snapshot();
         }
-        if self.is_long {
+        if self.is_long && self.trim_pause.is_over(Instant::now()) {
             match self.trim() {
-                Ok(is_more) => self.is_long = is_more,
+                Ok(is_more) => (self.is_long, self.trim_pause) = (is_more, Pause::default()),
                 // The journal is longer than it need be: no harm yet.
-                Err(error) if error.is_transient() => tracing::warn!(%error, "cannot trim the journal"),
+                Err(error) if error.is_transient() => {
+                    let again_in = self.trim_pause.failed(Instant::now()).as_secs();
+                    tracing::warn!(%error, again_in_s = again_in, "cannot trim the journal");
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -80,6 +80,8 @@ struct Kept {
     free_bytes: Option<u64>,
     /// How many bytes of that were kept for commits.
     reserved_bytes: u64,
+    /// Nothing can be trimmed.
+    is_busy: bool,
     /// Which snapshot was being written whenever the rest was trimmed.
     trimmed: Vec<Option<u64>>,
 }
@@ -117,8 +119,13 @@ impl Journal for Memory {
     }
 
     fn trim(&mut self, _keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
-        self.0.lock().trimmed.push(writing);
-        Ok(false)
+        let mut kept = self.0.lock();
+        kept.trimmed.push(writing);
+        if kept.is_busy {
+            Err(JournalError::Failed { why: "database is locked".to_owned() })
+        } else {
+            Ok(false)
+        }
     }
 
     fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {
@@ -166,6 +173,7 @@ fn runner() -> Runner<Echo, Notes> {
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
         is_long: false,
+        trim_pause: Pause::default(),
     }
 }
 
@@ -324,6 +332,20 @@ fn a_snapshot_that_fails_is_not_tried_with_every_commit() {
     // At the end it is tried once more, and the journal is complete without it.
     runner.last_snapshot().unwrap();
     assert_eq!(journal.0.lock().refused, Some(2));
+}
+
+#[test]
+fn a_trim_that_fails_is_not_tried_with_every_commit() {
+    let (mut runner, journal) = snapshotting(1_000_000);
+    runner.is_long = true;
+    journal.0.lock().is_busy = true;
+    go_on(&mut runner, |runner| runner.sequence >= 1_000);
+    assert_eq!((journal.0.lock().trimmed.len(), runner.is_long), (1, true));
+    // The pause is over, and the next attempt succeeds.
+    journal.0.lock().is_busy = false;
+    runner.trim_pause = Pause::default();
+    go_on(&mut runner, |runner| runner.sequence >= 2_000);
+    assert_eq!((journal.0.lock().trimmed.len(), runner.is_long), (2, false));
 }
 
 #[test]
