@@ -106,6 +106,22 @@ pub trait Journal: Send {
     /// As [`Journal::commit`].
     fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError>;
 
+    /// Allocates so many bytes of its disk to commits, which so go on when the disk is full. Does nothing if they are allocated.
+    /// A database has a disk of its own, where nothing is allocated.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Full`] if the disk has no room for them and as many others, [`JournalError::Folder`] if its file system
+    /// cannot allocate them.
+    fn reserve(&mut self, bytes: u64) -> Result<(), JournalError>;
+
+    /// The bytes of its disk that this process may still use. `None` for a database, which has a disk of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Folder`] if the file system does not say.
+    fn free_bytes(&self) -> Result<Option<u64>, JournalError>;
+
     /// Opens a second connection for reading on another thread.
     ///
     /// # Errors

@@ -103,6 +103,8 @@ table! {
         "When the last snapshot was taken, since the Unix epoch.";
     JOURNAL_SNAPSHOT_FAILURES = "pliant_journal_snapshot_failures_total", Kind::Counter, Count, [],
         "Snapshots that could not be written.";
+    JOURNAL_DISK_FREE_BYTES = "pliant_journal_disk_free_bytes", Kind::Gauge, Bytes, [],
+        "Space of the journal's disk that the daemon may still use.";
     READY = "pliant_ready", Kind::Gauge, Count, [],
         "1 if the daemon is ready, otherwise 0, as on the page `/readyz`.";
     OPEN_CONNECTIONS = "pliant_open_connections", Kind::Gauge, Count, [],

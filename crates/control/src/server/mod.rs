@@ -369,7 +369,8 @@ impl Server {
                 let Some(entry) = self.jobs.get_mut(&job.0) else { return };
                 remove_from_waiting(&mut self.waiting, &entry.record);
                 entry.record.state = JobState::Active;
-                entry.record.started = Some(at.min(now));
+                // Its account can have recorded any time.
+                entry.record.started = Some(at.max(entry.record.submitted).min(now));
                 entry.record.procs = procs;
                 entry.record.walltime = walltime;
                 report(&entry.record, commands);
@@ -377,6 +378,7 @@ impl Server {
             StatusUpdate::Ended { job, exit, elapsed_ms } => {
                 self.keep_job(job.0, commands);
                 self.preparation_ended(now, job.0, &exit, commands);
+                let elapsed_ms = elapsed_ms.map(|ms| ms.min(self.longest_ms(now, job)));
                 if exit == Exit::Code(0) {
                     let elapsed = elapsed_ms.map(Duration::from_millis);
                     self.record_walltime_sample(job.0, elapsed, now);
@@ -385,6 +387,14 @@ impl Server {
                 self.end(now, job, exit, elapsed_ms, commands);
             }
         }
+    }
+
+    /// The time since the submission of a job, in milliseconds and a second more: it has not run longer, whatever its account has
+    /// recorded.
+    fn longest_ms(&self, now: Time, job: JobId) -> u64 {
+        let submitted = self.jobs.get(&job.0).map_or(now, |entry| entry.record.submitted);
+        let seconds = (now - submitted).seconds().max(0).unsigned_abs();
+        seconds.saturating_add(1).saturating_mul(1_000)
     }
 
     fn end(

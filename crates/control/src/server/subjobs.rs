@@ -6,7 +6,7 @@
 
 mod accepted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{JobId, Span, Speed, Speedup, Time};
 use pliant_policy::batch::Submission;
@@ -249,6 +249,10 @@ impl Server {
         };
         let Some(accepted) = self.subjobs.of(id).filter(waits) else { return };
         match addresses {
+            Ok(addresses) if !accepted.is_located_by(&addresses) => {
+                let why = "its supervisor has not said where each of its tasks listens".to_owned();
+                self.end_subjob(now, id, Some(why), commands);
+            }
             Ok(addresses) => {
                 accepted.task_addresses.clone_from(&addresses);
                 accepted.enter(now, SubjobState::Prepared { addresses });
@@ -354,6 +358,11 @@ impl Server {
     /// The state of a subjob.
     pub fn subjob_state(&self, id: &SubjobId) -> SubjobState {
         self.subjobs.state(id)
+    }
+
+    /// The tasks of a subjob whose end is not known; none if it does not run.
+    pub fn running_tasks(&self, id: &SubjobId) -> Option<BTreeSet<String>> {
+        self.subjobs.current.iter().find(|accepted| accepted.subjob.id == *id)?.running_tasks()
     }
 
     /// The running subjobs, how they run, and whether they are being cancelled: a restarted driver looks for these.

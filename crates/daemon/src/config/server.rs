@@ -57,6 +57,9 @@ pub struct ServerFile {
     /// How long ended jobs' files are kept, in days.
     #[serde(default = "results_days")]
     pub results_days: u32,
+    /// How many bytes of the disk are kept for the journal, and must be free for new work; 0 for none.
+    #[serde(default = "journal_reserve_bytes")]
+    pub journal_reserve_bytes: u64,
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
@@ -152,6 +155,10 @@ fn waiting_per_user() -> u32 {
 
 fn results_days() -> u32 {
     30
+}
+
+fn journal_reserve_bytes() -> u64 {
+    64 << 20
 }
 
 fn yes() -> bool {

@@ -13,6 +13,7 @@ pub(crate) struct JournalHealth(Arc<Mutex<Failures>>);
 struct Failures {
     commit: Option<String>,
     snapshot: Option<String>,
+    disk: Option<String>,
 }
 
 impl JournalHealth {
@@ -24,6 +25,24 @@ impl JournalHealth {
     /// How the last snapshot went: why it could not be written.
     pub(crate) fn snapshot(&self, failure: Option<String>) {
         self.0.lock().snapshot = failure;
+    }
+
+    /// Whether its disk has room: why there is none for new work.
+    pub(crate) fn disk(&self, shortage: Option<String>) {
+        let mut failures = self.0.lock();
+        match &shortage {
+            Some(why) if failures.disk.is_none() => {
+                tracing::error!(why, "no new work is accepted: the disk is almost full");
+            }
+            None if failures.disk.is_some() => tracing::info!("the disk has room for new work again"),
+            _ => {}
+        }
+        failures.disk = shortage;
+    }
+
+    /// Why the disk has no room for new work; none if it has. What was accepted goes on.
+    pub(crate) fn shortage(&self) -> Option<String> {
+        self.0.lock().disk.clone()
     }
 
     /// Why the journal cannot be written; none if it can.

@@ -7,10 +7,11 @@ use pliant_transport::Clock;
 
 use super::digest::digest;
 use super::health::JournalHealth;
-use super::machine_loop::{Driver, Settings};
+use super::machine_loop::Driver;
 use super::mailbox::{Inbox, Mailbox, mailbox};
 use super::readers::SharedArchive;
 use super::recovery::{Recovered, recover};
+use super::settings::Settings;
 use super::thread::MachineThread;
 use super::{DaemonError, MachineError};
 

@@ -19,17 +19,20 @@ use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
 use pliant_journal::{AuditRow, Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, StatusUpdate};
-use pliant_model::{Span, Time};
+use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
 use super::crash_points::{self, CrashPoint};
 use super::digest::digest;
+use super::disk_space::DiskSpace;
 use super::error::MachineError;
 use super::health::JournalHealth;
 use super::mailbox::{Inbox, Input, Question, Shared};
+use super::pause::Pause;
 use super::recovery::{Recovered, Since};
+use super::settings::Settings;
 use super::snapshots::Snapshots;
 
 /// How many events there are between two commits at most.
@@ -75,30 +78,6 @@ pub enum DurableRecord {
     Audit(AuditRow),
 }
 
-/// How the loop is to run.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Settings {
-    /// How many entries between two snapshots at least.
-    pub snapshot_every: u64,
-    /// How long entries are kept for replays once they are in a snapshot.
-    pub history: Span,
-    /// Whether the daemon has a parent to send status updates to.
-    pub notices: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { snapshot_every: 20_000, history: Span(30 * 86_400), notices: true }
-    }
-}
-
-impl Settings {
-    /// So many days.
-    pub fn days(days: u32) -> Span {
-        Span(i64::from(days) * 86_400)
-    }
-}
-
 /// Runs a recovered machine until it is stopped or its journal is lost. To be called on a thread of its own.
 pub(crate) fn run<M: Machine, D: Driver<M>>(
     recovered: Recovered<M>,
@@ -120,6 +99,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         inbox,
         settings,
         health,
+        disk: DiskSpace::new(settings.reserve_bytes),
         sequence,
         since_snapshot,
         next_update,
@@ -133,6 +113,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         before_snapshot: Since::default(),
         // An earlier process may have left parts of a snapshot.
         is_long: true,
+        trim_pause: Pause::default(),
     };
     runner.run()
 }
@@ -145,6 +126,7 @@ struct Runner<M: Machine, D> {
     inbox: Inbox<M>,
     settings: Settings,
     health: JournalHealth,
+    disk: DiskSpace,
     sequence: u64,
     since_snapshot: Since,
     next_update: u64,
@@ -163,6 +145,8 @@ struct Runner<M: Machine, D> {
     before_snapshot: Since,
     /// The journal holds more than it is to keep.
     is_long: bool,
+    /// When it may be tried to delete that.
+    trim_pause: Pause,
 }
 
 impl<M: Machine, D: Driver<M>> Runner<M, D> {
@@ -170,6 +154,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut going = true;
         while going {
             going = self.gather();
+            self.disk.observe(self.journal.as_mut(), &self.health);
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
                 self.deliver(M::due());
             }
@@ -382,15 +367,18 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
 
     /// Begins a snapshot if it is time, and deletes what the last one has made superfluous.
     fn compact(&mut self) -> Result<(), MachineError> {
-        let is_time = self.since_snapshot.is_enough(self.settings.snapshot_every);
+        let is_time = self.since_snapshot.is_enough(self.settings.snapshot_every) && !self.disk.is_short();
         if is_time && self.snapshots.may_begin(Instant::now()) {
             self.begin_snapshot();
         }
-        if self.is_long {
+        if self.is_long && self.trim_pause.is_over(Instant::now()) {
             match self.trim() {
-                Ok(is_more) => self.is_long = is_more,
+                Ok(is_more) => (self.is_long, self.trim_pause) = (is_more, Pause::default()),
                 // The journal is longer than it need be: no harm yet.
-                Err(error) if error.is_transient() => tracing::warn!(%error, "cannot trim the journal"),
+                Err(error) if error.is_transient() => {
+                    let again_in = self.trim_pause.failed(Instant::now()).as_secs();
+                    tracing::warn!(%error, again_in_s = again_in, "cannot trim the journal");
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -408,8 +396,11 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
     }
 
-    /// Adds the next part of a snapshot to the batch, if there is one.
+    /// Adds the next part of a snapshot to the batch, if there is one and the disk has room.
     fn add_part(&mut self) {
+        if self.disk.is_short() {
+            return;
+        }
         match self.snapshots.next_part(Instant::now()) {
             Ok(part) => self.batch.snapshot_part = part,
             Err(error) => self.snapshot_failed(&error),
@@ -453,9 +444,9 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         }
     }
 
-    /// Takes a snapshot at the end, unless nothing has happened since the last one.
+    /// Takes a snapshot at the end, unless nothing has happened since the last one or the disk is almost full.
     fn last_snapshot(&mut self) -> Result<(), MachineError> {
-        if self.since_snapshot.is_empty() {
+        if self.since_snapshot.is_empty() || self.disk.is_short() {
             return Ok(());
         }
         self.begin_snapshot();

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use pliant_journal::SnapshotPart;
 use serde::Serialize;
 
+use super::pause::Pause;
+
 /// The bytes of a part.
 const PART_BYTES: usize = 1 << 20;
 /// How many parts are made ahead.
@@ -18,16 +20,12 @@ const PARTS_AHEAD: usize = 2;
 const REST: u32 = 4;
 /// How often is looked for the next part.
 const PART_PERIOD: Duration = Duration::from_millis(5);
-/// The pause after a failure, and the longest one.
-const PAUSE: Duration = Duration::from_secs(10);
-const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// A snapshot that is being made, and when the next one may be.
 #[derive(Debug)]
 pub(super) struct Snapshots {
     under_way: Option<UnderWay>,
-    pause: Duration,
-    not_before: Option<Instant>,
+    pause: Pause,
 }
 
 #[derive(Debug)]
@@ -55,12 +53,12 @@ pub(super) struct Complete {
 
 impl Snapshots {
     pub(super) fn new() -> Snapshots {
-        Snapshots { under_way: None, pause: PAUSE, not_before: None }
+        Snapshots { under_way: None, pause: Pause::default() }
     }
 
     /// True if one may be begun now.
     pub(super) fn may_begin(&self, now: Instant) -> bool {
-        self.under_way.is_none() && self.not_before.is_none_or(|not_before| now >= not_before)
+        self.under_way.is_none() && self.pause.is_over(now)
     }
 
     /// Begins one of that state, in which `seq` is the last entry and which was taken at that time. One that is under way is given up.
@@ -142,9 +140,8 @@ impl Snapshots {
 
     /// A part cannot be written: the snapshot is given up. Returns the pause until the next one.
     pub(super) fn failed(&mut self, now: Instant) -> Duration {
-        let pause = self.pause;
-        *self = Snapshots { under_way: None, pause: PAUSE_MAX.min(pause * 2), not_before: Some(now + pause) };
-        pause
+        self.under_way = None;
+        self.pause.failed(now)
     }
 }
 

@@ -152,12 +152,22 @@ impl Service {
         (!matches!(reported, Ok(Ok(_)))).then(|| AdmissionRefusal::Other(reason()))
     }
 
-    /// An error while the journal cannot be written: nothing is accepted then, and no client has to wait for that answer. It
-    /// says that nothing was done this time, so that clients try elsewhere; what they sent before may still wait here.
+    /// An error while the journal cannot be written, or the disk is almost full: nothing is accepted then, and no client has
+    /// to wait for that answer. It says that nothing was done this time, so that clients try elsewhere; what they sent before
+    /// may still wait here.
     pub(super) fn can_write(&self) -> Result<(), Status> {
-        match self.health.failure() {
+        if let Some(why) = self.health.failure() {
+            let why = format!("the server cannot write its journal at the moment: {why}");
+            return Err(Status::resource_exhausted(why));
+        }
+        self.has_room()
+    }
+
+    /// An error while the disk is almost full. What was accepted goes on: the journal has space of its own.
+    pub(super) fn has_room(&self) -> Result<(), Status> {
+        match self.health.shortage() {
             Some(why) => {
-                let why = format!("the server cannot write its journal at the moment: {why}");
+                let why = format!("the server accepts no new work at the moment: {why}");
                 Err(Status::resource_exhausted(why))
             }
             None => Ok(()),

@@ -37,6 +37,9 @@ impl Service {
             tracing::warn!(%job, %owner, %from, reason = %refusal, "handoff refused");
             return Ok(Err(refusal.counted().to_string()));
         }
+        if let Some(why) = self.health.shortage() {
+            return Ok(Err(why));
+        }
         let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
         let _lock = self.host.store.lock(&owner, key).await;
         let learned = match what.service() {

@@ -158,7 +158,11 @@ pub async fn serve(
         upward,
         free,
     };
-    let settings = Settings { history: Settings::days(file.history_days), ..Settings::default() };
+    let settings = Settings {
+        history: Settings::days(file.history_days),
+        reserve_bytes: file.journal_reserve_bytes,
+        ..Settings::default()
+    };
     let thread = machine.start("server", driver, settings)?;
     let kept = Settings::days(file.results_days);
     let upkeep = upkeep::Upkeep {

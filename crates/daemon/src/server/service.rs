@@ -192,6 +192,7 @@ impl proto::server_server::Server for Service {
         request: Request<Streaming<proto::UploadRequest>>,
     ) -> Result<Response<Self::UploadStream>, Status> {
         let (sender, open) = self.open_to_send(&request)?;
+        self.has_room()?;
         tracing::info!(%sender, "upload");
         let own = self.clone();
         let accepted = move |user, key| {

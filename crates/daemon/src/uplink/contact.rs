@@ -80,12 +80,15 @@ impl ParentContact {
     }
 }
 
-/// Whether a daemon can do its work: its journal can be written, snapshots included, its parent is there if it has one, and no other
-/// process takes its place there.
+/// Whether a daemon can do its work: its journal can be written, snapshots included, its disk has room, its parent is there
+/// if it has one, and no other process takes its place there.
 pub(crate) fn readiness(journal: &JournalHealth, parent: Option<&ParentContact>) -> Readiness {
     let mut readiness = Readiness::ready();
     if let Some(why) = journal.failure() {
         readiness = readiness.but("journal", why);
+    }
+    if let Some(why) = journal.shortage() {
+        readiness = readiness.but("disk", why);
     }
     if let Some(why) = journal.snapshot_failure() {
         readiness = readiness.but("snapshot", why);
@@ -128,6 +131,9 @@ mod tests {
         assert!(readiness(&journal, None).is_ready());
         journal.snapshot(Some(full.to_string()));
         assert_eq!(readiness(&journal, None), Readiness::ready().but("snapshot", full.to_string()));
+        journal.snapshot(None);
+        journal.disk(Some("7 bytes left".to_owned()));
+        assert_eq!(readiness(&journal, None), Readiness::ready().but("disk", "7 bytes left".to_owned()));
     }
 
     #[tokio::test]

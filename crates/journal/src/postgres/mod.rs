@@ -201,6 +201,14 @@ impl Journal for Postgres {
         self.transact(self.tail, |session| queries::trim(session, keep_after, writing))
     }
 
+    fn reserve(&mut self, _bytes: u64) -> Result<(), JournalError> {
+        Ok(())
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>, JournalError> {
+        Ok(None)
+    }
+
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
         Ok(Box::new(Reader(PostgresReader::new(self.target.clone())?)))
     }

@@ -1,5 +1,6 @@
 //! The journal in SQLite: a write-ahead log, synced at each commit or when its pages go into the file.
 
+mod reserve;
 mod schema;
 mod statements;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, Transaction, params};
 use rustix::fs::{FlockOperation, flock};
 
+use self::reserve::Reserve;
 use self::statements::{SqliteReader, SqliteStatements, failed};
 use crate::archive::Reader;
 use crate::database::Statements;
@@ -30,6 +32,8 @@ pub(super) struct Sqlite {
     path: PathBuf,
     id: u64,
     tail: Tail,
+    /// None if it is open for reading only.
+    reserve: Option<Reserve>,
     /// Locked while the journal is open for writing. Dropped last.
     _lock: Option<File>,
 }
@@ -49,7 +53,8 @@ impl Sqlite {
         }
         let connection = schema::open(&path, durability)?;
         let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
-        Ok(Sqlite { connection, path, id, tail, _lock: Some(lock) })
+        let reserve = Some(Reserve::new(&path)?);
+        Ok(Sqlite { connection, path, id, tail, reserve, _lock: Some(lock) })
     }
 
     /// Opens the journal of a folder for reading; none if there is none. Another process may write it meanwhile.
@@ -62,7 +67,7 @@ impl Sqlite {
         let connection = schema::open_read_only(&path).map_err(|error| failed(&path, &error))?;
         schema::check(&path, &connection)?;
         let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
-        Ok(Some(Sqlite { connection, path, id, tail, _lock: None }))
+        Ok(Some(Sqlite { connection, path, id, tail, reserve: None, _lock: None }))
     }
 
     /// Runs `work` in a transaction, which is committed if `work` succeeds and rolled back otherwise.
@@ -124,8 +129,19 @@ impl Journal for Sqlite {
         self.transact(|_, db| queries::trim(db, keep_after, writing))
     }
 
+    fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {
+        match &self.reserve {
+            Some(reserve) => reserve.allocate(&self.connection, bytes),
+            None => Ok(()),
+        }
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>, JournalError> {
+        self.reserve.as_ref().map(Reserve::free_bytes).transpose()
+    }
+
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
-        Ok(Box::new(Reader(SqliteReader::open(&self.path)?)))
+        Ok(Box::new(Reader(SqliteReader::open(&self.path, self.reserve.as_ref().map(Reserve::index))?)))
     }
 }
 

@@ -19,6 +19,11 @@ const APPLICATION: i64 = 0x506c_6e74;
 /// The longest wait of a connection for another one that locks the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// After how many pages in the log they are written into the file.
+pub(super) const AUTOCHECKPOINT_PAGES: u32 = 4000;
+/// The size to which a grown log is cut.
+pub(super) const LOG_LIMIT_BYTES: u64 = 64 << 20;
+
 /// Rows of `jobs` are long, so the table is not clustered by its key.
 const TABLES: &str = "
     CREATE TABLE metadata (
@@ -120,9 +125,8 @@ fn configure(connection: &Connection, durability: Durability) -> rusqlite::Resul
         Durability::Process => "NORMAL",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
-    // The size to which a grown log is cut, in bytes.
-    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    connection.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_LIMIT_BYTES as i64)?;
     // In KiB because it is negative. Indexes of jobs are written in random order.
     connection.pragma_update(None, "cache_size", -32_768)?;
     connection.pragma_update(None, "cell_size_check", true)?;

@@ -1,6 +1,8 @@
 //! Statements on a connection to SQLite, and its errors.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, ToSql, ffi, params_from_iter};
@@ -67,12 +69,14 @@ impl ToSql for Value {
 pub(super) struct SqliteReader {
     connection: Connection,
     path: PathBuf,
+    /// Closed after the connection.
+    _index: Option<Arc<File>>,
 }
 
 impl SqliteReader {
-    pub(super) fn open(path: &Path) -> Result<SqliteReader, JournalError> {
+    pub(super) fn open(path: &Path, index: Option<Arc<File>>) -> Result<SqliteReader, JournalError> {
         let connection = schema::open_read_only(path).map_err(|error| failed(path, &error))?;
-        Ok(SqliteReader { connection, path: path.to_owned() })
+        Ok(SqliteReader { connection, path: path.to_owned(), _index: index })
     }
 }
 

@@ -232,16 +232,26 @@ fn sqlite_removes_an_unfinished_journal() {
 
 #[test]
 fn sqlite_continues_after_a_full_disk() {
+    on_small_disk("2m", "fill_small_disk", "full after");
+}
+
+#[test]
+fn sqlite_commits_on_a_full_disk_what_its_reserve_has_room_for() {
+    on_small_disk("32m", "use_reserve", "committed on a full disk");
+}
+
+/// Runs a test of this program that is ignored on a private file system of that size.
+fn on_small_disk(size: &str, test: &str, expected: &str) {
     let folder = Folder::new();
-    let script = r#"mount -t tmpfs -o size=2m none "$1" || exit 77; shift; exec "$@""#;
+    let script = format!(r#"mount -t tmpfs -o size={size} none "$1" || exit 77; shift; exec "$@""#);
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
     let outcome = command
-        .args(["--mount", "sh", "-c", script, "sh"])
+        .args(["--mount", "sh", "-c", &script, "sh"])
         .args([folder.path().as_os_str(), std::env::current_exe().unwrap().as_os_str()])
-        .args(["--exact", "--ignored", "--nocapture", "fill_small_disk"])
+        .args(["--exact", "--ignored", "--nocapture", test])
         .env(SMALL_DISK, folder.path())
         .output();
     let said = |outcome: &std::process::Output| {
@@ -250,7 +260,7 @@ fn sqlite_continues_after_a_full_disk() {
     };
     match outcome {
         Ok(outcome) if outcome.status.success() => {
-            assert!(said(&outcome).contains("full after"), "{outcome:?}")
+            assert!(said(&outcome).contains(expected), "{outcome:?}")
         }
         Ok(outcome) if said(&outcome).contains("running 1 test") => panic!("{}", said(&outcome)),
         // Not permitted, or the program is missing.
@@ -298,6 +308,52 @@ fn fill_small_disk() {
     assert_eq!(loaded.entries.len() as u64, last + 20);
     assert_eq!(loaded.entries[last as usize..], full.entries);
     println!("full after {last} entries");
+}
+
+/// Not a test: uses all of the reserve of a journal on a private file system of 32 MB.
+#[test]
+#[ignore = "on a file system of its own, made by another test"]
+fn use_reserve() {
+    const RESERVE_BYTES: u64 = 4 << 20;
+    let Some(disk) = std::env::var_os(SMALL_DISK).map(std::path::PathBuf::from) else { return };
+    let mut journal = open_sqlite(&disk.join("state")).unwrap();
+    let before = journal.free_bytes().unwrap().unwrap();
+    let error = journal.reserve(before).unwrap_err();
+    assert!(matches!(error, JournalError::Full { .. }), "{error:?}");
+    journal.reserve(RESERVE_BYTES).unwrap();
+    let after = journal.free_bytes().unwrap().unwrap();
+    assert!(before - after >= RESERVE_BYTES, "{before} bytes were free, {after} are");
+    journal.reserve(RESERVE_BYTES).unwrap();
+    assert_eq!(journal.free_bytes().unwrap(), Some(after), "it is kept once");
+    // Some of the log is in use when no free space remains.
+    let mut last = 0;
+    let mut next = || {
+        let mut batch = entry_batch(last + 1, last + 1);
+        batch.entries[0].event = "x".repeat(10_000);
+        last += 1;
+        batch
+    };
+    (0..100).for_each(|_| journal.commit(&next()).unwrap());
+    let mut rest = fs::File::create(disk.join("rest")).unwrap();
+    while rest.write_all(&[0; 512]).is_ok() {}
+    let mut committed = 0;
+    let full = loop {
+        let batch = next();
+        match journal.commit(&batch) {
+            Ok(()) => committed += 10_000,
+            Err(JournalError::Full { .. }) => break batch,
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    // Each commit writes whole pages, and some twice.
+    assert!(committed >= RESERVE_BYTES / 4, "{committed} bytes of events");
+    drop(rest);
+    fs::remove_file(disk.join("rest")).unwrap();
+    journal.commit(&full).unwrap();
+    drop(journal);
+    let mut journal = open_sqlite(&disk.join("state")).unwrap();
+    assert_eq!(whole(&mut *journal).unwrap().entries.len() as u64, full.entries[0].seq);
+    println!("{committed} bytes committed on a full disk");
 }
 
 /// Commits until it succeeds or fails permanently.

@@ -23,14 +23,21 @@ const LOCK: &str = "lock";
 const SPEC: &str = "spec.json";
 const STARTED: &str = "started.json";
 const EXIT: &str = "exit.json";
+/// The room that is kept for it while the job runs.
+const EXIT_BYTES: usize = 4096;
 const CANCEL: &str = "cancel";
 const LOG: &str = "supervisor.log";
 const WORK: &str = "work";
+/// What a file has for an extension until it is whole.
+const TEMPORARY: &str = "tmp";
 
 /// The name of what to run on that many processors.
 fn sized(procs: u32) -> String {
     format!("spec.{procs}.json")
 }
+
+/// More than a supervisor ever writes about the end of a job.
+const RECORD_BYTES_MAX: u64 = 64 << 10;
 
 /// What was tried with a file whose content makes no sense.
 const UNDERSTAND: &str = "understand";
@@ -196,7 +203,7 @@ impl Folder {
     }
 
     /// Claims the job: true for one caller ever. A marker that cannot be written completely is taken back, since the
-    /// caller will start nothing.
+    /// caller will start nothing. Room for the record of the end is taken, too: a job can end on a full disk.
     pub(super) fn claim(&self, started: &Started) -> Result<bool, FolderError> {
         let path = self.path.join(STARTED);
         let mut marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -207,6 +214,7 @@ impl Folder {
         let written = json(started)
             .and_then(|content| marker.write_all(&content))
             .and_then(|()| marker.sync_all())
+            .and_then(|()| temporary(&self.path.join(EXIT))?.write_all(&[b' '; EXIT_BYTES]))
             .and_then(|()| File::open(&self.path)?.sync_all());
         if let Err(error) = written {
             // If even this fails the job counts as lost, which is the safe side.
@@ -225,10 +233,10 @@ impl Folder {
         self.write(EXIT, exit)
     }
 
-    /// What is recorded of the job's end. A supervisor's record is whole or not there: anything else was put there by
+    /// What is recorded of the job's end. A supervisor's record is whole and short, or not there: anything else was put there by
     /// the job.
     pub(super) fn exit(&self) -> Result<Option<Exit>, FolderError> {
-        match self.read(EXIT) {
+        match self.read_at_most(EXIT, RECORD_BYTES_MAX) {
             Err(FolderError { action: UNDERSTAND, .. }) => Ok(None),
             Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(None),
             read => read,
@@ -339,8 +347,13 @@ impl Folder {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
+        self.read_at_most(name, u64::MAX)
+    }
+
+    /// Reads a file, of which what is longer makes no sense.
+    fn read_at_most<T: DeserializeOwned>(&self, name: &str, most: u64) -> Result<Option<T>, FolderError> {
         let mut content = Vec::new();
-        match self.permitted(name, open).and_then(|mut file| file.read_to_end(&mut content)) {
+        match self.permitted(name, open).and_then(|file| file.take(most).read_to_end(&mut content)) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.failed(name, "read")(error)),
@@ -352,16 +365,22 @@ impl Folder {
     /// Writes a file so that after any crash the old content or the new is there, whole.
     fn write(&self, name: &str, content: &impl Serialize) -> Result<(), FolderError> {
         let write = |path: &Path| {
-            let temporary = path.with_extension("tmp");
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-            file.write_all(&json(content)?)?;
+            let (mut file, content) = (temporary(path)?, json(content)?);
+            file.write_all(&content)?;
+            // What was there before may be longer, to keep room for this.
+            file.set_len(content.len() as u64)?;
             file.sync_all()?;
-            fs::rename(&temporary, path)?;
+            fs::rename(path.with_extension(TEMPORARY), path)?;
             File::open(&self.path)?.sync_all()
         };
         self.permitted(name, write).map_err(self.failed(name, "write"))
     }
+}
+
+/// Opens the file in which the next content of another one is written, with what it holds.
+fn temporary(path: &Path) -> io::Result<File> {
+    let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
+    options.open(path.with_extension(TEMPORARY))
 }
 
 /// Opens a file for reading without waiting for anything: the job may have put a pipe in its place.

@@ -188,7 +188,7 @@ pub(super) fn configuration() -> Call {
 
 /// Prints what a user may do, beyond what all may.
 pub(super) fn level_of(user: &str) -> Call {
-    Call::new("sacctmgr", &["--noheader", "--parsable", "show", "user", user, "format=adminlevel"])
+    Call::new("sacctmgr", &["--noheader", "--parsable2", "show", "user", user, "format=adminlevel"])
 }
 
 /// Reads the accounts of jobs by their ids, with a mark behind each field.

@@ -10,7 +10,7 @@ pub(super) fn expand(list: &str) -> Option<Vec<String>> {
     let mut nodes = Vec::new();
     for part in parts(list)? {
         let mut names = vec![String::new()];
-        let mut rest = part;
+        let (mut rest, mut length) = (part, 0);
         while let Some(open) = rest.find('[') {
             let close = open + rest[open..].find(']')?;
             let numbers = numbers(&rest[open + 1..close])?;
@@ -18,7 +18,8 @@ pub(super) fn expand(list: &str) -> Option<Vec<String>> {
                 return None;
             }
             let prefix = &rest[..open];
-            if prefix.len() > NAME_MAX {
+            length += prefix.len() + numbers.iter().map(String::len).max().unwrap_or(0);
+            if length > NAME_MAX {
                 return None;
             }
             let longer = |name: &String| {
@@ -27,7 +28,7 @@ pub(super) fn expand(list: &str) -> Option<Vec<String>> {
             names = names.iter().flat_map(longer).collect();
             rest = &rest[close + 1..];
         }
-        if part.is_empty() || rest.len() > NAME_MAX || rest.contains(']') {
+        if part.is_empty() || length + rest.len() > NAME_MAX || rest.contains(']') {
             return None;
         }
         nodes.extend(names.into_iter().map(|name| name + rest));
@@ -113,7 +114,8 @@ mod tests {
     #[test]
     fn names_that_no_host_has_are_refused() {
         let long = "0".repeat(70_000);
-        for bad in [format!("n[{long}1]"), format!("{long}[1-2]"), format!("n[1-2]{long}")] {
+        let many = "[1-9]".repeat(5) + &"[1]".repeat(300);
+        for bad in [format!("n[{long}1]"), format!("{long}[1-2]"), format!("n[1-2]{long}"), many] {
             assert_eq!(expand(&bad), None);
         }
     }

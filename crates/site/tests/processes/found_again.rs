@@ -102,7 +102,9 @@ fn a_job_of_another_boot_is_lost() {
 
 #[tokio::test]
 async fn a_job_that_leaves_nonsense_for_a_record_is_lost_with_its_supervisor() {
-    for nonsense in ["echo '{' > ../exit.json", "mkdir ../exit.json"] {
+    let too_long = r#"printf '{"outcome":{"not_started":"%070000d"},"over_walltime":false,"cancelled":false,"started_unix_ms":1,
+        "ended_unix_ms":2,"elapsed_ms":1,"cpu_s":0.0,"max_rss_kb":1,"stdout_cut":false,"stderr_cut":false}' 0 > ../exit.json"#;
+    for nonsense in ["echo '{' > ../exit.json", "mkdir ../exit.json", too_long] {
         let scratch = Scratch::with(&script(&format!("{nonsense}; echo on; exec sleep 1000")));
         let mut running = spawn(&supervisor(), &scratch.dir()).unwrap();
         scratch.wait_for("stdout", |text| text == "on\n");

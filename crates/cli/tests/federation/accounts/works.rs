@@ -234,6 +234,16 @@ async fn sweeps_explorations_and_launches_run_as_their_users() {
         assert_eq!((read("stderr"), read("work/joined")), (format!("{task}\n"), "given\n".to_owned()));
         assert!(!out.join(task).join("work/given.txt").exists());
     }
+    // A task that fails ends its launch, and is told from those that are ended for it.
+    let script = "#!/bin/sh\n[ $PLIANT_TASK = b ] || exit 3\nsleep 600\n";
+    fs::write(folder.join("task.sh"), script).unwrap();
+    let (code, document, stderr) = alice.run(&format!("launch {}", folder.join("app.toml").display()));
+    assert_eq!((code, &document["outcome"]), (3, &"failed".into()), "{document}{stderr}");
+    let ends =
+        document["tasks"].as_array().unwrap().iter().map(|task| (&task["task"], &task["exit"]["code"]));
+    let ends: Vec<(&str, Option<i64>)> =
+        ends.map(|(task, code)| (task.as_str().unwrap(), code.as_i64())).collect();
+    assert_eq!(ends, [("a", Some(3)), ("b", None)], "{document}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,16 @@ const TOO_MANY: usize = 500;
 
 #[test]
 fn a_server_on_a_full_disk_accepts_nothing_and_loses_nothing() {
+    with_small_disk("faults::disks::on_small_disk", "accepted before it was full");
+}
+
+#[test]
+fn a_job_that_fills_the_disk_stops_no_other() {
+    with_small_disk("faults::disks::on_filled_disk", "others went on");
+}
+
+/// Runs a test of this program that is ignored with a disk of its own.
+fn with_small_disk(test: &str, expected: &str) {
     let folder = tempfile::tempdir().unwrap();
     let script = r#"mount -t tmpfs -o size=32m none "$1" || exit 77; shift; exec "$@""#;
     let mut command = Command::new("unshare");
@@ -32,7 +42,7 @@ fn a_server_on_a_full_disk_accepts_nothing_and_loses_nothing() {
     let outcome = command
         .args(["--mount", "sh", "-c", script, "sh"])
         .args([folder.path().as_os_str(), std::env::current_exe().unwrap().as_os_str()])
-        .args(["--exact", "--ignored", "--nocapture", "faults::disks::on_small_disk"])
+        .args(["--exact", "--ignored", "--nocapture", test])
         .env(DISK, folder.path())
         .output();
     let said = |outcome: &Output| {
@@ -41,7 +51,7 @@ fn a_server_on_a_full_disk_accepts_nothing_and_loses_nothing() {
     };
     match outcome {
         Ok(outcome) if outcome.status.success() => {
-            assert!(said(&outcome).contains("accepted before it was full"), "{}", said(&outcome));
+            assert!(said(&outcome).contains(expected), "{}", said(&outcome));
         }
         Ok(outcome) if said(&outcome).contains("running 1 test") => panic!("{}", said(&outcome)),
         // Not allowed here, or the program is not there.
@@ -89,6 +99,8 @@ async fn on_small_disk() {
     let (http, table) = pages();
     let mut lyon = server("lyon", "cores = 1\npause = true");
     lyon.tables.push_str(&table);
+    // So that the journal cannot be written.
+    lyon.keys = "journal_reserve_bytes = 0";
     federation.add_server(&lyon);
     federation.attached(1).await;
     let alice = federation.client("alice");
@@ -155,4 +167,58 @@ async fn on_small_disk() {
     let runs = runs(&lines);
     assert_eq!(runs.len(), accepted.len());
     assert!(accepted.iter().all(|handle| runs[&handle.to_string()] == 1), "{runs:?}");
+}
+
+/// Not a test: a federation whose server has a disk of 32 MB, which one of its jobs fills.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "on a file system of its own, made by another test"]
+async fn on_filled_disk() {
+    let Some(disk) = std::env::var_os(DISK).map(PathBuf::from) else { return };
+    let mut federation = Federation::agent_only("");
+    fs::create_dir(federation.folder("lyon")).unwrap();
+    symlink(&disk, federation.folder("lyon").join("state")).unwrap();
+    let (http, table) = pages();
+    let mut lyon = Cluster { keys: "journal_reserve_bytes = 4194304", ..Cluster::new("lyon", 2, 1.0) };
+    lyon.tables.push_str(&table);
+    federation.add_server(&lyon);
+    federation.attached(1).await;
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    let (lines, gate) = (federation.path().join("lines"), federation.path().join("gate"));
+
+    // It goes on filling whatever becomes free, and only its end gives anything back.
+    let fills = "exec 3> full; rm full; while :; do cat /dev/zero >&3; sleep 0.01; done";
+    let fills = format!("{}; {fills}", waiting_for(&gate));
+    let fills = submit(&alice, &order(rigid(&noting(&lines, &fills), 1, 3_600))).await.handle;
+    federation.reaches(&alice, &fills, JobState::Active).await;
+    let long = submit(&bob, &order(rigid(&noting(&lines, "sleep 1000"), 1, 10))).await.handle;
+    federation.reaches(&bob, &long, JobState::Active).await;
+    let waits = submit(&bob, &order(rigid(&noting(&lines, "true"), 2, 60))).await.handle;
+    fs::write(&gate, "").unwrap();
+    let is_full = async || (rustix::fs::statvfs(&disk).unwrap().f_bavail == 0).then_some(());
+    until("the disk to be full", is_full).await;
+
+    // Jobs end and can be cancelled; nothing new is accepted, and the pages say why.
+    let unready =
+        async || page(http, "/readyz").filter(|page| page.contains("{\"part\":\"disk\",")).map(drop);
+    until("the page to say that the disk is full", unready).await;
+    let none = "pliant_journal_disk_free_bytes 0\n";
+    let measured = async || page(http, "/metrics").filter(|page| page.contains(none)).map(drop);
+    until("the metric to say that nothing is free", measured).await;
+    let error = bob.submit(&bulky("true"), |_| Ok(())).await.unwrap_err().to_string();
+    assert!(error.contains("lyon: the server accepts no new work at the moment: the disk has"), "{error}");
+    let ended = bob.wait(&long, |_| {}).await.unwrap();
+    assert_eq!((ended.state, ended.exit), (JobState::Failed, Some(Exit::OverWalltime)));
+    until("the disk to be full all the same", is_full).await;
+    assert_eq!(bob.job(&waits).await.unwrap().state, JobState::Queued);
+    alice.cancel(&fills).await.unwrap();
+    assert_eq!(alice.wait(&fills, |_| {}).await.unwrap().state, JobState::Canceled);
+
+    let ended = bob.wait(&waits, |_| {}).await.unwrap();
+    assert_eq!((ended.state, ended.exit), (JobState::Completed, Some(Exit::Code(0))));
+    let ready = async || page(http, "/readyz").filter(|page| page.contains("\"ready\":true")).map(drop);
+    until("lyon to be ready again", ready).await;
+    let again = run(&bob, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
+    assert_eq!(again.state, JobState::Completed);
+    agree(&federation.operator(), &lines).await;
+    println!("others went on");
 }

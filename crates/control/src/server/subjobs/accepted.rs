@@ -1,6 +1,6 @@
 //! The state of a server's subjobs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pliant_model::{Procs, Span, Time};
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,9 @@ use crate::batch::Run;
 use crate::coallocation::{Addresses, Subjob, SubjobId, SubjobState};
 use crate::job::Exit;
 use crate::names::User;
+
+/// The bytes of a host's name in DNS, and of a port.
+const ADDRESS_BYTES_MAX: usize = 253 + 6;
 
 /// A subjob as listed for users.
 #[derive(Clone, PartialEq, Debug)]
@@ -171,10 +174,32 @@ impl AcceptedSubjob {
         (self.report_at, self.pause) = (now, REPORT_RETRY.0);
     }
 
-    /// Records the end of a task. So the subjob runs, even if its batch system has not said so.
+    /// Whether these are addresses of its tasks, and of no others.
+    pub(super) fn is_located_by(&self, addresses: &Addresses) -> bool {
+        let own: BTreeSet<&String> = self.subjob.tasks.iter().map(|task| &task.name).collect();
+        addresses.keys().collect::<BTreeSet<&String>>() == own
+            && addresses.values().all(|address| address.len() <= ADDRESS_BYTES_MAX)
+    }
+
+    /// The tasks whose end is not known; none if the subjob does not run.
+    pub(super) fn running_tasks(&self) -> Option<BTreeSet<String>> {
+        let is_left = |task: &str| match &self.state {
+            SubjobState::Runs { ended } => !ended.contains_key(task),
+            _ => true,
+        };
+        let runs = matches!(self.state, SubjobState::Committed | SubjobState::Runs { .. });
+        let names = self.subjob.tasks.iter().map(|task| &task.name);
+        runs.then(|| names.filter(|name| is_left(name)).cloned().collect())
+    }
+
+    /// Records the end of a task. So the subjob runs, even if its batch system has not said so. A task that is not its own was
+    /// reported by the job, which can write reports.
     pub(super) fn task_ended(&mut self, now: Time, task: String, exit: Exit) {
-        let mut ended = match &self.state {
-            SubjobState::Runs { ended } if !ended.contains_key(&task) => ended.clone(),
+        if self.subjob.tasks.iter().all(|own| own.name != task) {
+            return;
+        }
+        let mut ended = match &mut self.state {
+            SubjobState::Runs { ended } if !ended.contains_key(&task) => std::mem::take(ended),
             SubjobState::Committed => BTreeMap::new(),
             _ => return,
         };

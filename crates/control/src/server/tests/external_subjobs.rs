@@ -88,6 +88,8 @@ fn a_subjob_with_an_ended_task_runs_whatever_the_batch_system_reports() {
         ends(&[("one", 3)]),
         "the ended task is still recorded"
     );
+    // A job can report what it likes.
+    assert_eq!(slurm.ended("three", 0), ends(&[("one", 3)]), "not one of its tasks");
     // A repeated report counts once.
     assert_eq!(slurm.ended("one", 3), ends(&[("one", 3)]));
     let ended = external::Event::Ended {

@@ -67,7 +67,7 @@ fn runs(bench: &mut Bench, owner: &str, scale: f64, ms: u64) {
     let mut asked = Submit { owner: user(owner), sample: Some(sample), ..rigid(0, 1, 80) };
     asked.key.0[..8].copy_from_slice(&bench.now.0.to_le_bytes());
     let number = bench.accepted(asked).handle.number;
-    bench.at(bench.now.0 + 10);
+    bench.at(bench.now.0 + 12);
     let ended = batch::Event::Ended { job: JobId(number), exit: Exit::Code(0), elapsed_ms: Some(ms) };
     bench.deliver(Event::Batch(ended));
 }

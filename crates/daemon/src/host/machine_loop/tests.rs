@@ -76,6 +76,12 @@ struct Kept {
     parts: Vec<SnapshotPart>,
     /// How often parts were refused, if there is no space for any.
     refused: Option<usize>,
+    /// What is left of its disk, if it has one.
+    free_bytes: Option<u64>,
+    /// How many bytes of that were kept for commits.
+    reserved_bytes: u64,
+    /// Nothing can be trimmed.
+    is_busy: bool,
     /// Which snapshot was being written whenever the rest was trimmed.
     trimmed: Vec<Option<u64>>,
 }
@@ -113,14 +119,37 @@ impl Journal for Memory {
     }
 
     fn trim(&mut self, _keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
-        self.0.lock().trimmed.push(writing);
-        Ok(false)
+        let mut kept = self.0.lock();
+        kept.trimmed.push(writing);
+        if kept.is_busy {
+            Err(JournalError::Failed { why: "database is locked".to_owned() })
+        } else {
+            Ok(false)
+        }
+    }
+
+    fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {
+        let mut kept = self.0.lock();
+        match kept.free_bytes.map(|free_bytes| free_bytes.checked_sub(bytes)) {
+            Some(None) => Err(JournalError::Full { why: format!("{bytes} bytes for its reserve") }),
+            left => {
+                (kept.free_bytes, kept.reserved_bytes) = (left.flatten(), bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn free_bytes(&self) -> Result<Option<u64>, JournalError> {
+        Ok(self.0.lock().free_bytes)
     }
 
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
         unreachable!("no test reads")
     }
 }
+
+/// What a runner of these tests keeps for commits.
+const RESERVE_BYTES: u64 = 100;
 
 fn runner() -> Runner<Echo, Notes> {
     let clock = Clock::start(Time(0));
@@ -131,6 +160,7 @@ fn runner() -> Runner<Echo, Notes> {
         inbox: mailbox().1,
         settings: Settings::default(),
         health: JournalHealth::default(),
+        disk: DiskSpace::new(RESERVE_BYTES),
         sequence: 0,
         since_snapshot: Since::default(),
         next_update: 1,
@@ -143,6 +173,7 @@ fn runner() -> Runner<Echo, Notes> {
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
         is_long: false,
+        trim_pause: Pause::default(),
     }
 }
 
@@ -301,6 +332,59 @@ fn a_snapshot_that_fails_is_not_tried_with_every_commit() {
     // At the end it is tried once more, and the journal is complete without it.
     runner.last_snapshot().unwrap();
     assert_eq!(journal.0.lock().refused, Some(2));
+}
+
+#[test]
+fn a_trim_that_fails_is_not_tried_with_every_commit() {
+    let (mut runner, journal) = snapshotting(1_000_000);
+    runner.is_long = true;
+    journal.0.lock().is_busy = true;
+    go_on(&mut runner, |runner| runner.sequence >= 1_000);
+    assert_eq!((journal.0.lock().trimmed.len(), runner.is_long), (1, true));
+    // The pause is over, and the next attempt succeeds.
+    journal.0.lock().is_busy = false;
+    runner.trim_pause = Pause::default();
+    go_on(&mut runner, |runner| runner.sequence >= 2_000);
+    assert_eq!((journal.0.lock().trimmed.len(), runner.is_long), (2, false));
+}
+
+#[test]
+fn a_disk_is_looked_at_before_it_is_full() {
+    let (mut runner, journal) = snapshotting(1_000);
+    let shortage_at = |runner: &mut Runner<Echo, Notes>, free_bytes| {
+        journal.0.lock().free_bytes = free_bytes;
+        runner.disk.look_again();
+        runner.disk.observe(runner.journal.as_mut(), &runner.health);
+        assert_eq!(runner.disk.is_short(), runner.health.shortage().is_some());
+        runner.health.shortage()
+    };
+    let none = shortage_at(&mut runner, Some(RESERVE_BYTES - 1)).unwrap();
+    assert!(none.contains("no space for the journal: 100 bytes for its reserve"), "{none}");
+    assert_eq!(journal.0.lock().reserved_bytes, 0);
+    assert_eq!(shortage_at(&mut runner, Some(2 * RESERVE_BYTES)), None);
+    assert_eq!(journal.0.lock().reserved_bytes, RESERVE_BYTES, "made as soon as there is room");
+    let little = shortage_at(&mut runner, Some(RESERVE_BYTES - 1)).unwrap();
+    assert!(little.contains("99 bytes left, new work needs 100"), "{little}");
+    journal.0.lock().free_bytes = Some(RESERVE_BYTES);
+    runner.disk.observe(runner.journal.as_mut(), &runner.health);
+    assert!(runner.health.shortage().is_some(), "it is not looked at all the time");
+    assert_eq!(shortage_at(&mut runner, Some(RESERVE_BYTES)), None);
+    assert_eq!(shortage_at(&mut runner, None), None, "a database has a disk of its own");
+}
+
+#[test]
+fn no_snapshot_is_made_while_the_disk_is_almost_full() {
+    let (mut runner, journal) = snapshotting(10);
+    journal.0.lock().free_bytes = Some(RESERVE_BYTES - 1);
+    runner.disk.observe(runner.journal.as_mut(), &runner.health);
+    go_on(&mut runner, |runner| runner.sequence >= 100);
+    runner.last_snapshot().unwrap();
+    assert!(journal.0.lock().parts.is_empty());
+    journal.0.lock().free_bytes = Some(2 * RESERVE_BYTES);
+    runner.disk.look_again();
+    runner.disk.observe(runner.journal.as_mut(), &runner.health);
+    runner.last_snapshot().unwrap();
+    assert!(journal.0.lock().parts.iter().any(|part| part.is_last));
 }
 
 #[test]

@@ -82,11 +82,12 @@ impl Listings {
                     self.last.send_replace(LastListing { asked: Some(asked), took, silent: None, procs });
                 }
                 Err(error) => {
-                    self.last.send_modify(|last| last.silent = Some(error.to_string()));
-                    if silent_since.is_none() {
-                        tracing::warn!(%error, "the batch system cannot be listed: tried again until it can");
-                        silent_since = Some(Instant::now());
+                    silent_since.get_or_insert_with(Instant::now);
+                    let error = error.to_string();
+                    if self.last.borrow().silent.as_ref() != Some(&error) {
+                        tracing::warn!(error, "the batch system cannot be listed: tried again until it can");
                     }
+                    self.last.send_modify(|last| last.silent = Some(error));
                 }
             }
             tokio::time::sleep(AGE).await;

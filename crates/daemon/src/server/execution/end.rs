@@ -8,6 +8,7 @@ use pliant_control::optional::server as optional;
 use pliant_model::TimeMs;
 use pliant_site::processes;
 use pliant_wire::Outcome;
+use pliant_wire::bounds::TEXT_BYTES_MAX;
 
 /// How an execution ended.
 #[derive(Clone, PartialEq, Debug)]
@@ -75,18 +76,38 @@ pub(in crate::server) fn end_of(recorded: processes::Exit) -> (Exit, Option<u64>
     let exit = match (recorded.over_limit, recorded.outcome) {
         _ if recorded.cancelled => Exit::Cancelled,
         _ if recorded.over_walltime => Exit::OverWalltime,
-        (Some(what), _) => Exit::OverLimit(what),
+        (Some(what), _) => Exit::OverLimit(bounded(what)),
         (None, outcome) => exit_of(outcome),
     };
     let has_run = !matches!(exit, Exit::NotStarted(_));
     (exit, has_run.then_some(recorded.elapsed_ms))
 }
 
+/// A text that a job may have written in its supervisor's place, as long as messages can have it.
+fn bounded(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text
+}
+
 /// How a process ended by itself, as the federation reports it.
 pub(super) fn exit_of(outcome: Outcome) -> Exit {
     match outcome {
-        Outcome::NotStarted(why) => Exit::NotStarted(why),
+        Outcome::NotStarted(why) => Exit::NotStarted(bounded(why)),
         Outcome::ExitCode(code) => Exit::Code(code),
         Outcome::Signal(signal) => Exit::Signal(signal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_in_a_record_is_no_longer_than_messages_can_have_it() {
+        let why = "ä".repeat(TEXT_BYTES_MAX);
+        let Exit::NotStarted(kept) = exit_of(Outcome::NotStarted(why.clone())) else {
+            panic!("it did not start")
+        };
+        assert!(why.starts_with(&kept) && kept.len() <= TEXT_BYTES_MAX && kept.len() > TEXT_BYTES_MAX - 4);
     }
 }

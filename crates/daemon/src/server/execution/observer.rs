@@ -1,11 +1,10 @@
 //! The machines for which things are run, as they are notified of progress and ends.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_control::batch;
-use pliant_control::coallocation::{SubjobId, SubjobState};
+use pliant_control::coallocation::SubjobId;
 use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
 use pliant_control::server::{Event, Server, SubjobEvent};
 use pliant_model::{JobId, TimeMs};
@@ -152,12 +151,11 @@ async fn report_tasks(mailbox: &Mailbox<Server>, dir: &Path, id: &SubjobId, know
         }
     };
     let wanted = id.clone();
-    let known = match mailbox.ask(move |server, _| server.subjob_state(&wanted)).await {
-        Ok(SubjobState::Runs { ended }) => ended,
-        Ok(SubjobState::Committed) => BTreeMap::new(),
-        Ok(_) | Err(_) => return Reported::TooLate,
+    let Ok(Some(mut running)) = mailbox.ask(move |server, _| server.running_tasks(&wanted)).await else {
+        return Reported::TooLate;
     };
-    for TaskEnd { task, outcome, .. } in ends.into_iter().filter(|end| !known.contains_key(&end.task)) {
+    // Its job may have written further reports.
+    for TaskEnd { task, outcome, .. } in ends.into_iter().filter(|end| running.remove(&end.task)) {
         let exit = exit_of(outcome);
         tracing::info!(subjob = %id, task, %exit, "a task has ended");
         if mailbox.send(Event::Subjob(SubjobEvent::TaskEnded { id: id.clone(), task, exit })).is_err() {

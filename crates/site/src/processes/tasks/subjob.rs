@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -157,16 +157,20 @@ impl Running<'_> {
     }
 }
 
+/// More than the reports of all tasks of a subjob; what follows was written by the job.
+const REPORTS_BYTES_MAX: u64 = 4 << 20;
+
 /// How the tasks of a subjob have ended so far, as it has reported in the folder of its job. A line that is not whole yet
 /// comes later; one that is no report was written by the job.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn task_ends(dir: &Path) -> io::Result<Vec<TaskEnd>> {
-    let text = match fs::read(output_of(dir)) {
+    let mut text = Vec::new();
+    match File::open(output_of(dir)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read?,
-    };
+        file => _ = file?.take(REPORTS_BYTES_MAX).read_to_end(&mut text)?,
+    }
     let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let lines = text[..whole].split(|byte| *byte == b'\n');
     Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())

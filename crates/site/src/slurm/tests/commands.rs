@@ -132,6 +132,7 @@ fn the_rest_is_asked_so() {
     check(call::nodes("F"), "sinfo --all --noheader --Node --format=F");
     check(call::details(), "scontrol --details --oneliner --all show jobs");
     check(call::configuration(), "scontrol show config");
+    check(call::level_of("pliant"), "sacctmgr --noheader --parsable2 show user pliant format=adminlevel");
     let mark = Mark::fixed("MARK");
     let sacct = "sacct --allusers --allocations --noheader --parsable --delimiter=MARK --format=F";
     check(call::accounts_of("7", "F", &mark), &format!("{sacct} --jobs=7"));

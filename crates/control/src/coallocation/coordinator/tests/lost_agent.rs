@@ -54,8 +54,9 @@ fn an_operator_who_ends_a_committed_subjob_ends_the_launch() {
     // The first server is connected again, and the launch runs; the second one does not learn that.
     federation.silent = vec![1];
     let id = federation.subjob_at(0);
-    let address = |task: &str| (task.to_owned(), format!("s0:{task}"));
-    let addresses = Ok(["t0", "t1", "t2", "t3"].map(address).into());
+    let (subjob, ..) = federation.servers[0].subjobs().find(|(subjob, ..)| subjob.id == id).unwrap();
+    let address = |task: &PlacedTask| (task.name.clone(), format!("s0:{}", task.name));
+    let addresses = Ok(subjob.tasks.iter().map(address).collect());
     federation.handle_at_server(0, server::Event::Subjob(SubjobEvent::Located { id, addresses }));
     federation.pass(5);
     assert_eq!((federation.started.len(), federation.record().state), (1, LaunchState::Running));
