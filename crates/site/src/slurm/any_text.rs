@@ -38,8 +38,8 @@ pub fn queue(text: &str) {
 /// What sacct and squeue print of jobs that ended.
 pub fn accounts(text: &str) {
     let mark = &Mark::fixed(MARK);
-    jobs(accounts::read_accounts(text, &mark, &who()));
-    jobs(accounts::read_exits(text, &mark, &who()));
+    jobs(accounts::read_accounts(text, mark, &who()));
+    jobs(accounts::read_exits(text, mark, &who()));
 }
 
 /// What sinfo and scontrol print of nodes, jobs and the configuration; and what any command prints when it fails.

@@ -26,6 +26,7 @@ pub mod any_text;
 mod arrays;
 mod call;
 mod configuration;
+mod ended;
 mod error;
 mod grouping;
 mod hostlist;
@@ -240,8 +241,7 @@ impl Slurm {
             for tags in tags.chunks(IDS_MAX) {
                 let mark = Mark::draw();
                 let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS, &mark);
-                let printed = self.run(&call).await?.stdout;
-                let accounted = accounts::read_accounts(&printed, &mark, &self.submitter)?;
+                let accounted = self.accounts(&call, &mark).await?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
                 let is_further = |job: &ListedJob| job.phase() == Phase::Ended && !listed.contains(&job.id);
                 found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
@@ -346,36 +346,6 @@ impl Slurm {
         Ok(ListedJobs { listing: Listing { partitions, ..Listing::new(now, nodes, jobs) }, unread })
     }
 
-    /// The outcomes of these jobs, by ID, with the ends of their processes: those that are over and that Slurm still
-    /// knows. One that is missing runs, waits, was over too long ago, was forgotten, or is another user's by now. One of
-    /// ours may have the id of an earlier one: see [`ListedJob::job_number`].
-    ///
-    /// # Errors
-    /// Neither the accounts nor the controller answer.
-    pub async fn ended(&self, ids: &[&str]) -> Result<BTreeMap<String, ListedJob>, BatchSystemError> {
-        let mut ended = BTreeMap::new();
-        for ids in ids.chunks(IDS_MAX) {
-            let remembered = self.remembered(ids).await;
-            let accounted = match self.about.accounts {
-                true => self.accounted(ids).await,
-                false => Ok(Vec::new()),
-            };
-            // Either will do: the accounts know longer, and may be a while behind.
-            let (remembered, accounted) = match (remembered, accounted) {
-                (Err(error), Err(_)) => return Err(error),
-                (Err(error), Ok(accounted)) if accounted.is_empty() => return Err(error),
-                (remembered, accounted) => (remembered.unwrap_or_default(), accounted.unwrap_or_default()),
-            };
-            // The controller has the last word: numbers begin anew when its state was lost, and the accounts stay.
-            let known: BTreeSet<String> = remembered.iter().map(|job| job.id.clone()).collect();
-            let accounted = accounted.into_iter().filter(|job| !known.contains(&job.id));
-            let over = |job: &ListedJob| job.phase() == Phase::Ended && ids.contains(&job.id.as_str());
-            let jobs = remembered.into_iter().chain(accounted).filter(over);
-            ended.extend(jobs.map(|job| (job.id.clone(), job)));
-        }
-        Ok(ended)
-    }
-
     /// A command about a job, as the account as which it is submitted.
     fn as_its_account(&self, number: u32, call: Call) -> Call {
         call.run_by(self.submitter.accounts.launcher(number))
@@ -383,21 +353,6 @@ impl Slurm {
 
     async fn run(&self, call: &Call) -> Result<Printed, BatchSystemError> {
         self.runner.run(call, variables(&self.settings, call)).await
-    }
-
-    async fn remembered(&self, ids: &[&str]) -> Result<Vec<ListedJob>, BatchSystemError> {
-        let mark = Mark::draw();
-        let printed = match self.run(&call::exits(&ids.join(","), &accounts::exits_format(&mark))).await {
-            Err(BatchSystemError::UnknownJob { .. }) => return Ok(Vec::new()),
-            printed => printed?.stdout,
-        };
-        Ok(accounts::read_exits(&printed, &mark, &self.submitter)?)
-    }
-
-    async fn accounted(&self, ids: &[&str]) -> Result<Vec<ListedJob>, BatchSystemError> {
-        let mark = Mark::draw();
-        let printed = self.run(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS, &mark)).await?;
-        Ok(accounts::read_accounts(&printed.stdout, &mark, &self.submitter)?)
     }
 
     /// A job as squeue has it; none if it knows no such id, or if that is another job by now.

@@ -234,7 +234,7 @@ async fn sweeps_explorations_and_launches_run_as_their_users() {
         assert_eq!((read("stderr"), read("work/joined")), (format!("{task}\n"), "given\n".to_owned()));
         assert!(!out.join(task).join("work/given.txt").exists());
     }
-    // A task that fails ends its launch, and is told from those that are ended for it.
+    // A task that fails ends its launch. Its exit code is reported, and that the others were ended.
     let script = "#!/bin/sh\n[ $PLIANT_TASK = b ] || exit 3\nsleep 600\n";
     fs::write(folder.join("task.sh"), script).unwrap();
     let (code, document, stderr) = alice.run(&format!("launch {}", folder.join("app.toml").display()));

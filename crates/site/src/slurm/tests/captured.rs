@@ -334,7 +334,7 @@ fn ends_that_are_not_understood_are_errors() {
     check(exits(&line("FAILED", "0").replacen("\u{1e}markpliant:rennes:1", "", 1)), half);
 }
 
-/// Names of jobs come last, behind a mark that nobody can have written into them.
+/// Fields are separated by a random text, which no user can have written into the name of a job.
 #[test]
 fn a_name_of_a_job_is_no_end_of_another_one() {
     let record = |id: &str, name: &str, mark: &str| {
