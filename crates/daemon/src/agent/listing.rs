@@ -30,7 +30,7 @@ pub(super) async fn page(
     let wanted = Wanted::read(query, caller)?;
     let limit = wanted.query.limit as usize;
     let in_archive = wanted.in_archive();
-    // In this order: what leaves the memory is in the archive by then. One more than the page tells whether there are more.
+    // In this order: what leaves the memory is in the archive by then. One more than the page shows whether there are more.
     let in_memory = move |agent: &mut Agent, _| wanted.newest_in_memory(agent, limit + 1);
     let jobs = mailbox.ask(in_memory).await.map_err(|_| stopped())?;
     let Some(filter) = in_archive else { return Ok(merged(jobs, Vec::new(), limit)) };

@@ -34,7 +34,7 @@ pub(super) struct Reserve {
 impl Reserve {
     /// Nothing yet, for the journal at `path`, which is open.
     pub(super) fn new(path: &Path) -> Result<Reserve, JournalError> {
-        let index = OpenOptions::new().read(true).write(true).open(beside(path, "-shm"));
+        let index = OpenOptions::new().read(true).write(true).open(companion(path, "-shm"));
         let index = index.map_err(|source| unusable(path, source))?;
         Ok(Reserve { path: path.to_owned(), index: Arc::new(index) })
     }
@@ -50,7 +50,7 @@ impl Reserve {
         let log_bytes = u64::from(AUTOCHECKPOINT_PAGES) * FRAME_BYTES + bytes;
         let index_bytes = log_bytes / LOG_BYTES_PER_INDEX_BYTE + INDEX_BYTES_MIN;
         // SQLite has no locks on the log.
-        let log = OpenOptions::new().write(true).open(beside(&self.path, "-wal"));
+        let log = OpenOptions::new().write(true).open(companion(&self.path, "-wal"));
         let log = log.map_err(|source| unusable(&self.path, source))?;
         // Some file systems allocate what is left before they fail.
         let needed = self.missing(&log, log_bytes)? + self.missing(&self.index, index_bytes)? + bytes;
@@ -87,8 +87,8 @@ impl Reserve {
     }
 }
 
-/// The file of that name beside the database.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// The file of the database that has this suffix.
+fn companion(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()

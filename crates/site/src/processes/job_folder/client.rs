@@ -22,7 +22,7 @@ const VERB: &str = "job-folder";
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How long the next piece of a file may take.
 const PIECE_WITHIN: Duration = Duration::from_secs(60);
-/// How long it may take to give an account the files of a job, beside what they take at the slowest rate that is accepted.
+/// How long it may take to give an account the files of a job, in addition to what they take at the slowest rate that is accepted.
 const GIVEN_WITHIN: Duration = if cfg!(test) { Duration::from_secs(1) } else { Duration::from_secs(600) };
 const GIVEN_BYTES_PER_S: u64 = 1 << 20;
 /// How long it may take to measure the files of a job.
