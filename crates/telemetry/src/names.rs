@@ -114,7 +114,7 @@ table! {
     CONNECTIONS_DISPLACED = "pliant_connections_displaced_total", Kind::Counter, Count, ["peer"],
         "Connections of children that were ended because another one with the same certificate came, by child.";
     REQUESTS_LIMITED = "pliant_requests_limited_total", Kind::Counter, Count, ["limit"],
-        "Requests refused because a user reached a limit, by limit.";
+        "Requests refused because their caller reached a limit, by limit.";
     ESTIMATE_START_ERROR_SECONDS = "pliant_estimate_start_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
         "Start of a job minus its estimate at acceptance; below zero the job was early.";
     ESTIMATE_COMPLETION_ERROR_SECONDS = "pliant_estimate_completion_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
