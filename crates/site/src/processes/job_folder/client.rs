@@ -344,13 +344,12 @@ impl Answer {
 /// A file of an account's that is being read. While nothing comes it keeps no thread.
 #[derive(Debug)]
 pub struct AccountStream {
-    /// None once all was read.
-    launched: Option<Launched>,
+    /// What reads it, with its slot; none once all was read.
+    launched: Option<(Launched, ReadingSlot)>,
     /// What came with the answer.
     front: Vec<u8>,
     /// The socket of what was launched.
     socket: UnixStream,
-    _slot: ReadingSlot,
 }
 
 impl AccountStream {
@@ -360,7 +359,7 @@ impl AccountStream {
         let socket = launched.with_socket(std::os::unix::net::UnixStream::try_clone)?;
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
-        Ok(AccountStream { launched: Some(launched), front, socket, _slot: slot })
+        Ok(AccountStream { launched: Some((launched, slot)), front, socket })
     }
 
     /// The next bytes, as many as have come and at most so many; none at the end of the file.
@@ -377,8 +376,10 @@ impl AccountStream {
         let mut length = timeout(PIECE_WITHIN, self.socket.read(&mut piece)).await.map_err(late)??;
         if length == 0 {
             // What was cut off is not the whole file.
-            if let Some(launched) = self.launched.take() {
-                let finished = tokio::task::spawn_blocking(move || launched.finish_soon()).await;
+            if let Some((launched, slot)) = self.launched.take() {
+                // The slot stays with the thread.
+                let finish = move || (launched.finish_soon(), slot).0;
+                let finished = tokio::task::spawn_blocking(finish).await;
                 finished.map_err(io::Error::other)?.map_err(io::Error::other)?;
             }
         }

@@ -123,9 +123,8 @@ impl FilesError {
     /// True if what runs as the account fails, which its user can cause.
     pub fn is_of_account(&self) -> bool {
         match self {
-            FilesError::OfAccount(_) => true,
+            FilesError::OfAccount(_) | FilesError::Busy { .. } => true,
             FilesError::Launcher(error) => error.is_of_account(),
-            FilesError::Busy { .. } => true,
             FilesError::Staging(_) | FilesError::Records(_) => false,
         }
     }

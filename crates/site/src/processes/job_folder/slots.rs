@@ -102,7 +102,7 @@ impl ReadingSlot {
     pub(super) async fn of(account: &AccountRun) -> Option<ReadingSlot> {
         let slots = {
             let mut all = READING.lock();
-            // Without a file that is read, and without one that waits.
+            // Accounts of which no file is read or waits are forgotten.
             all.retain(|_, slots| Arc::strong_count(slots) > 1);
             all.entry(account.name.clone()).or_insert_with(|| Arc::new(Semaphore::new(READ_AT_ONCE))).clone()
         };
