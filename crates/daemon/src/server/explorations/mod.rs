@@ -9,6 +9,7 @@
 
 mod calls;
 mod driver;
+mod inputs;
 mod stream;
 mod upkeep;
 mod work;

@@ -13,7 +13,7 @@ use pliant_control::payload::Payload;
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
 use pliant_site::JobFolder;
-use pliant_staging::{FileSpec, ResultName, StagingError, UploadSet};
+use pliant_staging::{FileSpec, ResultName, StagingError};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, proto};
 use tokio::sync::mpsc;
@@ -22,9 +22,8 @@ use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
 use super::work::{PAUSE, RequestContext, request_work};
-use super::{Explorations, moment};
+use super::{Explorations, inputs, moment};
 use crate::host::{NoReply, Rejected, Stopped};
-use crate::server::execution::blocking;
 use crate::server::service::{slow, stopping};
 
 /// How long a call waits for the journal.
@@ -71,7 +70,10 @@ impl Explorations {
             account.map_err(|refusal| Status::permission_denied(refusal.to_string()))?;
         }
         if !inputs.is_empty() {
-            self.take_in(&user, exploration, &inputs).await?;
+            let host = &self.runner.host;
+            let (of, dir) = (inputs::uploads_of(&user, exploration), host.exploration_inputs(exploration));
+            let taken = inputs::take_in(&host.store, &of, &inputs, &dir).await;
+            taken.map_err(|error| not_taken(&error))?;
         }
         tracing::info!(%user, %exploration, service, "explores");
         let explorations = self.clone();
@@ -89,20 +91,13 @@ impl Explorations {
     }
 }
 
-impl Explorations {
-    /// Takes the files of an exploration out of those that were uploaded, unless it has them.
-    async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
-        let _lock = self.runner.host.store.lock(user, exploration).await;
-        let (host, inputs) = (self.runner.host.clone(), inputs.to_vec());
-        let sent = UploadSet::of_owner(user.clone(), exploration);
-        let dir = self.runner.host.exploration_inputs(exploration);
-        let taken = blocking(&dir, move |dir| host.store.adopt(&sent, &inputs, dir)).await;
-        taken.map_err(|error| match error {
-            // The client sends it, and asks again.
-            StagingError::Missing { .. } => Status::aborted(error.public_message()),
-            error if error.may_pass() => Status::unavailable(error.public_message()),
-            error => Status::invalid_argument(error.public_message()),
-        })
+/// Why the files of an exploration cannot be taken, for its client.
+fn not_taken(error: &StagingError) -> Status {
+    match error {
+        // The client sends it, and asks again.
+        StagingError::Missing { .. } => Status::aborted(error.public_message()),
+        error if error.may_pass() => Status::unavailable(error.public_message()),
+        error => Status::invalid_argument(error.public_message()),
     }
 }
 

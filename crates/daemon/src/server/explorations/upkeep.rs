@@ -14,7 +14,7 @@ use pliant_telemetry::names;
 use pliant_wire::Shares;
 use tokio::sync::watch;
 
-use super::{Explorations, moment};
+use super::{Explorations, inputs, moment};
 use crate::host::{Stopped, stopped};
 use crate::server::execution::{FolderKey, blocking};
 
@@ -43,6 +43,7 @@ impl Explorations {
 
     /// Goes on until the daemon is to stop.
     pub(super) async fn look_after(self, stop: watch::Receiver<bool>) {
+        self.recount_inputs().await;
         for round in 0_u32.. {
             if round.is_multiple_of(CLEANED_EVERY) {
                 self.clean().await;
@@ -57,6 +58,21 @@ impl Explorations {
                 () = stopped(stop.clone()) => return,
                 () = tokio::time::sleep(SHOWN_EVERY) => {}
             }
+        }
+    }
+
+    /// Counts the input files of the explorations that were there before the server started.
+    async fn recount_inputs(&self) {
+        let known = self.mailbox.ask(|machine, _| {
+            let requests = machine.requests();
+            let owned = requests.explorations().filter_map(|key| Some((requests.owner(key)?.clone(), key)));
+            owned.collect::<Vec<_>>()
+        });
+        let Ok(known) = known.await else { return };
+        let host = &self.runner.host;
+        for (user, exploration) in known {
+            let of = inputs::uploads_of(&user, exploration);
+            inputs::recount(&host.store, &of, &host.exploration_inputs(exploration)).await;
         }
     }
 
@@ -87,6 +103,8 @@ impl Explorations {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the folder of an exploration");
             }
         }
+        let host = &self.runner.host;
+        inputs::give_back_removed(&host.store, |exploration| host.exploration_inputs(exploration)).await;
     }
 }
 
