@@ -37,7 +37,7 @@ pub enum ResultName {
 pub struct ResultLimits {
     /// Files in the working folder.
     pub files: usize,
-    /// Bytes of those files together. What a job wrote on its standard outputs does not count.
+    /// Bytes of those files and of the standard outputs together. Holes of sparse files count: they are read like data.
     pub bytes: u64,
 }
 
@@ -86,6 +86,8 @@ pub enum LeftOutReason {
     Count,
     /// With it there would be more bytes than are given back.
     Size,
+    /// With its name the names would be longer than [`Results::NAME_BYTES_MAX`].
+    Names,
     /// It cannot be read.
     Unreadable,
 }
@@ -111,12 +113,13 @@ pub fn results(job_dir: &Path, limits: ResultLimits) -> Result<Results, StagingE
         inputs,
         bytes_left: limits.bytes,
         files_left: limits.files,
+        name_bytes_left: Results::NAME_BYTES_MAX,
         entries_left: limits.files.saturating_mul(2).saturating_add(Results::ENTRIES_BEYOND),
         found: Results::default(),
     };
     for name in [ResultName::Stdout, ResultName::Stderr] {
         if let Ok(Some((_, metadata))) = job.file(&name.to_string()) {
-            walk.found.files.push(ResultFile::new(name, &metadata));
+            walk.output(name, &metadata);
         }
     }
     match job.child(WORK) {
@@ -163,6 +166,7 @@ struct Walk {
     inputs: Inputs,
     bytes_left: u64,
     files_left: usize,
+    name_bytes_left: usize,
     /// How many entries are looked at, whatever they are.
     entries_left: usize,
     found: Results,
@@ -218,6 +222,17 @@ impl Walk {
         }
     }
 
+    /// Lists a standard output, which counts for the bytes alone.
+    fn output(&mut self, name: ResultName, metadata: &Metadata) {
+        match self.bytes_left.checked_sub(metadata.len()) {
+            Some(left) => {
+                self.bytes_left = left;
+                self.found.files.push(ResultFile::new(name, metadata));
+            }
+            None => self.leave_out(&name.to_string(), LeftOutReason::Size),
+        }
+    }
+
     fn file(&mut self, name: FileName, metadata: &Metadata) -> Result<(), LeftOutReason> {
         if self.inputs.has_unchanged(name.as_str(), metadata) {
             return Ok(());
@@ -225,7 +240,10 @@ impl Walk {
         if self.files_left == 0 {
             return Err(LeftOutReason::Count);
         }
+        let name_bytes_left =
+            self.name_bytes_left.checked_sub(name.as_str().len()).ok_or(LeftOutReason::Names)?;
         self.bytes_left = self.bytes_left.checked_sub(metadata.len()).ok_or(LeftOutReason::Size)?;
+        self.name_bytes_left = name_bytes_left;
         self.files_left -= 1;
         self.found.files.push(ResultFile::new(ResultName::File(name), metadata));
         Ok(())
@@ -249,6 +267,8 @@ fn refused(error: &StagingError) -> LeftOutReason {
 impl Results {
     /// How many are named of those that are left out.
     pub const LEFT_OUT_MAX: usize = 100;
+    /// How many bytes the names of the files in the working folder have together, at most.
+    pub const NAME_BYTES_MAX: usize = 1 << 20;
     /// How many entries are looked at beyond twice the files that are given back.
     const ENTRIES_BEYOND: usize = 10_000;
 }
@@ -318,6 +338,7 @@ impl LeftOutReason {
             Self::Depth => "depth",
             Self::Count => "count",
             Self::Size => "size",
+            Self::Names => "names",
             Self::Unreadable => "unreadable",
         }
     }
@@ -330,7 +351,8 @@ impl fmt::Display for LeftOutReason {
             Self::Name => "its name is not a valid file name",
             Self::Depth => "too deep",
             Self::Count => "too many files",
-            Self::Size => "too many bytes",
+            Self::Size => "too many bytes with it; holes of sparse files count",
+            Self::Names => "the names of all results are too long together",
             Self::Unreadable => "cannot be read",
         })
     }

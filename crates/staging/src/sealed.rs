@@ -1,5 +1,6 @@
 //! The results of an ended job, with their checksums.
 
+use std::io::Read;
 use std::path::Path;
 
 use pliant_model::Time;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::checksum::Checksum;
 use super::error::StagingError;
 use super::folder::Folder;
+use super::names::{FileName, shown};
 use super::results::{
     LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, Results, open_result, results,
 };
@@ -24,6 +26,21 @@ pub struct SealedResults {
     pub left_out: Vec<LeftOut>,
     /// How much is not given back.
     pub left_out_count: usize,
+}
+
+impl SealedResults {
+    /// True if there are no more files and names than that: what an account answers is not trusted.
+    pub fn is_within(&self, limits: ResultLimits) -> bool {
+        let name_bytes = |name: &ResultName| match name {
+            ResultName::File(name) => name.as_str().len(),
+            ResultName::Stdout | ResultName::Stderr => 0,
+        };
+        // The standard outputs do not count.
+        self.files.len() <= limits.files.saturating_add(2)
+            && self.files.iter().map(|file| name_bytes(&file.name)).sum::<usize>() <= Results::NAME_BYTES_MAX
+            && self.left_out.len() <= Results::LEFT_OUT_MAX
+            && self.left_out.iter().all(|left| left.name.len() <= FileName::LENGTH_MAX)
+    }
 }
 
 /// A result that does not change any more.
@@ -57,17 +74,22 @@ pub fn seal(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Stagi
 ///
 /// If the job's folder cannot be read.
 pub fn sum_up(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, StagingError> {
-    let Results { files, left_out, left_out_count } = results(job_dir, limits)?;
+    Ok(with_checksums(job_dir, results(job_dir, limits)?))
+}
+
+/// Reads listed results, each up to the size that it had when it was listed.
+fn with_checksums(job_dir: &Path, listed: Results) -> SealedResults {
+    let Results { files, left_out, left_out_count } = listed;
     let mut sealed = SealedResults { files: Vec::with_capacity(files.len()), left_out, left_out_count };
-    for ResultFile { name, modified, .. } in files {
+    for ResultFile { name, size, modified } in files {
         let read = open_result(job_dir, &name, 0).and_then(|reader| {
-            Checksum::of_reader(reader)
+            Checksum::of_reader(reader.take(size))
                 .map_err(|error| StagingError::io(job_dir.join(name.to_string()), error))
         });
         match read {
             Ok((sha256, size)) => sealed.files.push(SealedFile { name, size, modified, sha256 }),
             Err(_) => {
-                let name = name.to_string();
+                let name = shown(&name.to_string());
                 if sealed.left_out.len() < Results::LEFT_OUT_MAX {
                     sealed.left_out.push(LeftOut { name, reason: LeftOutReason::Unreadable });
                 }
@@ -75,7 +97,7 @@ pub fn sum_up(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Sta
             }
         }
     }
-    Ok(sealed)
+    sealed
 }
 
 /// Keeps what was summed up, for [`sealed`], in a folder, which is made if it is not there.
@@ -107,4 +129,21 @@ pub fn sealed(job_dir: &Path) -> Result<Option<SealedResults>, StagingError> {
         path: job.path_of(SEALED),
         message: format!("expected the list of results, found {error}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_is_read_up_to_the_size_that_was_listed() {
+        let job = tempfile::tempdir().unwrap();
+        std::fs::write(job.path().join("stdout"), "said").unwrap();
+        let listed = results(job.path(), ResultLimits { files: 10, bytes: 10 }).unwrap();
+        // It would take days to read.
+        let file = std::fs::OpenOptions::new().write(true).open(job.path().join("stdout")).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let found = with_checksums(job.path(), listed);
+        assert_eq!((found.files[0].size, found.files[0].sha256), (4, Checksum::of(b"said")));
+    }
 }

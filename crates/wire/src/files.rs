@@ -88,7 +88,7 @@ message! {
     proto::LeftOut <=> pub struct OmittedFile {
         /// Its printable name.
         name: String = TEXT,
-        /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `unreadable`, or a word of a later version.
+        /// Why, for programs: `not-a-file`, `name`, `depth`, `count`, `size`, `names`, `unreadable`, or a word of a later version.
         word: String = TEXT,
         /// Why, for people.
         why: String = TEXT,

@@ -26,8 +26,6 @@ use super::service::blocking;
 const PIECE: usize = 256 << 10;
 /// How long a client may take for the next piece.
 const SLOW: Duration = Duration::from_secs(60);
-/// What a job may leave behind to be fetched.
-const RESULTS: ResultLimits = ResultLimits { files: 10_000, bytes: 64 << 30 };
 /// How long a call waits for the results to be summed up: shorter than clients wait for an answer.
 const SEALING: Duration = Duration::from_secs(20);
 /// How often a growing file is looked at.
@@ -207,7 +205,9 @@ pub(super) async fn left(
     was_cut: impl FnOnce(&Path) -> [bool; 2] + Send + 'static,
 ) -> Result<proto::ResultsReply, Status> {
     let (there, of) = (dir.clone(), task.clone());
-    let sum_up = move || gathered(&there, of.as_deref(), was_cut).map_err(|error| files_status(&error));
+    let limits = sealing.limits();
+    let sum_up =
+        move || gathered(&there, of.as_deref(), limits, was_cut).map_err(|error| files_status(&error));
     let what = task.map_or(dir.clone(), |task| dir.join(task));
     let results = sealing.results((&what, owner), SEALING, sum_up).await?;
     Ok((&*results).into())
@@ -217,12 +217,13 @@ pub(super) async fn left(
 fn gathered(
     dir: &Path,
     task: Option<&str>,
+    limits: ResultLimits,
     was_cut: impl FnOnce(&Path) -> [bool; 2],
 ) -> Result<JobResults, FilesError> {
     let folder = JobFolder::at(dir)?;
     let found = match task {
-        None => folder.results(RESULTS)?,
-        Some(task) => folder.task_results(task, RESULTS)?,
+        None => folder.results(limits)?,
+        Some(task) => folder.task_results(task, limits)?,
     };
     let [stdout_cut, stderr_cut] = was_cut(dir);
     Ok(JobResults {

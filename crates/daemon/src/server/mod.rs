@@ -187,7 +187,7 @@ pub async fn serve(
         fresh,
         host,
         claims,
-        sealing: sealing::Sealing::default(),
+        sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes),
         denials: denials::Denials::default(),
         changes,
         stop: halted,

@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use pliant_staging::{
-    Checksum, Download, FileName, FileSpec, LeftOutReason, ResultLimits, ResultName, StagingError,
-    open_result, results, seal, sealed,
+    Checksum, Download, FileName, FileSpec, LeftOutReason, ResultLimits, ResultName, Results, SealedResults,
+    StagingError, open_result, results, seal, sealed,
 };
 use tempfile::TempDir;
 
@@ -138,7 +138,7 @@ fn results_are_bounded() {
     let (files, count, reasons) = names(ResultLimits { files: 2, bytes: 1 << 20 });
     assert_eq!((files, count), (vec!["work/f000".to_owned(), "work/f001".to_owned()], 299));
     assert_eq!(reasons, [LeftOutReason::Count; 100], "named up to a bound, counted beyond it");
-    let (files, count, reasons) = names(ResultLimits { files: 1000, bytes: 25 });
+    let (files, count, reasons) = names(ResultLimits { files: 1000, bytes: 29 });
     assert_eq!(files, ["work/f000", "work/f001", "work/out/result.csv"]);
     assert_eq!((count, reasons[0]), (298, LeftOutReason::Size));
     let deep = job.join("work").join(["d"; 20].join("/"));
@@ -146,6 +146,55 @@ fn results_are_bounded() {
     fs::write(deep.join("x"), "").unwrap();
     let found = results(&job, WIDE).unwrap();
     assert_eq!((found.left_out_count, found.left_out[0].reason), (1, LeftOutReason::Depth));
+}
+
+#[test]
+fn holes_count_in_every_file_before_it_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let job = job(&root);
+    // It would take days to read one of them.
+    for name in ["stdout", "work/hole", "work/out/hole"] {
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(job.join(name))
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
+    }
+    let left = |name: &str| (name.to_owned(), LeftOutReason::Size);
+    let files = ["stderr", "work/out/result.csv"].map(str::to_owned).to_vec();
+    let expected = (files, vec![left("stdout"), left("hole"), left("out/hole")]);
+    assert_eq!(listed(&job, WIDE), expected);
+    assert_eq!(seal(&job, WIDE).unwrap().left_out_count, 3);
+}
+
+#[test]
+fn names_of_results_are_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    let job = job(&root);
+    let folder = ["d".repeat(250), "d".repeat(250), "d".repeat(250)].join("/");
+    fs::create_dir_all(job.join("work").join(&folder)).unwrap();
+    let long = folder.len() + 1 + 200;
+    for index in 0..1200 {
+        fs::write(job.join(format!("work/{folder}/{index:0200}")), "").unwrap();
+    }
+    let limits = ResultLimits { files: 10_000, bytes: 1 << 30 };
+    let found = seal(&job, limits).unwrap();
+    let named = Results::NAME_BYTES_MAX / long;
+    // The short name that comes behind them fits, and both outputs.
+    assert_eq!((found.files.len(), found.left_out_count), (named + 3, 1200 - named));
+    assert_eq!(found.left_out[0].reason, LeftOutReason::Names);
+    assert!(found.is_within(limits) && sealed(&job).unwrap().as_ref() == Some(&found));
+    assert!(fs::metadata(job.join("results.json")).unwrap().len() < 4 << 20);
+    // What an account answers may have more.
+    let mut more = found.clone();
+    more.files.push(found.files[2].clone());
+    assert!(!more.is_within(limits));
+    let shown = found.left_out[0].clone();
+    let more = SealedResults { files: Vec::new(), left_out: vec![shown; 101], left_out_count: 101 };
+    assert!(!more.is_within(limits));
 }
 
 #[test]

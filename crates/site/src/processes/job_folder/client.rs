@@ -146,11 +146,7 @@ pub(super) fn results(
     let Reply::Results(found) = Answer::of(launched)?.finish(account)? else {
         return Err(unexpected(account));
     };
-    // Its outputs come on top.
-    if found.files.len() > limits.files + 2 {
-        return Err(unexpected(account));
-    }
-    Ok(found)
+    if found.is_within(limits) { Ok(found) } else { Err(unexpected(account)) }
 }
 
 pub(super) fn longest(account: &AccountRun) -> Result<Option<u64>, FilesError> {
