@@ -1,6 +1,6 @@
 //! The account as which something is done, and whether the file allows it.
 
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 
 use crate::c_library::{self, Entry};
 use crate::config::{Config, is_name};
@@ -16,13 +16,9 @@ const UNCHANGED: u32 = u32::MAX;
 /// An account that the file allows.
 #[derive(Debug)]
 pub(crate) struct Account {
-    pub(crate) name: String,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    /// All groups, `gid` included.
+    pub(crate) entry: Entry,
+    /// All groups, that of the entry included.
     pub(crate) groups: Vec<u32>,
-    pub(crate) home: OsString,
-    pub(crate) shell: OsString,
 }
 
 impl Account {
@@ -54,8 +50,7 @@ impl Account {
         if groups.iter().any(|group| matches!(*group, 0 | UNCHANGED)) {
             return Err(refused("one outside the group of root"));
         }
-        let Entry { uid, gid, home, shell, .. } = entry;
-        Ok(Account { name: name.to_owned(), uid, gid, groups, home, shell })
+        Ok(Account { entry, groups })
     }
 }
 

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::ptr;
 
 /// An entry of the database of accounts.
+#[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: CString,
     pub(crate) uid: u32,
@@ -45,8 +46,7 @@ unsafe extern "C" {
     ) -> c_int;
     fn getgrouplist(user: *const c_char, group: u32, groups: *mut u32, count: *mut c_int) -> c_int;
     fn clearenv() -> c_int;
-    #[link_name = "close"]
-    fn close_descriptor(descriptor: c_int) -> c_int;
+    fn close(descriptor: c_int) -> c_int;
     fn signal(number: c_int, handler: usize) -> usize;
     fn syscall(number: c_long, ...) -> c_long;
     fn sigprocmask(how: c_int, set: *const [u64; 16], old: *mut [u64; 16]) -> c_int;
@@ -80,22 +80,22 @@ pub(crate) fn account(name: &CStr) -> io::Result<Option<Entry>> {
         // SAFETY: the pointers are valid for the call, and `size` is the length of `buffer`.
         let error =
             unsafe { getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut result) };
-        if error == ERANGE {
-            continue;
+        match error {
+            0 if result.is_null() => return Ok(None),
+            0 => {
+                let [home, shell] =
+                    [entry.home, entry.shell].map(|path| OsString::from_vec(text(path).into_bytes()));
+                return Ok(Some(Entry {
+                    name: text(entry.name),
+                    uid: entry.uid,
+                    gid: entry.gid,
+                    home,
+                    shell,
+                }));
+            }
+            ERANGE => {}
+            _ => return Err(io::Error::from_raw_os_error(error)),
         }
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
-        }
-        if result.is_null() {
-            return Ok(None);
-        }
-        return Ok(Some(Entry {
-            name: text(entry.name),
-            uid: entry.uid,
-            gid: entry.gid,
-            home: OsString::from_vec(text(entry.home).into_bytes()),
-            shell: OsString::from_vec(text(entry.shell).into_bytes()),
-        }));
     }
     Err(io::Error::from_raw_os_error(ERANGE))
 }
@@ -152,7 +152,7 @@ pub(crate) fn take_new_session_keyring() -> io::Result<()> {
 }
 
 /// Closes a descriptor that was open when this process began; one that is closed already is fine.
-pub(crate) fn close(descriptor: i32) {
+pub(crate) fn close_inherited(descriptor: i32) {
     // SAFETY: no value of this process owns the descriptor.
-    let _ = unsafe { close_descriptor(descriptor) };
+    let _ = unsafe { close(descriptor) };
 }

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FileType;
+
 use crate::error::{ConfigError, Error};
-use crate::protected::{self, Kind};
+use crate::protected;
 use crate::toml::{self, Value};
 
 /// The longest file.
@@ -35,14 +37,14 @@ impl Config {
     ///
     /// # Errors
     /// Others than root could change the file or put another one in its place, or it says something that it cannot say.
-    pub fn load(path: &Path) -> Result<Config, Error> {
-        protected::open(path, Kind::File)?;
+    pub(crate) fn load(path: &Path) -> Result<Config, Error> {
+        protected::open(path, FileType::RegularFile, 0)?;
         let mut text = String::new();
         let file = fs::File::open(path).map_err(Error::system(format!("open {path:?}")))?;
         file.take(MAX_BYTES + 1)
             .read_to_string(&mut text)
             .map_err(Error::system(format!("read {path:?}")))?;
-        Config::parse(&text).map_err(|cause| Error::Config { path: path.to_owned(), cause })
+        Config::parse(&text).map_err(|cause| Error(format!("{}:{cause}", path.display())))
     }
 
     /// Parses the text of a file.
@@ -53,7 +55,6 @@ impl Config {
         if text.len() as u64 > MAX_BYTES {
             return Err(ConfigError { line: 1, message: format!("expected at most {MAX_BYTES} bytes") });
         }
-        let mut caller = None;
         let mut config = Config {
             caller: String::new(),
             uid_min: UID_MIN,
@@ -64,12 +65,18 @@ impl Config {
         };
         for entry in toml::parse(text)? {
             let set = match (entry.key.as_str(), entry.value) {
-                ("caller", Value::Text(name)) => account_name(name).map(|name| caller = Some(name)),
+                ("caller", Value::Text(name)) => account_name(name).map(|name| config.caller = name),
                 ("uid_min", Value::Number(uid)) => uid_min(uid).map(|uid| config.uid_min = uid),
-                ("allow", Value::List(names)) => names_of(names).map(|names| config.allow = Some(names)),
-                ("deny", Value::List(names)) => names_of(names).map(|names| config.deny = names),
-                ("folders", Value::List(paths)) => paths_of(paths).map(|paths| config.folders = paths),
-                ("programs", Value::List(paths)) => paths_of(paths).map(|paths| config.programs = paths),
+                ("allow", Value::List(names)) => {
+                    each(names, account_name).map(|names| config.allow = Some(names))
+                }
+                ("deny", Value::List(names)) => each(names, account_name).map(|names| config.deny = names),
+                ("folders", Value::List(paths)) => {
+                    each(paths, plain_path).map(|paths| config.folders = paths)
+                }
+                ("programs", Value::List(paths)) => {
+                    each(paths, plain_path).map(|paths| config.programs = paths)
+                }
                 ("caller", _) => Err("expected a text: `caller = \"pliant\"`".to_owned()),
                 ("uid_min", _) => Err("expected a number: `uid_min = 1000`".to_owned()),
                 (key @ ("allow" | "deny" | "folders" | "programs"), _) => {
@@ -81,11 +88,11 @@ impl Config {
             };
             set.map_err(|message| ConfigError { line: entry.line, message })?;
         }
-        let missing = || ConfigError {
-            line: text.lines().count().max(1),
-            message: "the key `caller` is missing: the user who may call the launcher".to_owned(),
-        };
-        config.caller = caller.ok_or_else(missing)?;
+        // The name of no account is empty.
+        if config.caller.is_empty() {
+            let message = "the key `caller` is missing: the user who may call the launcher".to_owned();
+            return Err(ConfigError { line: text.lines().count().max(1), message });
+        }
         Ok(config)
     }
 }
@@ -101,14 +108,16 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 fn account_name(name: String) -> Result<String, String> {
-    match is_name(&name) && name != "root" {
-        true => Ok(name),
-        false => Err(format!("expected the name of an account other than root, found {name:?}")),
+    let expected = "the name of an account other than root";
+    if is_name(&name) && name != "root" {
+        Ok(name)
+    } else {
+        Err(format!("expected {expected}, found {name:?}"))
     }
 }
 
-fn names_of(names: Vec<String>) -> Result<Vec<String>, String> {
-    names.into_iter().map(account_name).collect()
+fn each<T>(texts: Vec<String>, read: fn(String) -> Result<T, String>) -> Result<Vec<T>, String> {
+    texts.into_iter().map(read).collect()
 }
 
 fn uid_min(uid: u64) -> Result<u32, String> {
@@ -118,21 +127,14 @@ fn uid_min(uid: u64) -> Result<u32, String> {
     }
 }
 
-fn paths_of(paths: Vec<String>) -> Result<Vec<PathBuf>, String> {
-    let path = |path: String| match is_plain(&path) {
-        true => Ok(PathBuf::from(path)),
-        false => Err(format!(
-            "expected an absolute path without `.`, `..`, `//` and a `/` at its end, found {path:?}"
-        )),
-    };
-    paths.into_iter().map(path).collect()
-}
-
-/// Whether a path is absolute, and spelled in the one way in which it is compared.
-fn is_plain(path: &str) -> bool {
-    path.strip_prefix('/').is_some_and(|rest| {
-        !path.contains('\0') && rest.split('/').all(|name| !matches!(name, "" | "." | ".."))
-    })
+/// A path that is absolute, and spelled in the one way in which it is compared.
+fn plain_path(path: String) -> Result<PathBuf, String> {
+    let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
+    let expected = "an absolute path without `.`, `..`, `//` and a `/` at its end";
+    match path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_name)) {
+        true => Ok(path.into()),
+        false => Err(format!("expected {expected}, found {path:?}")),
+    }
 }
 
 #[cfg(test)]

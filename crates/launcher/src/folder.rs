@@ -5,14 +5,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, chmodat, fstat, mkdirat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chmodat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
 use crate::account::Account;
 use crate::config::Config;
 use crate::error::Error;
 use crate::privileges;
-use crate::protected::{self, Kind};
+use crate::protected;
 
 /// A folder of a job: its opened parent, which belongs to the caller or to root, and its name.
 pub(crate) struct JobFolder<'a> {
@@ -28,12 +28,11 @@ impl<'a> JobFolder<'a> {
     /// The folder is not directly below one of the file's folders, or others than root and the caller can change what is in its parent.
     pub(crate) fn allowed(path: &'a Path, config: &Config, caller: u32) -> Result<JobFolder<'a>, Error> {
         let expected = || {
-            let folders = &config.folders;
-            let name = "and a name of letters, digits, `.`, `_` and `-`";
+            let allowed = format!("one of `folders` of the launcher's file ({:?})", config.folders);
             Error::refused(
                 "folder",
                 path,
-                format!("one of `folders` of the launcher's file ({folders:?}) {name}"),
+                format!("{allowed} and a name of letters, digits, `.`, `_` and `-`"),
             )
         };
         let bytes = path.as_os_str().as_bytes();
@@ -43,7 +42,7 @@ impl<'a> JobFolder<'a> {
         if !config.folders.iter().any(|folder| folder.as_os_str() == parent.as_os_str()) || !is_name(name) {
             return Err(expected());
         }
-        let parent = protected::open(parent, Kind::Folder(caller))?;
+        let parent = protected::open(parent, FileType::Directory, caller)?;
         Ok(JobFolder { path, parent, name: OsStr::from_bytes(name) })
     }
 
@@ -65,8 +64,8 @@ impl<'a> JobFolder<'a> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(&self.parent, self.name, flags, Mode::empty()).map_err(cannot())?;
         let owner = fstat(&folder).map_err(cannot())?.st_uid;
-        if owner != account.uid {
-            let expected = format!("a folder that belongs to {:?}", account.name);
+        if owner != account.entry.uid {
+            let expected = format!("a folder that belongs to {:?}", account.entry.name);
             return Err(Error::refused("folder", self.path, format!("{expected} (found uid {owner})")));
         }
         // The link in /proc leads to this folder, wherever its name leads by now.

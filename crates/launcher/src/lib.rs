@@ -28,6 +28,6 @@ mod serve;
 mod toml;
 
 pub use config::Config;
-pub use error::{ConfigError, Error};
-pub use request::{Action, MAX_REQUEST_BYTES, Malformed, Request, Signal};
+pub use error::ConfigError;
+pub use request::{Action, MAX_REQUEST_BYTES, Request, Signal};
 pub use serve::{REFUSED, launch};

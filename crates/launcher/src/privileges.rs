@@ -6,6 +6,7 @@
 //! after a login, set-user-id programs such as `ping`, `fusermount` and the start of a container included. Who may have them is a
 //! matter of the machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -19,9 +20,6 @@ use rustix::thread::{
 use crate::account::{Account, UNUSED_UID};
 use crate::c_library;
 use crate::error::Error;
-
-const EPERM: i32 = 1;
-const ENOSYS: i32 = 38;
 
 const NONE: CapabilitySets = CapabilitySets {
     effective: CapabilitySet::empty(),
@@ -56,10 +54,8 @@ fn take_new_keyring(caller: Uid) -> Result<(), Error> {
     set_thread_res_uid(caller, root, root).map_err(Error::system("take the caller's uid back"))?;
     match taken {
         // A kernel or a container without keyrings.
-        Err(cause) if matches!(cause.raw_os_error(), Some(ENOSYS | EPERM)) => Ok(()),
-        taken => {
-            taken.map_err(|cause| Error::System { action: "take a new session keyring".to_owned(), cause })
-        }
+        Err(cause) if matches!(Errno::from_io_error(&cause), Some(Errno::NOSYS | Errno::PERM)) => Ok(()),
+        taken => taken.map_err(Error::system("take a new session keyring")),
     }
 }
 
@@ -68,7 +64,7 @@ fn close_descriptors() -> Result<(), Error> {
     let open =
         fs::read_dir("/proc/self/fd").map_err(Error::system("list the descriptors in /proc/self/fd"))?;
     let numbers: Vec<i32> = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    numbers.into_iter().filter(|number| *number > 2).for_each(c_library::close);
+    numbers.into_iter().filter(|number| *number > 2).for_each(c_library::close_inherited);
     Ok(())
 }
 
@@ -83,16 +79,14 @@ pub(crate) fn as_caller<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
 
 /// Keeps the rights of the real user alone. Nothing is written for the caller before.
 pub(crate) fn give_up() -> Result<(), Error> {
-    let real = getuid();
-    set_thread_res_uid(real, real, real).map_err(Error::system("give up root's rights"))?;
-    set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))
+    keep_only(getuid())
 }
 
 /// Becomes the account, but can still write into a folder of somebody else, while `make` makes something there. What it makes belongs to the
 /// account from its first moment.
 pub(crate) fn make_as<T>(account: &Account, make: impl FnOnce() -> T) -> Result<T, Error> {
     set_groups(account)?;
-    let uid = Uid::from_raw(account.uid);
+    let uid = Uid::from_raw(account.entry.uid);
     set_thread_res_uid(uid, uid, Uid::ROOT).map_err(Error::system("become the account"))?;
     let write = CapabilitySet::DAC_OVERRIDE;
     let writing = CapabilitySets { effective: write, permitted: write, ..NONE };
@@ -114,7 +108,7 @@ pub(crate) fn become_account(account: &Account) -> Result<(), Error> {
 /// again could keep its own end away.
 pub(crate) fn become_signaller(account: &Account) -> Result<(), Error> {
     set_groups(account)?;
-    let (uid, other) = (Uid::from_raw(account.uid), Uid::from_raw(UNUSED_UID));
+    let (uid, other) = (Uid::from_raw(account.entry.uid), Uid::from_raw(UNUSED_UID));
     match set_thread_res_uid(other, uid, other) {
         Ok(()) => {}
         // A user namespace that has no such uid.
@@ -122,52 +116,42 @@ pub(crate) fn become_signaller(account: &Account) -> Result<(), Error> {
         Err(cause) => return Err(Error::system("take the account's uid")(cause)),
     }
     set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
-    let has_root = || -> io::Result<bool> {
-        let uids = (getuid(), geteuid());
-        Ok(uids != (other, uid) || capabilities(None)? != NONE || can_take_root())
-    };
-    match has_root() {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(rights_left()),
-        Err(cause) => Err(Error::System { action: "verify the account".to_owned(), cause }),
-    }
+    verify(|| Ok((getuid(), geteuid()) == (other, uid)))
 }
 
 fn set_groups(account: &Account) -> Result<(), Error> {
-    let gid = Gid::from_raw(account.gid);
+    let gid = Gid::from_raw(account.entry.gid);
     let groups: Vec<Gid> = account.groups.iter().map(|group| Gid::from_raw(*group)).collect();
     set_thread_groups(&groups).map_err(Error::system("take the account's groups"))?;
     set_thread_res_gid(gid, gid, gid).map_err(Error::system("take the account's first group"))
 }
 
+/// Gives up every right but those of a user.
+fn keep_only(uid: Uid) -> Result<(), Error> {
+    set_thread_res_uid(uid, uid, uid).map_err(Error::system("take the uid of a user alone"))?;
+    set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))
+}
+
 fn finish(account: &Account) -> Result<(), Error> {
-    let uid = Uid::from_raw(account.uid);
-    set_thread_res_uid(uid, uid, uid).map_err(Error::system("become the account"))?;
-    set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
-    match is_account(account) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(rights_left()),
-        Err(cause) => Err(Error::System { action: "verify the account".to_owned(), cause }),
+    keep_only(Uid::from_raw(account.entry.uid))?;
+    verify(|| is_account(account))
+}
+
+/// Fails unless the process has the expected ids and none of root's rights.
+fn verify(has_ids: impl FnOnce() -> io::Result<bool>) -> Result<(), Error> {
+    let is_as_expected = || Ok(has_ids()? && capabilities(None)? == NONE && !can_take_root());
+    match is_as_expected().map_err(Error::system::<io::Error>("verify the account"))? {
+        true => Ok(()),
+        false => Err(Error::refused("kernel", "some left", "that all of root's rights are given up")),
     }
 }
 
-fn rights_left() -> Error {
-    Error::refused("kernel", "some left", "that all of root's rights are given up")
-}
-
-/// Whether the process is the account, and can become nothing else.
+/// Whether the process has the ids of the account, and no other groups.
 fn is_account(account: &Account) -> io::Result<bool> {
-    let sorted = |mut groups: Vec<u32>| {
-        groups.sort_unstable();
-        groups.dedup();
-        groups
-    };
-    let groups = getgroups()?.iter().map(|group| group.as_raw()).collect();
-    Ok([getuid(), geteuid()].iter().all(|uid| uid.as_raw() == account.uid)
-        && [getgid(), getegid()].iter().all(|gid| gid.as_raw() == account.gid)
-        && sorted(groups) == sorted(account.groups.clone())
-        && capabilities(None)? == NONE
-        && !can_take_root())
+    let groups: BTreeSet<u32> = getgroups()?.iter().map(|group| group.as_raw()).collect();
+    Ok([getuid(), geteuid()].iter().all(|uid| uid.as_raw() == account.entry.uid)
+        && [getgid(), getegid()].iter().all(|gid| gid.as_raw() == account.entry.gid)
+        && groups == account.groups.iter().copied().collect())
 }
 
 /// Whether the process can take any of root's identities.

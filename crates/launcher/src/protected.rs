@@ -5,8 +5,8 @@
 //! cannot change what was checked, so that the path can be opened later without a race.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path};
 
@@ -17,84 +17,54 @@ use crate::error::Error;
 /// As many links as Linux follows in a path.
 const LINKS_MAX: usize = 40;
 
-/// What a path has to lead to.
-pub(crate) enum Kind {
-    /// A file of root's.
-    File,
-    /// A folder of root's or of that user's.
-    Folder(u32),
-}
-
-/// The file or folder that a path leads to, opened with `O_PATH`.
-pub(crate) fn open(path: &Path, kind: Kind) -> Result<OwnedFd, Error> {
+/// The file or folder that a path leads to, opened with `O_PATH`. It belongs to root or to `owner`, and what leads there to root.
+pub(crate) fn open(path: &Path, expected: FileType, owner: u32) -> Result<OwnedFd, Error> {
     let mut rest: VecDeque<OsString> = VecDeque::new();
     push_front(&mut rest, path);
     let mut links = 0;
-    let mut at = root()?;
+    let (mut at, mut stat) = root()?;
     while let Some(name) = rest.pop_front() {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let next =
-            openat(&at, &*name, flags, Mode::empty()).map_err(Error::system(format!("open {path:?}")))?;
-        let stat = fstat(&next).map_err(Error::system(format!("examine {path:?}")))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        let (next, found) = open_at(&at, &name, path)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
             // An owner is checked by the last component too: what a link leads to may be anything.
-            let owner = if rest.is_empty() { kind.owner() } else { 0 };
-            is_protected(&stat, owner).map_err(|found| unprotected(path, &name, &found))?;
-            at = next;
+            let owner = if rest.is_empty() { owner } else { 0 };
+            is_protected(&found, owner).map_err(|found| unprotected(path, &name, &found))?;
+            (at, stat) = (next, found);
             continue;
         }
         links += 1;
-        if stat.st_uid != 0 || links > LINKS_MAX {
-            return Err(unprotected(
-                path,
-                &name,
-                "is a link that does not belong to root; name what it leads to",
-            ));
+        if found.st_uid != 0 || links > LINKS_MAX {
+            let found = "is a link that does not belong to root; name what it leads to";
+            return Err(unprotected(path, &name, found));
         }
         let target =
             readlinkat(&next, "", Vec::new()).map_err(Error::system(format!("read a link of {path:?}")))?;
         let target = OsString::from_vec(target.into_bytes());
         if Path::new(&target).is_absolute() {
-            at = root()?;
+            (at, stat) = root()?;
         }
         push_front(&mut rest, Path::new(&target));
     }
-    let stat = fstat(&at).map_err(Error::system(format!("examine {path:?}")))?;
-    let found = FileType::from_raw_mode(stat.st_mode);
-    let expected = kind.file_type();
-    if found != expected {
-        let found = format!(
-            "expected a {}, found another kind of file",
-            if expected == FileType::Directory { "folder" } else { "file" }
-        );
-        return Err(Error::Unprotected { path: path.to_owned(), found });
+    if FileType::from_raw_mode(stat.st_mode) != expected {
+        let expected = if expected == FileType::Directory { "folder" } else { "file" };
+        return Err(Error(format!("{path:?}: expected a {expected}, found another kind of file")));
     }
     Ok(at)
 }
 
-impl Kind {
-    /// The user to whom it may belong, beside root.
-    fn owner(&self) -> u32 {
-        match self {
-            Kind::File => 0,
-            Kind::Folder(owner) => *owner,
-        }
-    }
-
-    fn file_type(&self) -> FileType {
-        match self {
-            Kind::File => FileType::RegularFile,
-            Kind::Folder(_) => FileType::Directory,
-        }
-    }
+fn open_at(folder: impl AsFd, name: &OsStr, path: &Path) -> Result<(OwnedFd, Stat), Error> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened =
+        openat(folder, name, flags, Mode::empty()).map_err(Error::system(format!("open {path:?}")))?;
+    let stat = fstat(&opened).map_err(Error::system(format!("examine {path:?}")))?;
+    Ok((opened, stat))
 }
 
-fn root() -> Result<OwnedFd, Error> {
-    let root = openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(Error::system("open /"))?;
-    let stat = fstat(&root).map_err(Error::system("examine /"))?;
-    is_protected(&stat, 0).map_err(|found| unprotected(Path::new("/"), &OsString::from("/"), &found))?;
-    Ok(root)
+fn root() -> Result<(OwnedFd, Stat), Error> {
+    let (name, path) = (OsStr::new("/"), Path::new("/"));
+    let (root, stat) = open_at(CWD, name, path)?;
+    is_protected(&stat, 0).map_err(|found| unprotected(path, name, &found))?;
+    Ok((root, stat))
 }
 
 /// Puts the components of a path before those that are still to be walked.
@@ -118,8 +88,8 @@ fn is_protected(stat: &Stat, owner: u32) -> Result<(), String> {
     Ok(())
 }
 
-fn unprotected(path: &Path, name: &OsString, found: &str) -> Error {
-    Error::Unprotected { path: path.to_owned(), found: format!("{name:?} {found}") }
+fn unprotected(path: &Path, name: &OsStr, found: &str) -> Error {
+    Error(format!("{path:?}: {name:?} {found}"))
 }
 
 #[cfg(test)]
@@ -158,10 +128,11 @@ mod tests {
     #[test]
     fn links_of_roots_are_followed() {
         // `/proc/self` would be a link of this user's; `/proc/mounts` is one of root's, and leads to `self/mounts`.
-        assert!(open(Path::new("/proc/version"), Kind::File).is_ok());
-        assert!(open(Path::new("/proc/version"), Kind::Folder(0)).is_err());
-        assert!(open(Path::new("/proc"), Kind::File).is_err());
-        assert!(open(Path::new("/tmp/any"), Kind::File).is_err());
-        assert!(open(Path::new("/proc/no-such-file"), Kind::File).is_err());
+        let opens = |path: &str, kind: FileType| open(Path::new(path), kind, 0).is_ok();
+        let (file, folder) = (FileType::RegularFile, FileType::Directory);
+        assert!(opens("/proc/version", file) && opens("/proc", folder) && opens("/", folder));
+        assert!(!opens("/proc/version", folder) && !opens("/proc", file) && !opens("/", file));
+        assert!(!opens("/tmp/any", file));
+        assert!(!opens("/proc/no-such-file", file));
     }
 }

@@ -5,10 +5,10 @@
 //! input belongs to the program that is run.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// The longest request: twice what Linux takes as arguments and environment of a program.
 pub const MAX_REQUEST_BYTES: usize = 4 << 20;
@@ -25,6 +25,8 @@ pub struct Request {
 /// What is done as an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
+    /// Does nothing, if something may be done as the account.
+    Check,
     /// Makes an empty folder that belongs to the account, and that no other account may look into.
     MakeFolder {
         /// The folder: directly within one that the file allows.
@@ -63,49 +65,20 @@ pub enum Signal {
     Cont,
 }
 
-/// Why bytes are no request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Malformed {
-    /// The request is longer than [`MAX_REQUEST_BYTES`].
-    TooLong {
-        /// Its length in bytes.
-        bytes: usize,
-    },
-    /// The bytes end within a field.
-    Truncated,
-    /// A field is missing.
-    Missing(&'static str),
-    /// A field has a value that it cannot have.
-    Field(&'static str),
-    /// There are bytes behind the last field.
-    Excess,
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Malformed::TooLong { bytes } => {
-                write!(f, "expected at most {MAX_REQUEST_BYTES} bytes, found {bytes}")
-            }
-            Malformed::Truncated => f.write_str("the request ends within a field"),
-            Malformed::Missing(field) => write!(f, "the field `{field}` is missing"),
-            Malformed::Field(field) => write!(f, "the field `{field}` has a value that it cannot have"),
-            Malformed::Excess => f.write_str("there is more behind the last field"),
-        }
-    }
-}
-
-impl std::error::Error for Malformed {}
-
 impl Request {
     /// The request in bytes, with its length.
     pub fn encode(&self) -> Vec<u8> {
         let mut fields = Fields(vec![0; 4]);
-        fields.add(self.action.verb().as_bytes());
-        fields.add(self.account.as_bytes());
+        let mut begin =
+            |verb: &str| [verb, &self.account].iter().for_each(|field| fields.add(field.as_bytes()));
         match &self.action {
-            Action::MakeFolder { folder } => fields.add(folder.as_os_str().as_bytes()),
+            Action::Check => begin("check"),
+            Action::MakeFolder { folder } => {
+                begin("make-folder");
+                fields.add(folder.as_os_str().as_bytes());
+            }
             Action::Run { program, environment, folder, processes_max } => {
+                begin("run");
                 fields.add(folder.as_os_str().as_bytes());
                 fields.list(program.iter().map(|word| word.as_bytes()));
                 let pairs = environment.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
@@ -113,6 +86,7 @@ impl Request {
                 fields.add(processes_max.map_or(String::new(), |most| most.to_string()).as_bytes());
             }
             Action::Signal { signal, processes } => {
+                begin("signal");
                 fields.add(signal.word().as_bytes());
                 let numbers: Vec<String> = processes.iter().map(i32::to_string).collect();
                 fields.list(numbers.iter().map(|number| number.as_bytes()));
@@ -132,9 +106,10 @@ impl Request {
         let mut length = [0; 4];
         input.read_exact(&mut length)?;
         let bytes = u32::from_le_bytes(length) as usize;
-        let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let malformed = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         if bytes > MAX_REQUEST_BYTES {
-            return Err(malformed(Malformed::TooLong { bytes }));
+            let why = format!("expected at most {MAX_REQUEST_BYTES} bytes, found {bytes}");
+            return Err(malformed(why));
         }
         let mut request = vec![0; bytes];
         input.read_exact(&mut request)?;
@@ -144,57 +119,45 @@ impl Request {
     /// Decodes a request, without its length.
     ///
     /// # Errors
-    /// The bytes are no request.
-    pub fn decode(bytes: &[u8]) -> Result<Request, Malformed> {
+    /// The bytes are no request; why, in words.
+    pub fn decode(bytes: &[u8]) -> Result<Request, String> {
         let mut fields = Decoder(bytes);
-        let verb = fields.text("verb")?;
-        let account = fields.text("account")?;
+        let verb = fields.field("verb", Field::text)?;
+        let account = fields.field("account", Field::text)?;
         let action = match verb.as_str() {
-            "make-folder" => Action::MakeFolder { folder: fields.path("folder")? },
+            "check" => Action::Check,
+            "make-folder" => Action::MakeFolder { folder: fields.field("folder", Field::os)?.into() },
             "run" => {
-                let folder = fields.path("folder")?;
-                let program = fields.list("program")?.into_iter().map(|word| word.os("program"));
-                let program = program.collect::<Result<_, _>>()?;
-                let environment = environment(fields.list("environment")?)?;
-                let most = Some(fields.field("processes_max")?).filter(|most| !most.0.is_empty());
+                let folder = fields.field("folder", Field::os)?.into();
+                let program = fields.list("program", Field::os)?;
+                let environment = pairs(&fields.list("environment", Field::os)?)?;
+                let most = fields.field("processes_max", |field, _| Ok(field))?;
+                let most = Some(most).filter(|most| !most.0.is_empty());
                 let processes_max = most.map(|most| most.number("processes_max")).transpose()?;
                 Action::Run { program, environment, folder, processes_max }
             }
             "signal" => {
-                let signal = Signal::of(&fields.text("signal")?).ok_or(Malformed::Field("signal"))?;
-                let numbers = fields.list("processes")?;
-                let processes =
-                    numbers.into_iter().map(|number| number.number("processes")).collect::<Result<_, _>>()?;
-                Action::Signal { signal, processes }
+                let signal =
+                    Signal::of(&fields.field("signal", Field::text)?).ok_or_else(|| wrong("signal"))?;
+                Action::Signal { signal, processes: fields.list("processes", Field::number)? }
             }
-            _ => return Err(Malformed::Field("verb")),
+            _ => return Err(wrong("verb")),
         };
-        if fields.0.is_empty() { Ok(Request { account, action }) } else { Err(Malformed::Excess) }
-    }
-}
-
-impl Action {
-    /// The word for it.
-    fn verb(&self) -> &'static str {
-        match self {
-            Action::MakeFolder { .. } => "make-folder",
-            Action::Run { .. } => "run",
-            Action::Signal { .. } => "signal",
+        match fields.0.is_empty() {
+            true => Ok(Request { account, action }),
+            false => Err("there is more behind the last field".to_owned()),
         }
     }
 }
 
-fn environment(fields: Vec<Field<'_>>) -> Result<Vec<(OsString, OsString)>, Malformed> {
-    let wrong = Malformed::Field("environment");
-    let (pairs, []) = fields.as_chunks::<2>() else { return Err(wrong) };
-    let mut environment: Vec<(OsString, OsString)> = Vec::with_capacity(pairs.len());
-    for [name, value] in pairs {
-        if name.0.is_empty() || name.0.contains(&b'=') {
-            return Err(wrong);
-        }
-        environment.push((name.os("environment")?, value.os("environment")?));
-    }
-    Ok(environment)
+/// Names of variables, each with its value behind it.
+fn pairs(words: &[OsString]) -> Result<Vec<(OsString, OsString)>, String> {
+    let (pairs, []) = words.as_chunks::<2>() else { return Err(wrong("environment")) };
+    let pair = |[name, value]: &[OsString; 2]| match name.is_empty() || name.as_bytes().contains(&b'=') {
+        true => Err(wrong("environment")),
+        false => Ok((name.clone(), value.clone())),
+    };
+    pairs.iter().map(pair).collect()
 }
 
 impl Signal {
@@ -237,57 +200,54 @@ fn length(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes()
 }
 
+fn wrong(field: &str) -> String {
+    format!("the field `{field}` has a value that it cannot have")
+}
+
 /// Fields that are read.
 struct Decoder<'a>(&'a [u8]);
 
+/// How the bytes of a field of that name are understood.
+type ReadAs<'a, T> = fn(Field<'a>, &str) -> Result<T, String>;
+
 impl<'a> Decoder<'a> {
-    fn next(&mut self) -> Result<Option<Field<'a>>, Malformed> {
+    fn next(&mut self) -> Result<Option<Field<'a>>, String> {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let (length, rest) = self.0.split_first_chunk::<4>().ok_or(Malformed::Truncated)?;
+        let truncated = || "the request ends within a field".to_owned();
+        let (length, rest) = self.0.split_first_chunk::<4>().ok_or_else(truncated)?;
         let (field, rest) =
-            rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or(Malformed::Truncated)?;
+            rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(truncated)?;
         self.0 = rest;
         Ok(Some(Field(field)))
     }
 
-    fn field(&mut self, name: &'static str) -> Result<Field<'a>, Malformed> {
-        self.next()?.ok_or(Malformed::Missing(name))
+    fn field<T>(&mut self, name: &str, read: ReadAs<'a, T>) -> Result<T, String> {
+        let missing = || format!("the field `{name}` is missing");
+        read(self.next()?.ok_or_else(missing)?, name)
     }
 
-    fn text(&mut self, name: &'static str) -> Result<String, Malformed> {
-        self.field(name)?.text(name)
-    }
-
-    fn path(&mut self, name: &'static str) -> Result<PathBuf, Malformed> {
-        self.field(name)?.os(name).map(PathBuf::from)
-    }
-
-    fn list(&mut self, name: &'static str) -> Result<Vec<Field<'a>>, Malformed> {
-        let mut inner = Decoder(self.field(name)?.0);
-        std::iter::from_fn(|| inner.next().transpose()).collect()
+    fn list<T>(&mut self, name: &str, read: ReadAs<'a, T>) -> Result<Vec<T>, String> {
+        let mut inner = Decoder(self.field(name, |field, _| Ok(field))?.0);
+        std::iter::from_fn(|| inner.next().transpose()).map(|field| read(field?, name)).collect()
     }
 }
 
 /// The bytes of a field.
-#[derive(Clone, Copy)]
 struct Field<'a>(&'a [u8]);
 
 impl Field<'_> {
-    fn text(self, name: &'static str) -> Result<String, Malformed> {
-        String::from_utf8(self.0.to_vec()).map_err(|_| Malformed::Field(name))
+    fn text(self, name: &str) -> Result<String, String> {
+        String::from_utf8(self.0.to_vec()).map_err(|_| wrong(name))
     }
 
     /// A text of the system's, which has no zero byte.
-    fn os(self, name: &'static str) -> Result<OsString, Malformed> {
-        match self.0.contains(&0) {
-            true => Err(Malformed::Field(name)),
-            false => Ok(OsString::from_vec(self.0.to_vec())),
-        }
+    fn os(self, name: &str) -> Result<OsString, String> {
+        if self.0.contains(&0) { Err(wrong(name)) } else { Ok(OsString::from_vec(self.0.to_vec())) }
     }
 
-    fn number<T: std::str::FromStr>(self, name: &'static str) -> Result<T, Malformed> {
-        self.text(name)?.parse().map_err(|_| Malformed::Field(name))
+    fn number<T: FromStr>(self, name: &str) -> Result<T, String> {
+        self.text(name)?.parse().map_err(|_| wrong(name))
     }
 }

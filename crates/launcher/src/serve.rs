@@ -8,17 +8,19 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Resource, Rlimit, getrlimit, kill_process, kill_process_group, setrlimit, setsid,
 };
 
 use crate::account::{self, Account};
+use crate::c_library::Entry;
 use crate::config::Config;
 use crate::error::Error;
 use crate::folder::{self, JobFolder};
 use crate::privileges;
-use crate::protected::{self, Kind};
+use crate::protected;
 use crate::request::{Action, Request, Signal};
 
 /// The exit code of the launcher if it has not done what it was asked for.
@@ -62,9 +64,11 @@ fn serve(config: &Path) -> Result<(), Error> {
         let expected = format!("a call by the user {:?} (`caller` in the file)", config.caller);
         return Err(Error::refused("caller", caller, expected));
     }
-    let request = privileges::as_caller(request)?.map_err(Error::Request)?;
+    let request = privileges::as_caller(request)?;
+    let request = request.map_err(|why| Error(format!("no request on standard input: {why}")))?;
     let account = Account::allowed(&request.account, &config, caller)?;
     match request.action {
+        Action::Check => Ok(()),
         Action::MakeFolder { folder } => JobFolder::allowed(&folder, &config, caller)?.make(&account),
         Action::Run { program, environment, folder, processes_max } => {
             check_program(&program, &config)?;
@@ -97,7 +101,7 @@ fn check_program(program: &[OsString], config: &Config) -> Result<(), Error> {
         let expected = format!("one of `programs` of the launcher's file ({:?})", config.programs);
         return Err(Error::refused("program", name, expected));
     }
-    protected::open(Path::new(name), Kind::File).map(drop)
+    protected::open(Path::new(name), FileType::RegularFile, 0).map(drop)
 }
 
 /// Variables by which the C library or a shell loads or runs something else, or reads its input in another way. Programs have the account's rights
@@ -115,13 +119,10 @@ fn check_environment(environment: &[(OsString, OsString)]) -> Result<(), Error> 
             || NAMES.iter().any(|refused| bytes == refused.as_bytes())
             || value.as_bytes().starts_with(b"() {")
     };
+    let expected = "no variable that loads or runs another program; a job can set it itself";
     match environment.iter().find(is_refused) {
         None => Ok(()),
-        Some((name, _)) => Err(Error::refused(
-            "environment",
-            name,
-            "no variable that loads or runs another program; a job can set it itself",
-        )),
+        Some((name, _)) => Err(Error::refused("environment", name, expected)),
     }
 }
 
@@ -138,30 +139,30 @@ fn set_limits(processes_max: Option<u64>) -> Result<(), Error> {
 
 /// Runs a program in place of this one. Comes back only if that cannot be.
 fn run(program: &[OsString], environment: Vec<(OsString, OsString)>, account: &Account) -> Error {
-    let shell = if account.shell.is_empty() { OsStr::new(SHELL) } else { account.shell.as_os_str() };
-    let name = OsStr::new(&account.name);
+    let Entry { name, home, shell, .. } = &account.entry;
+    let name = OsStr::from_bytes(name.to_bytes());
+    let shell = if shell.is_empty() { OsStr::new(SHELL) } else { shell };
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).env_clear();
-    command.env("PATH", PATH).env("HOME", &account.home).env("SHELL", shell);
+    command.env("PATH", PATH).env("HOME", home).env("SHELL", shell);
     command.env("USER", name).env("LOGNAME", name).envs(environment);
     let cause = command.exec();
-    Error::System { action: format!("run {:?}", program[0]), cause }
+    Error::system(format!("run {:?}", program[0]))(cause)
 }
 
-/// A process or a process group.
-enum Target {
-    Process(Pid),
-    Group(Pid),
+/// A process, or the process group of that id.
+struct Target {
+    id: Pid,
+    is_group: bool,
 }
 
 impl Target {
     /// None of 0, 1 and -1, which stand for more than one process or for the first one.
     fn of(number: i32) -> Result<Target, Error> {
         let id = number.checked_abs().filter(|id| *id > 1).and_then(Pid::from_raw);
-        let id = id.ok_or_else(|| {
-            Error::refused("processes", number, "a process above 1 or a process group below -1")
-        })?;
-        Ok(if number > 0 { Target::Process(id) } else { Target::Group(id) })
+        let expected = "a process above 1 or a process group below -1";
+        let id = id.ok_or_else(|| Error::refused("processes", number, expected))?;
+        Ok(Target { id, is_group: number < 0 })
     }
 }
 
@@ -173,18 +174,17 @@ fn send(signal: Signal, targets: &[Target]) -> Result<(), Error> {
         Signal::Stop => rustix::process::Signal::STOP,
         Signal::Cont => rustix::process::Signal::CONT,
     };
-    let sent = targets.iter().map(|target| match target {
-        Target::Process(id) => (*id, kill_process(*id, signal)),
-        Target::Group(id) => (*id, kill_process_group(*id, signal)),
-    });
-    let failed = sent.fold(None, |failed, (id, sent)| match sent {
-        Ok(()) | Err(Errno::SRCH) => failed,
-        Err(cause) => failed.or(Some((id, cause))),
-    });
-    match failed {
-        None => Ok(()),
-        Some((id, cause)) => Err(Error::system(format!("signal {}", id.as_raw_nonzero()))(cause)),
+    let mut first_failure = Ok(());
+    for &Target { id, is_group } in targets {
+        let sent = if is_group { kill_process_group(id, signal) } else { kill_process(id, signal) };
+        if let Err(cause) = sent
+            && cause != Errno::SRCH
+        {
+            let failed = Error::system(format!("signal {}", id.as_raw_nonzero()))(cause);
+            first_failure = first_failure.and(Err(failed));
+        }
     }
+    first_failure
 }
 
 #[cfg(test)]

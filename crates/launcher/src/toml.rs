@@ -22,22 +22,22 @@ pub(crate) enum Value {
 
 /// The entries of a text, each key once.
 pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, ConfigError> {
-    let mut reader = Reader { rest: text, line: 1 };
+    // Neither a text nor a comment can have a line break, whichever it is.
+    let text = text.replace("\r\n", "\n");
+    let mut reader = Reader { text: &text, rest: &text };
     let mut entries: Vec<Entry> = Vec::new();
     loop {
         reader.skip_lines();
         if reader.rest.is_empty() {
             return Ok(entries);
         }
-        let line = reader.line;
+        let line = reader.line();
         let key = reader.take_while(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'));
         if key.is_empty() {
             return Err(reader.expected("a key"));
         }
-        if let Some(earlier) = entries.iter().find(|entry| entry.key == key) {
-            return Err(
-                reader.error(format!("the key `{key}` is there twice, first in line {}", earlier.line))
-            );
+        if let Some(Entry { line, .. }) = entries.iter().find(|entry| entry.key == key) {
+            return Err(reader.error(format!("the key `{key}` is there twice, first in line {line}")));
         }
         reader.skip_blanks();
         if !reader.skip('=') {
@@ -46,7 +46,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, ConfigError> {
         reader.skip_blanks();
         let value = reader.value()?;
         reader.skip_comment();
-        if !reader.rest.is_empty() && !reader.skip_newline() {
+        if !reader.rest.is_empty() && !reader.skip('\n') {
             return Err(reader.expected("the end of the line"));
         }
         entries.push(Entry { line, key: key.to_owned(), value });
@@ -54,8 +54,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, ConfigError> {
 }
 
 struct Reader<'a> {
+    text: &'a str,
+    /// What is still to be read of it.
     rest: &'a str,
-    line: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -63,13 +64,12 @@ impl<'a> Reader<'a> {
         if self.skip('[') {
             return self.list().map(Value::List);
         }
-        if self.rest.starts_with(['"', '\'']) {
-            return self.text().map(Value::Text);
-        }
         let digits = self.take_while(|char| char.is_ascii_digit());
         match digits.parse() {
             Ok(number) if digits == "0" || !digits.starts_with('0') => Ok(Value::Number(number)),
-            _ if digits.is_empty() => Err(self.expected("a number, a text in quotes or a list of texts")),
+            _ if digits.is_empty() => {
+                self.text("a number, a text in quotes or a list of texts").map(Value::Text)
+            }
             _ => Err(self.error(format!("`{digits}` is no number that can be used here"))),
         }
     }
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
             if self.skip(']') {
                 return Ok(list);
             }
-            list.push(self.text()?);
+            list.push(self.text("a text in quotes")?);
             self.skip_lines();
             if !self.skip(',') && !self.rest.starts_with(']') {
                 return Err(self.expected("`,` or `]`"));
@@ -90,27 +90,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&mut self) -> Result<String, ConfigError> {
-        let Some(quote) = self.rest.chars().next().filter(|char| matches!(char, '"' | '\'')) else {
-            return Err(self.expected("a text in quotes"));
-        };
-        self.skip(quote);
+    /// A text, where `expected` has to be.
+    fn text(&mut self, expected: &str) -> Result<String, ConfigError> {
+        let quote = ['"', '\''].into_iter().find(|quote| self.skip(*quote));
+        let quote = quote.ok_or_else(|| self.expected(expected))?;
         let text = self.take_while(|char| char != quote && char != '\\' && !char.is_control());
-        if !self.skip(quote) {
-            return Err(
-                self.expected("the quote at the end of a text (which has no `\\` and no control characters)")
-            );
-        }
-        if text.is_empty() && self.rest.starts_with(quote) {
-            return Err(self.error("a text over several lines cannot be used here".to_owned()));
-        }
-        Ok(text.to_owned())
+        let end = "the quote at the end of a text (which has no `\\` and no control characters)";
+        if self.skip(quote) { Ok(text.to_owned()) } else { Err(self.expected(end)) }
     }
 
     fn skip_lines(&mut self) {
         loop {
             self.skip_comment();
-            if !self.skip_newline() {
+            if !self.skip('\n') {
                 return;
             }
         }
@@ -122,15 +114,6 @@ impl<'a> Reader<'a> {
         if self.skip('#') {
             self.take_while(|char| char == '\t' || !char.is_control());
         }
-    }
-
-    fn skip_newline(&mut self) -> bool {
-        let Some(rest) = self.rest.strip_prefix("\r\n").or(self.rest.strip_prefix('\n')) else {
-            return false;
-        };
-        self.rest = rest;
-        self.line += 1;
-        true
     }
 
     fn skip_blanks(&mut self) {
@@ -157,7 +140,11 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self, message: String) -> ConfigError {
-        ConfigError { line: self.line, message }
+        ConfigError { line: self.line(), message }
+    }
+
+    fn line(&self) -> usize {
+        1 + self.text[..self.text.len() - self.rest.len()].matches('\n').count()
     }
 }
 
@@ -191,7 +178,12 @@ mod tests {
             "a = \"x\\n\"",
             "1: expected the quote at the end of a text (which has no `\\` and no control characters), found '\\\\'",
         );
-        check("a = \"\"\"x\"\"\"", "1: a text over several lines cannot be used here");
+        check("a = \"\"\"x\"\"\"", "1: expected the end of the line, found '\"'");
+        check("a = [\'\'\'x\'\'\']", "1: expected `,` or `]`, found '\\''");
+        check(
+            "a = 1\r\nb = 'x\r\n'",
+            "2: expected the quote at the end of a text (which has no `\\` and no control characters), found '\\n'",
+        );
         check("a = ['x'\n'y']", "2: expected `,` or `]`, found '\\''");
         check("a = [1]", "1: expected a text in quotes, found '1'");
         check("a = [,]", "1: expected a text in quotes, found ','");

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use mutation::Random;
-use pliant_launcher::{Action, MAX_REQUEST_BYTES, Malformed, Request, Signal};
+use pliant_launcher::{Action, MAX_REQUEST_BYTES, Request, Signal};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,6 +28,7 @@ fn variable() -> impl Strategy<Value = (OsString, OsString)> {
 fn request() -> impl Strategy<Value = Request> {
     let folder = || os(0).prop_map(Into::into);
     let action = prop_oneof![
+        Just(Action::Check),
         folder().prop_map(|folder| Action::MakeFolder { folder }),
         (vec(os(0), 0..5), vec(variable(), 0..5), folder(), any::<Option<u64>>()).prop_map(
             |(program, environment, folder, processes_max)| Action::Run {
@@ -81,31 +82,37 @@ fn what_is_no_request() {
         let field = |field: &&[u8]| [&u32::try_from(field.len()).unwrap().to_le_bytes(), *field].concat();
         fields.iter().flat_map(field).collect()
     }
-    let check = |bytes: &[u8], expected: Malformed| assert_eq!(Request::decode(bytes), Err(expected));
+    let check = |bytes: &[u8], expected: &str| {
+        assert_eq!(Request::decode(bytes).unwrap_err(), expected);
+    };
+    let wrong = |field: &str| format!("the field `{field}` has a value that it cannot have");
+    let missing = |field: &str| format!("the field `{field}` is missing");
+    let (truncated, excess) = ("the request ends within a field", "there is more behind the last field");
     let run = |program: &[&[u8]], environment: &[&[u8]], processes_max: &[u8]| {
         fields(&[b"run", b"alice", b"/", &fields(program), &fields(environment), processes_max])
     };
     assert!(Request::decode(&run(&[b"/bin/true"], &[b"A", b""], b"1")).is_ok());
-    check(b"", Malformed::Missing("verb"));
-    check(b"\x01\0\0", Malformed::Truncated);
-    check(b"\x05\0\0\0abcd", Malformed::Truncated);
-    check(b"\xff\xff\xff\xffabcd", Malformed::Truncated);
-    check(&fields(&[b"run"]), Malformed::Missing("account"));
-    check(&fields(&[b"Run", b"alice"]), Malformed::Field("verb"));
-    check(&fields(&[b"run", b"\xff"]), Malformed::Field("account"));
-    check(&fields(&[b"make-folder", b"alice"]), Malformed::Missing("folder"));
-    check(&fields(&[b"make-folder", b"alice", b"/a\0b"]), Malformed::Field("folder"));
-    check(&fields(&[b"make-folder", b"alice", b"/a", b""]), Malformed::Excess);
-    check(&fields(&[b"run", b"alice", b"/", b"", b""]), Malformed::Missing("processes_max"));
-    check(&run(&[b"/bin/sh\0"], &[], b""), Malformed::Field("program"));
-    check(&run(&[], &[b"A"], b""), Malformed::Field("environment"));
-    check(&run(&[], &[b"", b"x"], b""), Malformed::Field("environment"));
-    check(&run(&[], &[b"A=B", b"x"], b""), Malformed::Field("environment"));
-    check(&run(&[], &[b"A", b"x\0y"], b""), Malformed::Field("environment"));
-    check(&run(&[], &[], b"-1"), Malformed::Field("processes_max"));
-    check(&run(&[], &[], b" "), Malformed::Field("processes_max"));
-    check(&fields(&[b"signal", b"alice", b"hup", b""]), Malformed::Field("signal"));
-    check(&fields(&[b"signal", b"alice", b"kill", &fields(&[b"2147483648"])]), Malformed::Field("processes"));
+    check(b"", &missing("verb"));
+    check(b"\x01\0\0", truncated);
+    check(b"\x05\0\0\0abcd", truncated);
+    check(b"\xff\xff\xff\xffabcd", truncated);
+    check(&fields(&[b"run"]), &missing("account"));
+    check(&fields(&[b"Run", b"alice"]), &wrong("verb"));
+    check(&fields(&[b"run", b"\xff"]), &wrong("account"));
+    check(&fields(&[b"check", b"alice", b""]), excess);
+    check(&fields(&[b"make-folder", b"alice"]), &missing("folder"));
+    check(&fields(&[b"make-folder", b"alice", b"/a\0b"]), &wrong("folder"));
+    check(&fields(&[b"make-folder", b"alice", b"/a", b""]), excess);
+    check(&fields(&[b"run", b"alice", b"/", b"", b""]), &missing("processes_max"));
+    check(&run(&[b"/bin/sh\0"], &[], b""), &wrong("program"));
+    check(&run(&[], &[b"A"], b""), &wrong("environment"));
+    check(&run(&[], &[b"", b"x"], b""), &wrong("environment"));
+    check(&run(&[], &[b"A=B", b"x"], b""), &wrong("environment"));
+    check(&run(&[], &[b"A", b"x\0y"], b""), &wrong("environment"));
+    check(&run(&[], &[], b"-1"), &wrong("processes_max"));
+    check(&run(&[], &[], b" "), &wrong("processes_max"));
+    check(&fields(&[b"signal", b"alice", b"hup", b""]), &wrong("signal"));
+    check(&fields(&[b"signal", b"alice", b"kill", &fields(&[b"2147483648"])]), &wrong("processes"));
 
     let long = u32::try_from(MAX_REQUEST_BYTES + 1).unwrap().to_le_bytes();
     let error = Request::read(long.as_slice()).unwrap_err();

@@ -23,6 +23,10 @@ pub(crate) fn make(account: &str, folder: impl AsRef<Path>) -> Request {
     Request { account: account.into(), action }
 }
 
+pub(crate) fn can_be(account: &str) -> Request {
+    Request { account: account.into(), action: Action::Check }
+}
+
 pub(crate) fn signal(account: &str, signal: Signal, processes: &[i32]) -> Request {
     let action = Action::Signal { signal, processes: processes.into() };
     Request { account: account.into(), action }
@@ -70,11 +74,12 @@ fn accounts(site: &Site) -> usize {
             &run(account, &["/bin/sh", "-c", "id"], "/"),
             expected,
         );
+        refused(site, &format!("account {account:?}, check"), &can_be(account), expected);
         refused(site, &format!("account {account:?}, make"), &make(account, job("new")), expected);
         let kill = signal(account, Signal::Kill, &[std::process::id().cast_signed()]);
         refused(site, &format!("account {account:?}, signal"), &kill, expected);
     }
-    3 * rows.len()
+    4 * rows.len()
 }
 
 fn folders(site: &Site) -> usize {

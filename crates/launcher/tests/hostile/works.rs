@@ -7,7 +7,7 @@ use std::time::Duration;
 use pliant_launcher::{Action, Request, Signal};
 use pliant_testing::{Needed, skip};
 
-use crate::requests::{make, run, signal};
+use crate::requests::{can_be, make, run, signal};
 use crate::site::{BASE, Site, configure, finish, group, job, outcome, path, shell};
 
 pub(crate) fn check(site: &Site) {
@@ -27,6 +27,7 @@ fn done(site: &Site, request: &Request) -> String {
 }
 
 fn folders_are_made(site: &Site) {
+    assert_eq!(done(site, &can_be("ptl-alice")), "");
     let about = |name: &str| shell(&format!("stat -c '%U:%G %a' {name}"));
     done(site, &make("ptl-alice", job("1")));
     assert_eq!(about("spool/1"), "ptl-alice:ptl-alice 700\n");

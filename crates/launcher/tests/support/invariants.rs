@@ -21,7 +21,7 @@ fn request(bytes: &[u8]) {
             assert_eq!(Request::read(&mut rest).expect("a request that was encoded"), request);
             assert!(rest.is_empty());
         }
-        Err(error) => one_line(&error.to_string()),
+        Err(error) => one_line(&error),
     }
     // With the length before it, which is any number here.
     if let Err(error) = Request::read(bytes) {

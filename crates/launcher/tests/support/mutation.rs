@@ -25,6 +25,7 @@ impl Random {
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let folder = || "/var/spool/pliant/7".into();
     let actions = [
+        Action::Check,
         Action::MakeFolder { folder: folder() },
         Action::Run {
             program: ["/usr/bin/pliant", "run-tasks", "\u{fc}"].map(Into::into).into(),
