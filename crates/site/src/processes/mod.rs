@@ -96,7 +96,7 @@ pub(crate) use disk::Measured;
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
 pub use limits::JobLimits;
-pub use persistence::ACCOUNT_TIMEOUT_MIN;
+pub use persistence::{ACCOUNT_TIMEOUT_MIN, AccountFailures};
 pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};
