@@ -1,5 +1,6 @@
 //! What users do with a server whose jobs run as them: everything that they do elsewhere.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -180,7 +181,7 @@ async fn running_jobs_outlive_the_server_and_what_a_dead_supervisor_leaves_is_en
 #[tokio::test(flavor = "multi_thread")]
 async fn sweeps_explorations_and_launches_run_as_their_users() {
     let Some(site) = Site::new() else { return };
-    let further = "\n[[service]]\nname = \"who\"\ncommand = [\"/bin/sh\", \"-c\", \"echo $(id -un) $1\", \"who\", \"{x}\"]\n\
+    let further = "\n[[service]]\nname = \"who\"\ncommand = [\"/bin/sh\", \"-c\", \"echo $(id -un) $1; echo > left-$1\", \"who\", \"{x}\"]\n\
                    speedup = \"rigid:1\"\nruntime = \"2s\"\n[service.arguments.x]\ntype = \"integer\"\n\
                    [optional]\ncores = 1\n";
     let cluster =
@@ -207,6 +208,16 @@ async fn sweeps_explorations_and_launches_run_as_their_users() {
         }
     }
     assert!((1..=3).all(|x| found.contains(&format!("{ALICE} {x}"))), "{said_}\n{found}");
+    // What else the requests have left is removed; their records and outputs stay.
+    let names = || {
+        let entries = fs::read_dir(spool()).unwrap().map(|entry| entry.unwrap().path());
+        let requests = entries.filter(|path| path.to_string_lossy().contains("request"));
+        let inner =
+            requests.flat_map(|path| fs::read_dir(path).unwrap()).map(|entry| entry.unwrap().file_name());
+        inner.map(|name| name.into_string().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let outputs = BTreeSet::from(["stderr".to_owned(), "stdout".to_owned()]);
+    until("the files of ended requests to be removed", async || (names() == outputs).then_some(())).await;
     // Tasks of a launch: their inputs, outputs and files.
     let folder = federation.path().join("app");
     fs::create_dir(&folder).unwrap();

@@ -1,6 +1,7 @@
 //! What the commands of a server's requests mean outside: answers, runs, status updates for those who listen.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,15 +11,20 @@ use pliant_control::optional::server::{
     Answer, Command, Event, Journaled, Process, RequestKey, RequestState, TimedEvent, UserShare,
 };
 use pliant_model::{Time, TimeMs};
+use pliant_site::JobFolder;
 use pliant_telemetry::names;
-use tokio::sync::mpsc;
+use pliant_wire::bounds::OUTPUT_BYTES_MAX;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::host::{Driver, DurableRecord, Replies};
 use crate::server::execution::observer::{Observer, RequestObserver};
-use crate::server::execution::{End, Execution, ExecutionId, Runner};
+use crate::server::execution::{End, Execution, ExecutionId, Runner, blocking};
 
 /// How many ends a slow listener may be behind.
 const BEHIND: usize = 4_096;
+/// Of how many ended requests files are removed at the same time.
+const REMOVED_AT_ONCE: usize = 4;
 
 /// An answer, and the share of its caller.
 pub(super) type Answered = (Answer, Option<UserShare>);
@@ -53,11 +59,42 @@ impl Listeners {
     }
 }
 
+/// The files of ended requests are removed, but for the outputs, which their users may ask for again.
+pub(super) struct Leftovers {
+    runtime: Handle,
+    places: Arc<Semaphore>,
+}
+
+impl Leftovers {
+    /// None yet. They are removed on that runtime.
+    pub(super) fn new(runtime: Handle) -> Leftovers {
+        Leftovers { runtime, places: Arc::new(Semaphore::new(REMOVED_AT_ONCE)) }
+    }
+
+    /// Removes those of a request, whose folder that is. What cannot be removed now goes with the exploration.
+    fn remove(&self, dir: PathBuf) {
+        let places = self.places.clone();
+        self.runtime.spawn(async move {
+            // It is never closed.
+            let Ok(_place) = places.acquire_owned().await else { return };
+            let removed = blocking(&dir, |dir| match dir.exists() {
+                true => JobFolder::at(dir)?.keep_outputs(OUTPUT_BYTES_MAX as u64),
+                // It was no program, or did not begin.
+                false => Ok(()),
+            });
+            if let Err(error) = removed.await {
+                tracing::warn!(%error, dir = %dir.display(), "the files of an ended request cannot be removed");
+            }
+        });
+    }
+}
+
 /// Carries out what a server's requests want done.
 pub(super) struct RequestsDriver {
     /// Calls that wait for an answer, each with its user.
     pub(super) replies: Replies<Answered, User>,
     pub(super) listeners: Listeners,
+    pub(super) leftovers: Leftovers,
     pub(super) runner: Runner<RequestObserver>,
     /// The first of the cores that requests are pinned to.
     pub(super) first_core: Option<u32>,
@@ -88,6 +125,7 @@ impl Driver<Journaled> for RequestsDriver {
             Command::End { request } => self.runner.end(ExecutionId::Request(request)),
             Command::ReportState { key, state } => {
                 metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(state)).increment(1);
+                self.leftovers.remove(self.runner.host.request_dir(key));
                 let RequestKey { exploration, number } = key;
                 if let Some(user) = machine.requests().owner(exploration) {
                     self.listeners.notify(user, exploration, &(number, state, share(user)));

@@ -24,7 +24,7 @@ use pliant_model::rng::Draws;
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
-use self::driver::{Answered, Listeners, RequestsDriver};
+use self::driver::{Answered, Leftovers, Listeners, RequestsDriver};
 use super::execution::observer::{Observer, RequestObserver};
 use super::execution::{Host, Runner, Timers};
 use super::offer::ServiceOffer;
@@ -100,6 +100,7 @@ pub(super) async fn start(
     let driver = RequestsDriver {
         replies: replies.clone(),
         listeners: listeners.clone(),
+        leftovers: Leftovers::new(runner.host.runtime.clone()),
         runner: runner.clone(),
         first_core: optional.first_core,
         wakes: None,

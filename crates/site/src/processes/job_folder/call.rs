@@ -46,6 +46,8 @@ pub(super) enum Call {
     Longest,
     /// Deletes everything in the folder.
     Empty,
+    /// Deletes everything in the folder but the job's standard output and error, as far as each has at most so many bytes.
+    KeepOutputs { most: u64 },
     /// Measures what all files of the job use, up to so many files, and the memory that belongs to no process of the job of a supervisor,
     /// if one is named.
     Usage {

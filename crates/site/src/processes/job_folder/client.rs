@@ -269,12 +269,25 @@ pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
     }
     // A job may have closed the folder to its own account, too: nothing can run in there then.
     let launched = begun_in(Path::new("/"), account, &Call::Empty, Some(EMPTIED_WITHIN))?;
-    let Reply::Done = Answer::of(launched)?.finish(account)? else { return Err(unexpected(account)) };
+    done(launched, account)?;
     match std::fs::remove_dir(&account.folder) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(LauncherError::Io { action: "remove the emptied folder", source }.into())
         }
         _ => Ok(()),
+    }
+}
+
+/// Has the account delete everything in the job's folder but the standard outputs, as far as each has at most so many bytes.
+pub(super) fn keep_outputs(account: &AccountRun, most: u64) -> Result<(), FilesError> {
+    // As for the removal of the folder.
+    done(begun_in(Path::new("/"), account, &Call::KeepOutputs { most }, Some(ANSWERS_WITHIN))?, account)
+}
+
+fn done(launched: Launched, account: &AccountRun) -> Result<(), FilesError> {
+    match Answer::of(launched)?.finish(account)? {
+        Reply::Done => Ok(()),
+        _ => Err(unexpected(account)),
     }
 }
 

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use pliant_staging::StagingError;
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmodat, fchmod, fstat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, fchmod, fstat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 /// How many folders are open at once. What is deeper is moved up first, since a job can make folders as deep as it likes.
@@ -16,15 +18,16 @@ const DEPTH_MAX: usize = 32;
 const PASSES_MAX: usize = 10_000;
 
 /// Deletes everything in a folder of this process's user, without following links and without leaving its file system. The empty folder
-/// remains: its parent belongs to the server.
+/// remains: its parent belongs to the server. With `outputs_max`, the files of the standard outputs remain, too, if they have at most so
+/// many bytes.
 ///
 /// # Errors
 /// The folder cannot be opened, or something remains.
-pub(super) fn empty(path: &Path) -> Result<(), StagingError> {
+pub(super) fn empty(path: &Path, outputs_max: Option<u64>) -> Result<(), StagingError> {
     let failed = |source: io::Error| StagingError::Io { path: path.to_owned(), source };
     let folder = open_folder(CWD, path).map_err(|cause| failed(cause.into()))?;
     fchmod(&folder, Mode::RWXU).map_err(|cause| failed(cause.into()))?;
-    let mut emptying = Emptying { top: &folder, moved: 0, failure: None };
+    let mut emptying = Emptying { top: &folder, outputs_max, moved: 0, failure: None };
     emptying.empty(&folder, 0);
     emptying.failure.map_or(Ok(()), |failure| Err(failed(failure)))
 }
@@ -46,6 +49,8 @@ fn open_folder(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<Own
 /// A folder that becomes empty.
 struct Emptying<'a> {
     top: &'a OwnedFd,
+    /// How many bytes a standard output may have that remains.
+    outputs_max: Option<u64>,
     /// How many folders were moved up.
     moved: u64,
     /// The first reason why something remains.
@@ -69,12 +74,26 @@ impl Emptying<'_> {
         let mut found = false;
         for entry in Dir::read_from(folder)? {
             let entry = entry?;
-            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            let name = entry.file_name();
+            let remains =
+                matches!(name.to_bytes(), b"." | b"..") || depth == 0 && self.is_output(folder, name);
+            if !remains {
                 found = true;
-                self.delete(folder, entry.file_name(), depth);
+                self.delete(folder, name, depth);
             }
         }
         Ok(found)
+    }
+
+    /// True if that is a standard output that remains.
+    fn is_output(&self, folder: &OwnedFd, name: &CStr) -> bool {
+        let Some(most) = self.outputs_max.filter(|_| matches!(name.to_bytes(), b"stdout" | b"stderr")) else {
+            return false;
+        };
+        statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|file| {
+            FileType::from_raw_mode(file.st_mode) == FileType::RegularFile
+                && u64::try_from(file.st_size).is_ok_and(|bytes| bytes <= most)
+        })
     }
 
     fn delete(&mut self, folder: &OwnedFd, name: &CStr, depth: usize) {

@@ -249,6 +249,23 @@ impl JobFolder {
         }
     }
 
+    /// Removes all files that the job has worked with or made but its standard outputs, as far as each has at most so many bytes. For
+    /// a job that has ended, and whose other files are given to none.
+    ///
+    /// # Errors
+    /// Something cannot be removed, or the account cannot be reached.
+    pub fn keep_outputs(&self, most: u64) -> Result<(), FilesError> {
+        if let Access::Account(account) = &self.access {
+            return client::keep_outputs(account, most);
+        }
+        let work = self.records.join(WORK);
+        if !work.try_exists().map_err(|source| StagingError::Io { path: work.clone(), source })? {
+            return Ok(());
+        }
+        emptying::empty(&work, None)?;
+        std::fs::remove_dir(&work).map_err(|source| StagingError::Io { path: work, source }.into())
+    }
+
     /// Removes all files and records. The records go last: they say where the files are.
     ///
     /// # Errors

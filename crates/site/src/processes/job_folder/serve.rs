@@ -64,7 +64,8 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
             }
         }
         Call::Longest => Ok(Reply::Longest(longest_of_batch(folder))),
-        Call::Empty => emptying::empty(folder).map(|()| Reply::Done),
+        Call::Empty => emptying::empty(folder, None).map(|()| Reply::Done),
+        Call::KeepOutputs { most } => emptying::empty(folder, Some(most)).map(|()| Reply::Done),
         Call::Usage { most, memory_of } => FileUsage::of(folder, most)
             .with_memory_of_account(memory_of)
             .map(Reply::Usage)

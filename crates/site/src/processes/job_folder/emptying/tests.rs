@@ -29,12 +29,29 @@ fn everything_is_deleted_and_nothing_followed() {
     for closed in ["a/b", "a", ""] {
         fs::set_permissions(folder.join(closed), fs::Permissions::from_mode(0o000)).unwrap();
     }
-    empty(&folder).unwrap();
+    empty(&folder, None).unwrap();
     assert!(entries(&folder).is_empty());
     assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(entries(&other.join("inner")), [other.join("inner/keep")]);
     let link = scratch.path().join("link");
     symlink(&other, &link).unwrap();
-    assert!(empty(&link).is_err() && empty(&scratch.path().join("missing")).is_err());
+    assert!(empty(&link, None).is_err() && empty(&scratch.path().join("missing"), None).is_err());
     assert!(other.join("inner/keep").exists());
+}
+
+#[test]
+fn outputs_remain_that_are_files_and_not_too_long() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("folder");
+    fs::create_dir_all(folder.join("work/stdout")).unwrap();
+    fs::write(folder.join("stdout"), "1234").unwrap();
+    fs::write(folder.join("stderr"), "12345").unwrap();
+    fs::write(folder.join("work/file"), "x").unwrap();
+    empty(&folder, Some(4)).unwrap();
+    assert_eq!(entries(&folder), [folder.join("stdout")]);
+    fs::remove_file(folder.join("stdout")).unwrap();
+    symlink("/dev/null", folder.join("stdout")).unwrap();
+    fs::create_dir(folder.join("stderr")).unwrap();
+    empty(&folder, Some(4)).unwrap();
+    assert!(entries(&folder).is_empty(), "neither is a file");
 }
