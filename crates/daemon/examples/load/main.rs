@@ -1,5 +1,5 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|folding|explorations]...
+//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|folding|explorations|scripts]...
 //! [--dir DIR] [--seconds N] [--figures DIR]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
@@ -11,6 +11,7 @@
 //!   100,000 more.
 //! - `backlog`: a server with 1,000,000 waiting jobs is started, and takes submissions while it writes a snapshot.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/research/paper-001.md).
+//! - `scripts`: 200 jobs with scripts of 1 MiB wait at a server, and are cancelled: its memory and its disk space, also of a debug build.
 //! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
 #![allow(
     clippy::disallowed_macros,
@@ -28,6 +29,7 @@ mod federation;
 mod figures;
 mod folding;
 mod past;
+mod scripts;
 mod submits;
 
 use std::path::PathBuf;
@@ -36,7 +38,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|backlog|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
+const USAGE: &str = "usage: load [submits|discovery|archive|backlog|folding|explorations|scripts]... [--dir DIR] [--seconds N] [--figures DIR]";
 
 /// What was asked for on the command line.
 struct Options {
@@ -68,7 +70,7 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" | "backlog" | "folding" | "explorations" => {
+            "submits" | "discovery" | "archive" | "backlog" | "folding" | "explorations" | "scripts" => {
                 options.wanted.push(argument)
             }
             "--dir" => options.dir = value()?.into(),
@@ -81,7 +83,8 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
 }
 
 fn measure(options: &Options) -> Outcome<()> {
-    if cfg!(debug_assertions) {
+    let only_sizes = !options.wanted.is_empty() && options.wanted.iter().all(|one| one == "scripts");
+    if cfg!(debug_assertions) && !only_sizes {
         return Err("expected a release build (--release): the figures of others mean nothing".into());
     }
     let is_wanted = |name: &str| options.wanted.is_empty() || options.wanted.iter().any(|one| one == name);
@@ -104,6 +107,9 @@ fn measure(options: &Options) -> Outcome<()> {
         }
         if is_wanted("explorations") {
             explorations::measure(&options.dir, options.figures.as_deref()).await?;
+        }
+        if is_wanted("scripts") {
+            scripts::measure(&options.dir).await?;
         }
         Ok(())
     })
