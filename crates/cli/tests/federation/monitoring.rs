@@ -174,7 +174,8 @@ async fn large_scripts_of_a_user_leave_the_queue_to_others() {
     waiting.push((&bob, submit(&bob, &order(large(0))).await.handle));
     // The bounds are those of the journal, also after a crash.
     federation.kill("lyon");
-    federation.restart("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
     for (client, handle) in waiting.into_iter().chain([(&alice, running)]) {
         client.cancel(&handle).await.unwrap();
         client.wait(&handle, |_| {}).await.unwrap();
