@@ -1,7 +1,6 @@
 //! One client's stream: its calls in their order, and the ends of its requests as they come.
 
 use std::error::Error;
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -271,8 +270,7 @@ impl ExplorationCall {
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
         let dir = self.explorations.runner.host.request_dir(key);
-        let read = blocking(&dir, move |dir| output_of(dir, &name)).await;
-        let output = read.unwrap_or_else(|error| {
+        let output = output_of(&dir, &name).await.unwrap_or_else(|error| {
             tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");
             Vec::new()
         });
@@ -281,8 +279,16 @@ impl ExplorationCall {
 }
 
 /// What a request has written, as much of it as is kept of one.
-fn output_of(dir: &Path, name: &ResultName) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+async fn output_of(dir: &Path, name: &ResultName) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
     let mut output = Vec::new();
-    JobFolder::at(dir)?.open(None, name, 0)?.take(OUTPUT_BYTES_MAX as u64).read_to_end(&mut output)?;
+    let mut stream = JobFolder::open(dir, None, name, 0).await?;
+    while output.len() < OUTPUT_BYTES_MAX {
+        let (piece, rest) = stream.piece(OUTPUT_BYTES_MAX - output.len()).await?;
+        if piece.is_empty() {
+            break;
+        }
+        output.extend_from_slice(&piece);
+        stream = rest;
+    }
     Ok(output)
 }
