@@ -56,6 +56,8 @@ impl From<&AdmissionRefusal> for SubmissionRefusal {
             AdmissionRefusal::TooLarge { .. }
             | AdmissionRefusal::TooLong { .. }
             | AdmissionRefusal::TooMany { .. }
+            | AdmissionRefusal::TooManyBytes { .. }
+            | AdmissionRefusal::QueueFull { .. }
             | AdmissionRefusal::KeyTaken
             | AdmissionRefusal::NoNumbersLeft
             | AdmissionRefusal::Other(_) => None,

@@ -151,6 +151,42 @@ async fn too_many_waiting_jobs_of_a_user_fill_no_journal() {
     assert!(!entries.iter().any(|entry| entry.event.contains("too many")));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn large_scripts_of_a_user_leave_the_queue_to_others() {
+    let lyon = Cluster { keys: "waiting_bytes_per_user = 500000\n", ..Cluster::new("lyon", 1, 1.0) };
+    let mut federation = Federation::start(&[lyon]).await;
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    let running = submit(&alice, &order(rigid("sleep 1000", 1, 1000))).await.handle;
+    federation.reaches(&alice, &running, JobState::Active).await;
+    let large = |number| rigid(&format!("exit {number} # {}", "x".repeat(90_000)), 1, 60);
+    let mut waiting = Vec::new();
+    let refusal = loop {
+        let mut one_more = order(large(waiting.len()));
+        one_more.timeout = std::time::Duration::ZERO;
+        match alice.submit(&one_more, |_| Ok(())).await {
+            Ok(accepted) => waiting.push((&alice, accepted.handle)),
+            Err(refusal) => break refusal,
+        }
+        assert!(waiting.len() < 20, "500,000 bytes are never full");
+    };
+    assert_eq!(waiting.len(), 5);
+    refused::<()>(Err(refusal), &["the waiting jobs of this user would have", "at most 500000 may wait"]);
+    waiting.push((&bob, submit(&bob, &order(large(0))).await.handle));
+    // The bounds are those of the journal, also after a crash.
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
+    for (client, handle) in waiting.into_iter().chain([(&alice, running)]) {
+        client.cancel(&handle).await.unwrap();
+        client.wait(&handle, |_| {}).await.unwrap();
+    }
+    submit(&alice, &order(large(0))).await;
+    federation.stop("lyon");
+    let journal = federation.folder("lyon").join("state/journal.db");
+    let bytes = std::fs::metadata(journal).unwrap().len();
+    assert!(bytes < 2_000_000, "{bytes} bytes of a journal with 7 scripts of 90,000 bytes");
+}
+
 /// Asks for a user's jobs again and again until the end, whatever the answers are.
 async fn ask_on(client: Client, end: watch::Receiver<bool>) {
     while !*end.borrow() {

@@ -3,7 +3,7 @@
 
 use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::job::JobState;
-use pliant_control::server::{Server, ServerConfig, ServerState};
+use pliant_control::server::{Server, ServerConfig, ServerState, WaitingLimits};
 use pliant_daemon::config::{AgentFile, ServerFile};
 use pliant_daemon::host::replay_journal;
 use pliant_journal::open_sqlite;
@@ -82,7 +82,7 @@ pub(crate) fn server(file: &ServerFile) -> ServerConfig {
         speed: file.cluster.speed().unwrap(),
         policy: file.cluster.policy(),
         tuner: file.cluster.tuner().unwrap(),
-        waiting_per_user: file.waiting_per_user,
+        waiting: WaitingLimits::of_jobs(file.waiting_per_user),
     }
 }
 

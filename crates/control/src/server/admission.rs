@@ -8,6 +8,7 @@ use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_late;
 use serde::{Deserialize, Serialize};
 
+use super::waiting::bytes_of;
 use super::{Answer, Command, Server, ServerJob, audit, report};
 use crate::audit::{Actor, AuditAct};
 use crate::job::{ComparedEstimate, JobRecord, JobState, Work};
@@ -79,6 +80,20 @@ pub enum AdmissionRefusal {
         /// The most that may wait.
         limit: u32,
     },
+    /// The waiting jobs of this user would have too many bytes.
+    TooManyBytes {
+        /// The bytes that they would have.
+        needed: u64,
+        /// The most bytes that they may have.
+        limit: u64,
+    },
+    /// The waiting jobs of all users would have too many bytes.
+    QueueFull {
+        /// The bytes that they would have.
+        needed: u64,
+        /// The most bytes that they may have.
+        limit: u64,
+    },
     /// Another user's submission has this key.
     KeyTaken,
     /// The server has no job numbers left.
@@ -94,7 +109,8 @@ impl AdmissionRefusal {
             Self::Stale { .. } => Cause::Stale,
             Self::TooLarge { .. } => Cause::TooLarge,
             Self::TooLong { .. } => Cause::TooLong,
-            Self::TooMany { .. } => Cause::TooMany,
+            Self::TooMany { .. } | Self::TooManyBytes { .. } => Cause::TooMany,
+            Self::QueueFull { .. } => Cause::Busy,
             Self::KeyTaken => Cause::KeyTaken,
             Self::NoNumbersLeft => Cause::NoNumbersLeft,
             Self::Other(reason) => reason.cause,
@@ -125,6 +141,12 @@ impl fmt::Display for AdmissionRefusal {
                 write!(f, "would have a walltime of {} s here, the longest is {} s", walltime.0, most.0)
             }
             Self::TooMany { limit } => write!(f, "this user has reached the limit of waiting jobs ({limit})"),
+            Self::TooManyBytes { needed, limit } => {
+                write!(f, "the waiting jobs of this user would have {needed} bytes, at most {limit} may wait")
+            }
+            Self::QueueFull { needed, limit } => {
+                write!(f, "the waiting jobs of all users would have {needed} bytes, at most {limit} may wait")
+            }
             Self::KeyTaken => write!(f, "the key of this submission belongs to another user's"),
             Self::NoNumbersLeft => write!(f, "the server has given all its job numbers"),
             Self::Other(reason) => reason.fmt(f),
@@ -138,7 +160,9 @@ impl Server {
             return self.answer_repeated(*number, &submit);
         }
         let Submit { owner, work, own_time, latest, .. } = &submit;
-        match self.shape_for(now, owner, now, work, *own_time, *latest) {
+        let bytes = bytes_of(&submit.name, &submit.payload);
+        let may_wait = self.check_waiting(owner, bytes);
+        match may_wait.and_then(|()| self.shape_for(now, owner, now, work, *own_time, *latest)) {
             Ok(estimate) => self.accept(now, submit, estimate, commands),
             Err(refused) => Answer::Refused(refused),
         }
@@ -167,10 +191,6 @@ impl Server {
     ) -> Result<Estimate, AdmissionRefusal> {
         if self.next == u32::MAX {
             return Err(AdmissionRefusal::NoNumbersLeft);
-        }
-        let limit = self.config.waiting_per_user;
-        if self.waiting_of(owner) >= limit as usize {
-            return Err(AdmissionRefusal::TooMany { limit });
         }
         let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
         let estimate = self.estimate_at(now, &request, self.speed_for(own_time))?;
@@ -237,13 +257,14 @@ impl Server {
         };
         let Estimate { procs, walltime, .. } = expected;
         self.keys.insert(key, number);
-        *self.waiting.entry(record.owner.clone()).or_default() += 1;
         let by = Actor::User(record.owner.clone());
         audit(now, by, AuditAct::Accept, Some(&record.handle), String::new(), commands);
         report(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
         let (submit, owner) = (record.submitted, record.owner.owner());
-        self.jobs.insert(number, ServerJob::new(record, payload, sample));
+        let entry = ServerJob::new(record, payload, sample);
+        self.waiting.add_job(&entry);
+        self.jobs.insert(number, entry);
         let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {

@@ -3,7 +3,7 @@
 use pliant_model::Procs;
 use serde::{Deserialize, Serialize};
 
-use super::{AdmissionRefusal, Drain, SubjobCommand, SubjobEvent, Submit};
+use super::{AdmissionRefusal, Drain, SubjobCommand, SubjobEvent, Submit, WaitingLimits};
 use crate::access::Caller;
 use crate::audit::AuditRecord;
 use crate::batch;
@@ -51,6 +51,8 @@ pub enum Event {
         /// The name of the local policy.
         policy: String,
     },
+    /// The bounds of what waits are set, at the first start and whenever they were changed: a replay refuses what was refused.
+    WaitingLimits(WaitingLimits),
     /// An operator has the server accept no new jobs.
     Drain {
         /// The caller to answer.

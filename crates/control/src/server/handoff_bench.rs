@@ -44,7 +44,7 @@ pub(super) fn config(server: &Name) -> ServerConfig {
         speed: Speed::REFERENCE,
         policy: "cbf".to_owned(),
         tuner: Tuner::Exact,
-        waiting_per_user: 10,
+        waiting: WaitingLimits::of_jobs(10),
     }
 }
 

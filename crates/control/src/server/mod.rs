@@ -29,6 +29,7 @@ mod subjobs;
 mod target;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use crate::payload::Payload;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,7 +48,7 @@ use crate::batch::embedded::Embedded;
 use crate::batch::external::{self, External, System};
 use crate::batch::{self, BatchSystem, Effects, StatusUpdate};
 use crate::job::{Exit, JobRecord, JobState, Work, is_false};
-use crate::names::{Handle, Key, Name, User};
+use crate::names::{Handle, Key, Name};
 use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
 
@@ -59,10 +60,12 @@ pub use holding::Hold;
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
+pub use waiting::WaitingLimits;
 
 use source::OutgoingJob;
 use subjobs::Subjobs;
 use target::PreparedJob;
+use waiting::Waiting;
 
 /// How long an ended job stays in memory: longer than the archive needs to show it.
 const KEPT_AFTER_END: Span = Span(60);
@@ -89,8 +92,8 @@ pub struct ServerConfig {
     pub policy: String,
     /// The rule that sizes moldable requests.
     pub tuner: Tuner,
-    /// The most waiting jobs of one user.
-    pub waiting_per_user: u32,
+    /// The bounds of what waits.
+    pub waiting: WaitingLimits,
 }
 
 /// A job in the server's memory.
@@ -149,8 +152,8 @@ pub struct Server {
     ended: VecDeque<(Time, u32)>,
     keys: FxHashMap<Key, u32>,
     ended_keys: VecDeque<(Time, Key)>,
-    /// Number of waiting jobs by user.
-    waiting: FxHashMap<User, u32>,
+    /// What waits.
+    waiting: Waiting,
     /// Numbers here of jobs whose handle has another number.
     numbers: BTreeMap<Handle, u32>,
     /// Jobs that are being handed over to other servers.
@@ -192,7 +195,7 @@ impl Server {
             ended: VecDeque::new(),
             keys: FxHashMap::default(),
             ended_keys: VecDeque::new(),
-            waiting: FxHashMap::default(),
+            waiting: Waiting::default(),
             numbers: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             siblings: BTreeMap::new(),
@@ -231,6 +234,7 @@ impl Server {
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Configured { procs, policy } => self.configure(now, procs, &policy),
+            Event::WaitingLimits(limits) => self.config.waiting = limits,
             Event::Drain { reply, by, why } => {
                 let answer = self.drain(now, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
@@ -367,7 +371,7 @@ impl Server {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
                 let Some(entry) = self.jobs.get_mut(&job.0) else { return };
-                remove_from_waiting(&mut self.waiting, &entry.record);
+                self.waiting.remove_job(entry);
                 entry.record.state = JobState::Active;
                 // Its account can have recorded any time.
                 entry.record.started = Some(at.max(entry.record.submitted).min(now));
@@ -406,7 +410,7 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         let Some(entry) = self.jobs.get_mut(&job.0) else { return };
-        remove_from_waiting(&mut self.waiting, &entry.record);
+        self.waiting.remove_job(entry);
         entry.record.state = exit.state();
         self.failures += u64::from(entry.record.state == JobState::Failed);
         // The end may have been seen late.
@@ -414,6 +418,10 @@ impl Server {
         let ended = entry.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
         entry.record.ended = Some(ended.min(now));
         entry.record.exit = Some(exit);
+        if self.batch.configuration().is_some() {
+            // The driver of an external batch system still asks as which account an ended job was submitted.
+            entry.payload = Payload::default();
+        }
         report(&entry.record, commands);
         commands.push(Command::Archive(Box::new(entry.record.without_claim())));
         self.ended.push_back((now, job.0));
@@ -463,17 +471,4 @@ fn report(record: &JobRecord, commands: &mut Vec<Command>) {
 fn audit(at: Time, by: Actor, act: AuditAct, job: Option<&Handle>, why: String, commands: &mut Vec<Command>) {
     let job = job.cloned();
     commands.push(Command::Audit(Box::new(AuditRecord { at, by, act, job, why })));
-}
-
-/// Counts a job out that starts or leaves.
-fn remove_from_waiting(waiting: &mut FxHashMap<User, u32>, record: &JobRecord) {
-    if record.state != JobState::Queued {
-        return;
-    }
-    if let Some(count) = waiting.get_mut(&record.owner) {
-        *count -= 1;
-        if *count == 0 {
-            waiting.remove(&record.owner);
-        }
-    }
 }

@@ -9,6 +9,7 @@ use super::prospects::Instance;
 use super::*;
 use crate::multi_job::{Expectation, FreeSlots, InstanceProspects, RuntimeSource};
 use crate::names::Token;
+use crate::names::User;
 use crate::replay::Machine;
 
 fn server(procs: u32, speed: f64) -> Server {
@@ -19,7 +20,7 @@ fn server(procs: u32, speed: f64) -> Server {
         speed: Speed::new(speed).unwrap(),
         policy: "cbf".to_owned(),
         tuner: Tuner::Exact,
-        waiting_per_user: 100,
+        waiting: WaitingLimits::of_jobs(100),
     };
     Server::new(config, Time(0)).unwrap()
 }

@@ -241,11 +241,6 @@ impl Server {
         Handle { server: self.config.name.clone(), number }
     }
 
-    /// Number of a user's waiting jobs.
-    pub fn waiting_of(&self, owner: &User) -> usize {
-        self.waiting.get(owner).map_or(0, |count| *count as usize)
-    }
-
     /// Explains where a job is and why it waits; none if the caller may not know of it.
     pub fn explain(&mut self, now: Time, number: u32, caller: &Caller) -> Option<Explanation> {
         let record = self.job(number)?.clone();

@@ -5,19 +5,18 @@ use std::collections::VecDeque;
 use pliant_model::Time;
 use pliant_policy::runtimes::CategoryDump;
 use pliant_policy::runtimes::history::Recent;
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::source::OutgoingJob;
 use super::subjobs::Subjobs;
 use super::target::PreparedJob;
+use super::waiting::{Waiting, WaitingLimits};
 use super::{Answer, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
 use crate::handoff::HandoffDecision;
-use crate::job::JobState;
-use crate::names::{Handle, Key, User};
+use crate::names::{Handle, Key};
 use crate::replay::Machine;
 
 /// The whole state of a server.
@@ -45,11 +44,14 @@ pub struct ServerState {
     failures: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     drained: Option<Drain>,
+    /// None in snapshots of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waiting_limits: Option<WaitingLimits>,
 }
 
 impl Server {
     /// Restores a server from its state. An embedded batch system has the size and the policy of the state, whatever
-    /// `config` says: [`Event::Configured`] changes them.
+    /// `config` says: [`Event::Configured`] changes them. So are the bounds of what waits, which [`Event::WaitingLimits`] changes.
     pub fn from_state(config: ServerConfig, state: ServerState) -> Result<Server, RestoreError> {
         let ServerState {
             next,
@@ -68,6 +70,7 @@ impl Server {
             runtimes,
             failures,
             drained,
+            waiting_limits,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -76,11 +79,9 @@ impl Server {
             }
             (_, Dump::Embedded(dump)) => Box::new(Embedded::restore(*dump)?),
         };
-        let mut waiting: FxHashMap<User, u32> = FxHashMap::default();
-        let is_here = |entry: &&ServerJob| *entry.record.server() == config.name;
-        for entry in jobs.iter().filter(|entry| entry.record.state == JobState::Queued).filter(is_here) {
-            *waiting.entry(entry.record.owner.clone()).or_default() += 1;
-        }
+        let config = ServerConfig { waiting: waiting_limits.unwrap_or(config.waiting), ..config };
+        let waiting =
+            Waiting::of(&config.name, jobs.iter(), prepared.iter().map(|(_, prepared)| &prepared.handoff));
         let is_from_elsewhere = |entry: &&ServerJob| {
             entry.record.handle != Handle { server: config.name.clone(), number: entry.number }
         };
@@ -177,6 +178,7 @@ impl Machine for Server {
             runtimes: self.runtimes.dump(),
             failures: self.failures,
             drained: self.drained.clone(),
+            waiting_limits: Some(self.config.waiting),
         }
     }
 }

@@ -4,7 +4,7 @@ use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Command, Server, ServerJob, audit, remove_from_waiting, report};
+use super::{Answer, Command, Server, ServerJob, audit, report};
 use crate::audit::{Actor, AuditAct};
 use crate::handoff::{
     Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply, StayReason,
@@ -296,7 +296,7 @@ impl Server {
             return;
         };
         let Some(entry) = self.jobs.get_mut(&number) else { return };
-        remove_from_waiting(&mut self.waiting, &entry.record);
+        self.waiting.remove_job(entry);
         let from = self.config.name.clone();
         let (to, attempt) = (to.name, id.attempt);
         let hop = Hop { from, to, attempt, at: now, before, expected, reason, signed: None };

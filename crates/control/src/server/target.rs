@@ -4,6 +4,7 @@ use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::incoming_siblings::{self, SiblingState};
+use super::waiting::bytes_of;
 use super::{AdmissionRefusal, Answer, Command, Server, ServerJob, audit, report};
 use crate::audit::{Actor, AuditAct};
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
@@ -96,7 +97,8 @@ impl Server {
         }
         let latest = (!handoff.sibling).then_some(handoff.latest);
         let Handoff { owner, submitted, work, .. } = handoff;
-        let shape = self.shape_for(now, owner, *submitted, work, false, latest);
+        let may_wait = self.check_waiting(owner, bytes_of(&handoff.name, &handoff.payload));
+        let shape = may_wait.and_then(|()| self.shape_for(now, owner, *submitted, work, false, latest));
         shape.map(Some).map_err(|refused| refused.to_string())
     }
 
@@ -132,6 +134,7 @@ impl Server {
             signed: None,
         };
         let (submission, speed) = (prepared.submission(), self.config.speed);
+        self.waiting.add_prepared(&prepared.handoff);
         self.prepared.insert(job, prepared);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
             _ if sibling => batch.submit_tentatively(now, submission, effects),
@@ -182,6 +185,7 @@ impl Server {
             return;
         }
         let (job, reply) = (prepared.handoff.id.job.clone(), prepared.reply);
+        self.waiting.remove_prepared(&prepared.handoff);
         self.prepared.remove(&job);
         if let Some(to) = reply {
             respond(to, Reply::Refused(exit.to_string()), commands);
@@ -239,6 +243,7 @@ impl Server {
 
     fn take_over(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.remove(&id.job) else { return };
+        self.waiting.remove_prepared(&prepared.handoff);
         let submission = prepared.submission();
         let PreparedJob { handoff, number, estimate, sibling_state, ended, size_choice, signed, .. } =
             prepared;
@@ -295,7 +300,6 @@ impl Server {
         self.numbers.insert(id.job.clone(), number);
         self.taken_over.insert(id.job.clone(), (id.attempt, now));
         self.taken_over_order.push_back((now, id.job.clone()));
-        *self.waiting.entry(record.owner.clone()).or_default() += 1;
         if let Some(hop) = record.hops.last() {
             let by = Actor::Server(hop.from.clone());
             audit(now, by, AuditAct::TakeOver, Some(&record.handle), String::new(), commands);
@@ -303,6 +307,7 @@ impl Server {
         report(&record, commands);
         let attempts = attempts.max(id.attempt);
         let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
+        self.waiting.add_job(&entry);
         self.jobs.insert(number, entry);
         if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
@@ -334,6 +339,7 @@ impl Server {
             return;
         }
         let (number, sibling_state) = (prepared.number, prepared.sibling_state);
+        self.waiting.remove_prepared(&prepared.handoff);
         self.prepared.remove(&id.job);
         if sibling_state != SiblingState::Yielded {
             self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));

@@ -8,6 +8,7 @@ mod holding;
 mod learning;
 mod orders;
 mod sizes;
+mod waiting;
 
 use crate::access::Caller;
 use crate::payload::Payload;
@@ -40,7 +41,7 @@ impl Bench {
             speed: Speed::REFERENCE,
             policy: policy.to_owned(),
             tuner: Tuner::Exact,
-            waiting_per_user: 3,
+            waiting: WaitingLimits::of_jobs(3),
         };
         let server = Server::new(config, Time(100)).unwrap();
         Bench { server, now: Time(100), commands: Vec::new(), calls: 0 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pliant_control::names::{Key, Token, User};
-use pliant_control::server::{Event, Server, ServerConfig, ServerState, Submit};
+use pliant_control::server::{Event, Server, ServerConfig, ServerState, Submit, WaitingLimits};
 use pliant_journal::{self as journal, Journal};
 use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::Tuner;
@@ -89,7 +89,7 @@ fn write_past(folder: &Path) -> Outcome<usize> {
         speed: Speed::REFERENCE,
         policy: POLICY.to_owned(),
         tuner: Tuner::default(),
-        waiting_per_user: u32::MAX,
+        waiting: WaitingLimits::of_jobs(u32::MAX),
     };
     let server = Server::from_state(config, state).map_err(|error| error.to_string())?;
     let mut past = Past::new(server, now(), snapshot.seq);

@@ -1,5 +1,5 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations]...
+//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations|scripts]...
 //! [--dir DIR] [--seconds N] [--figures DIR]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
@@ -12,6 +12,7 @@
 //! - `backlog`: a server with 1,000,000 waiting jobs is started, and takes submissions while it writes a snapshot.
 //! - `flood`: one user asks an agent with 600,000 ended jobs 2,000 questions a second while another submits and lists jobs.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/research/paper-001.md).
+//! - `scripts`: 200 jobs with scripts of 1 MiB wait at a server, and are cancelled: its memory and its disk space, also of a debug build.
 //! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
 #![allow(
     clippy::disallowed_macros,
@@ -30,6 +31,7 @@ mod figures;
 mod flood;
 mod folding;
 mod past;
+mod scripts;
 mod submits;
 
 use std::path::PathBuf;
@@ -38,7 +40,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
+const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations|scripts]... [--dir DIR] [--seconds N] [--figures DIR]";
 
 /// What was asked for on the command line.
 struct Options {
@@ -70,9 +72,8 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" | "backlog" | "flood" | "folding" | "explorations" => {
-                options.wanted.push(argument)
-            }
+            "submits" | "discovery" | "archive" | "backlog" | "flood" | "folding" | "explorations"
+            | "scripts" => options.wanted.push(argument),
             "--dir" => options.dir = value()?.into(),
             "--figures" => options.figures = Some(value()?.into()),
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
@@ -83,7 +84,8 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
 }
 
 fn measure(options: &Options) -> Outcome<()> {
-    if cfg!(debug_assertions) {
+    let only_sizes = !options.wanted.is_empty() && options.wanted.iter().all(|one| one == "scripts");
+    if cfg!(debug_assertions) && !only_sizes {
         return Err("expected a release build (--release): the figures of others mean nothing".into());
     }
     let is_wanted = |name: &str| options.wanted.is_empty() || options.wanted.iter().any(|one| one == name);
@@ -109,6 +111,9 @@ fn measure(options: &Options) -> Outcome<()> {
         }
         if is_wanted("explorations") {
             explorations::measure(&options.dir, options.figures.as_deref()).await?;
+        }
+        if is_wanted("scripts") {
+            scripts::measure(&options.dir).await?;
         }
         Ok(())
     })

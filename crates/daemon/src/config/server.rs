@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pliant_config::{ConfigError, read, resolve_relative};
 use pliant_control::batch::external;
 use pliant_control::names::Name;
+use pliant_control::server::WaitingLimits;
 use pliant_control::shared_folder::SharedFileSystems;
 use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::{Tuner, TunerError};
@@ -54,6 +55,12 @@ pub struct ServerFile {
     /// How many jobs of one user may wait.
     #[serde(default = "waiting_per_user")]
     pub waiting_per_user: u32,
+    /// How many bytes the waiting jobs of one user may have.
+    #[serde(default = "waiting_bytes_per_user")]
+    pub waiting_bytes_per_user: u64,
+    /// How many bytes the waiting jobs of all users may have.
+    #[serde(default = "waiting_bytes")]
+    pub waiting_bytes: u64,
     /// How long ended jobs' files are kept, in days.
     #[serde(default = "results_days")]
     pub results_days: u32,
@@ -151,6 +158,14 @@ fn is_default(limits: &JobLimitsFile) -> bool {
 
 fn waiting_per_user() -> u32 {
     10_000
+}
+
+fn waiting_bytes_per_user() -> u64 {
+    64 << 20
+}
+
+fn waiting_bytes() -> u64 {
+    1 << 30
 }
 
 fn results_days() -> u32 {
@@ -274,6 +289,15 @@ impl ServerFile {
     pub fn accounts(&self) -> AccountsFile {
         // The file was checked when it was read; one made in memory has no accounts.
         self.accounts.clone().unwrap_or_else(AccountsFile::own)
+    }
+
+    /// The bounds of what waits.
+    pub fn waiting_limits(&self) -> WaitingLimits {
+        WaitingLimits {
+            jobs_per_user: self.waiting_per_user,
+            bytes_per_user: self.waiting_bytes_per_user,
+            bytes: self.waiting_bytes,
+        }
     }
 
     /// Where clients reach it.

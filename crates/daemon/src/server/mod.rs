@@ -43,7 +43,7 @@ use explorations::Explorations;
 use machines::Machines;
 use offer::{FreeProcs, ServerChild, ServiceOffer};
 use peer_servers::PeerServers;
-use pliant_control::server::{Event, Server, ServerConfig};
+use pliant_control::server::{Event, Server, ServerConfig, WaitingLimits};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal as journal;
 use pliant_model::Procs;
@@ -311,6 +311,12 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
         |state| Server::from_state(again, state).map_err(|error| error.to_string()),
     )
     .await?;
+    let limits = file.waiting_limits();
+    let host = match host.machine().waiting_limits() == limits {
+        true => host,
+        // Journaled, so that a replay refuses what was refused, and nothing that was accepted.
+        false => journal_event(host, Event::WaitingLimits(limits)).await?,
+    };
     let Some(present) = host.machine().configuration().filter(|present| host.is_new() || *present != wanted)
     else {
         return Ok(host);
@@ -321,8 +327,12 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
         tracing::info!(procs = procs.0, batch = policy, before, batch_before, "the cluster was changed");
     }
     // Journaled, so that a replay plans earlier entries as they were planned.
-    let journaled = move || host.record(Event::Configured { procs, policy });
-    tokio::task::spawn_blocking(journaled).await.expect("journaling does not panic")
+    journal_event(host, Event::Configured { procs, policy }).await
+}
+
+async fn journal_event(host: MachineHost<Server>, event: Event) -> Result<MachineHost<Server>, DaemonError> {
+    let journaled = tokio::task::spawn_blocking(move || host.record(event));
+    journaled.await.expect("journaling does not panic")
 }
 
 fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
@@ -334,7 +344,8 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
         speed: file.cluster.speed().map_err(in_memory)?,
         policy: file.cluster.policy(),
         tuner: file.cluster.tuner().map_err(in_memory)?,
-        waiting_per_user: file.waiting_per_user,
+        // Journaled bounds are recovered. A journal without any was written when bytes were not bounded.
+        waiting: WaitingLimits::of_jobs(file.waiting_per_user),
     })
 }
 

@@ -6,6 +6,7 @@ use pliant_control::agent::ReallocationConfig;
 use pliant_control::batch::external;
 use pliant_control::job::Work;
 use pliant_control::names::{Key, User};
+use pliant_control::server::WaitingLimits;
 use pliant_model::rng::stream_seed;
 use pliant_model::{Cluster, Platform, Procs, Span, Speed, Speedup};
 use pliant_policy::batch;
@@ -51,6 +52,8 @@ pub(super) struct Plan {
     pub(super) launches: Vec<PlannedLaunch>,
     pub(super) drains: Vec<PlannedDrain>,
     pub(super) holds: Vec<PlannedHold>,
+    /// The bounds of what waits at each server.
+    pub(super) waiting: WaitingLimits,
 }
 
 /// A planned job, and what its user does.
@@ -156,6 +159,7 @@ impl Plan {
             launches,
             drains,
             holds,
+            waiting: waiting_limits(seed),
         }
     }
 }
@@ -172,6 +176,19 @@ const VARIED_FROM: u64 = 1_000_000;
 const DRAINED_FROM: u64 = 200_000_000;
 /// In schedules from this seed on operators hold jobs too.
 const HELD_FROM: u64 = 210_000_000;
+/// In schedules from this seed on few bytes may wait at a server too.
+const BYTES_BOUNDED_FROM: u64 = 235_000_000;
+
+/// What may wait at each server: jobs of 6 bytes or a few more, with their names.
+fn waiting_limits(seed: u64) -> WaitingLimits {
+    let limits = WaitingLimits::of_jobs(30);
+    if seed < BYTES_BOUNDED_FROM {
+        return limits;
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "waiting bytes"));
+    let bytes_per_user = rng.random_range(16..80);
+    WaitingLimits { bytes_per_user, bytes: bytes_per_user + rng.random_range(0..80), ..limits }
+}
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

@@ -151,7 +151,7 @@ impl World {
         }
         let mut servers = Vec::new();
         for ((number, cluster), parent) in plan.platform.clusters().iter().enumerate().zip(&layout.servers) {
-            let config = server_config(number, cluster, plan.tuner, 30);
+            let config = server_config(number, cluster, plan.tuner, plan.waiting);
             let name = config.name.clone();
             let (daemon, processes) =
                 (Daemon::new(ServerStart { config, origin: ORIGIN }, ahead()), BTreeMap::new());

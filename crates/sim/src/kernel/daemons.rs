@@ -4,7 +4,7 @@ use pliant_control::agent::{self, Agent, AgentConfig};
 use pliant_control::coallocation::{Coordinator, CoordinatorConfig};
 use pliant_control::names::Name;
 use pliant_control::replay::Machine;
-use pliant_control::server::{self, Server, ServerConfig};
+use pliant_control::server::{self, Server, ServerConfig, WaitingLimits};
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, Time};
 use pliant_policy::tuning::Tuner;
@@ -134,7 +134,7 @@ pub(crate) fn server_config(
     number: usize,
     cluster: &Cluster,
     tuner: Tuner,
-    waiting_per_user: u32,
+    waiting: WaitingLimits,
 ) -> ServerConfig {
     ServerConfig {
         name: daemon_name('c', number),
@@ -143,7 +143,7 @@ pub(crate) fn server_config(
         speed: cluster.speed,
         policy: cluster.batch.clone(),
         tuner,
-        waiting_per_user,
+        waiting,
     }
 }
 

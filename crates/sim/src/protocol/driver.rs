@@ -12,7 +12,7 @@ use std::iter::Peekable;
 use pliant_control::agent::{self, Agent, AgentConfig, ChildKind, ReallocationConfig, Requester};
 use pliant_control::client;
 use pliant_control::names::Name;
-use pliant_control::server::{self, Server, ServerConfig};
+use pliant_control::server::{self, Server, ServerConfig, WaitingLimits};
 use pliant_model::{Job, JobId, JobOutcome, Platform, RefusalCause, Run, Span, Time};
 use rustc_hash::FxHashMap;
 
@@ -131,7 +131,9 @@ impl<'a> Driver<'a> {
         let agent_configs = agent_configs(layout, network, policies);
         let clusters = platform.clusters().iter().enumerate();
         let server_configs: Vec<ServerConfig> = clusters
-            .map(|(number, cluster)| server_config(number, cluster, policies.tuner, u32::MAX))
+            .map(|(number, cluster)| {
+                server_config(number, cluster, policies.tuner, WaitingLimits::of_jobs(u32::MAX))
+            })
             .collect();
         watcher.begin(origin, &agent_configs, &server_configs);
         let mut peers = BTreeMap::new();

@@ -141,6 +141,8 @@ fn refusals() -> impl Strategy<Value = AdmissionRefusal> {
         (procs(), procs()).prop_map(|(needed, available)| AdmissionRefusal::TooLarge { needed, available }),
         (span(), span()).prop_map(|(walltime, most)| AdmissionRefusal::TooLong { walltime, most }),
         any::<u32>().prop_map(|limit| AdmissionRefusal::TooMany { limit }),
+        any::<(u64, u64)>().prop_map(|(needed, limit)| AdmissionRefusal::TooManyBytes { needed, limit }),
+        any::<(u64, u64)>().prop_map(|(needed, limit)| AdmissionRefusal::QueueFull { needed, limit }),
         Just(AdmissionRefusal::KeyTaken),
         Just(AdmissionRefusal::NoNumbersLeft),
         others.prop_map(|(_, why)| AdmissionRefusal::Other(why)),

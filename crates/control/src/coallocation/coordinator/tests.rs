@@ -19,7 +19,7 @@ use crate::coallocation::{
 };
 use crate::job::Exit;
 use crate::names::User;
-use crate::server::{self, Server, ServerConfig, SubjobCommand, SubjobEvent};
+use crate::server::{self, Server, ServerConfig, SubjobCommand, SubjobEvent, WaitingLimits};
 
 /// The power of a processor, in MFlop/s.
 const POWER: f64 = 100.0;
@@ -121,7 +121,7 @@ impl Federation {
                 speed: Speed::REFERENCE,
                 policy: "fcfs".to_owned(),
                 tuner: Tuner::Exhaustive,
-                waiting_per_user: 10,
+                waiting: WaitingLimits::of_jobs(10),
             };
             Server::new(config, Time(0)).unwrap()
         };

@@ -14,7 +14,7 @@ fn planned_start(bench: &mut Bench, number: u32) -> Option<Time> {
     Some(bench.server.explain(bench.now, number, &caller)?.waits?.plan.start)
 }
 
-fn restored(bench: &mut Bench) {
+pub(super) fn restored(bench: &mut Bench) {
     let text = serde_json::to_string(&bench.server.dump(bench.now)).unwrap();
     let state: ServerState = serde_json::from_str(&text).unwrap();
     assert_eq!(serde_json::to_string(&state).unwrap(), text);
@@ -111,10 +111,10 @@ fn a_job_that_is_too_large_can_be_cancelled() {
 }
 
 /// A small generator: the same steps for the same seed.
-struct Steps(u64);
+pub(super) struct Steps(pub(super) u64);
 
 impl Steps {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
@@ -192,7 +192,7 @@ fn history(seed: u64) -> Recorded {
 
 fn bench_without_limit(policy: &str, procs: u32) -> Bench {
     let mut bench = Bench::new(policy, procs);
-    bench.server.config.waiting_per_user = u32::MAX;
+    bench.server.config.waiting = WaitingLimits::of_jobs(u32::MAX);
     bench
 }
 

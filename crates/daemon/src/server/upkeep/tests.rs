@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use pliant_control::job::Work;
 use pliant_control::names::{Key, Token, User};
 use pliant_control::reason::DiscoverySummary;
-use pliant_control::server::{Command, Event, ServerConfig, Submit};
+use pliant_control::server::{Command, Event, ServerConfig, Submit, WaitingLimits};
 use pliant_journal as journal;
 use pliant_model::{Procs, Speed, Speedup};
 use pliant_policy::tuning::Tuner;
@@ -43,7 +43,7 @@ impl Bench {
             speed: Speed::REFERENCE,
             policy: "cbf".to_owned(),
             tuner: Tuner::Exact,
-            waiting_per_user: 10,
+            waiting: WaitingLimits::of_jobs(10),
         };
         let journal = journal::open_sqlite(&root.path().join("state")).unwrap();
         let new = |_, now| Server::new(config(), now).unwrap();

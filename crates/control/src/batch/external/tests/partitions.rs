@@ -9,7 +9,7 @@ use crate::listing::Partition;
 use crate::names::Key;
 use crate::names::Token;
 use crate::reason::{Cause, DiscoverySummary};
-use crate::server::{self, AdmissionRefusal, Answer, Server, ServerConfig, Submit};
+use crate::server::{self, AdmissionRefusal, Answer, Server, ServerConfig, Submit, WaitingLimits};
 
 fn partition(name: &str) -> Partition {
     Partition { name: name.to_owned(), is_default: name == "main", ..Partition::default() }
@@ -35,7 +35,7 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
         speed: Speed::REFERENCE,
         policy: SLURM.to_owned(),
         tuner: Tuner::Exact,
-        waiting_per_user: 10,
+        waiting: WaitingLimits::of_jobs(10),
     };
     let mut server = Server::new(config, Time(0)).unwrap();
     let configured = Event::Configured {
