@@ -168,6 +168,9 @@ impl Server {
         if self.next == u32::MAX {
             return Err(AdmissionRefusal::NoNumbersLeft);
         }
+        if let Some(reason) = self.refuses(owner) {
+            return Err(AdmissionRefusal::Other(reason));
+        }
         let limit = self.config.waiting_per_user;
         if self.waiting_of(owner) >= limit as usize {
             return Err(AdmissionRefusal::TooMany { limit });

@@ -1,6 +1,6 @@
 //! The state of a server as data.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::Time;
 use pliant_policy::runtimes::CategoryDump;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::source::OutgoingJob;
 use super::subjobs::Subjobs;
 use super::target::PreparedJob;
-use super::{Answer, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
+use super::{Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
@@ -45,6 +45,8 @@ pub struct ServerState {
     failures: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     drained: Option<Drain>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    banned: BTreeMap<User, Ban>,
 }
 
 impl Server {
@@ -68,6 +70,7 @@ impl Server {
             runtimes,
             failures,
             drained,
+            banned,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -109,6 +112,7 @@ impl Server {
             runtimes: prospects::restore(&runtimes),
             failures,
             drained,
+            banned,
             next,
             numbered,
         })
@@ -151,6 +155,7 @@ impl Machine for Server {
                 | Answer::Handoff(_)
                 | Answer::Subjob(_)
                 | Answer::Drained(_)
+                | Answer::Banned(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,
@@ -177,6 +182,7 @@ impl Machine for Server {
             runtimes: self.runtimes.dump(),
             failures: self.failures,
             drained: self.drained.clone(),
+            banned: self.banned.clone(),
         }
     }
 }

@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::FederationKind;
+use super::bans::PlannedBan;
 use super::drains::PlannedDrain;
 use super::external::SitePlan;
 use super::holds::PlannedHold;
@@ -24,6 +25,9 @@ use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
 const JOBS_WITH_LAUNCHES_MAX: usize = 12;
+
+/// The number of users.
+pub(super) const USERS: u32 = 4;
 
 /// Seeds that are equal to the second number modulo the first submit sibling jobs.
 const SIBLING_SEEDS: (u64, u64) = (5, 2);
@@ -51,6 +55,7 @@ pub(super) struct Plan {
     pub(super) launches: Vec<PlannedLaunch>,
     pub(super) drains: Vec<PlannedDrain>,
     pub(super) holds: Vec<PlannedHold>,
+    pub(super) bans: Vec<PlannedBan>,
 }
 
 /// A planned job, and what its user does.
@@ -136,6 +141,11 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "holds"));
             PlannedHold::draw(&mut rng, platform.clusters().len(), until)
         };
+        let bans = if seed < BANNED_FROM {
+            Vec::new()
+        } else {
+            PlannedBan::draw(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "bans")), until)
+        };
         let tuner = tuner(&mut rng, seed);
         let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
         if siblings {
@@ -156,6 +166,7 @@ impl Plan {
             launches,
             drains,
             holds,
+            bans,
         }
     }
 }
@@ -172,6 +183,8 @@ const VARIED_FROM: u64 = 1_000_000;
 const DRAINED_FROM: u64 = 200_000_000;
 /// In schedules from this seed on operators hold jobs too.
 const HELD_FROM: u64 = 210_000_000;
+/// In schedules from this seed on operators ban users too.
+const BANNED_FROM: u64 = 230_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);
@@ -225,7 +238,8 @@ fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: 
     };
     let procs = Procs(rng.random_range(1..=largest));
     let walltime = Span(rng.random_range(3..=120));
-    let owner = format!("u{}", rng.random_range(0..4)).parse().expect("letters and digits are a user's name");
+    let owner =
+        format!("u{}", rng.random_range(0..USERS)).parse().expect("letters and digits are a user's name");
     PlannedJob {
         at: rng.random_range(1_000..=last),
         key: Key(u128::from(number + 1).to_be_bytes()),
