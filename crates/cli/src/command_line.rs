@@ -66,7 +66,7 @@ pub(crate) enum Verb {
     Users(verbs::users::Arguments),
     /// Moves waiting jobs to servers that complete them earlier; shows or changes the reallocation policy.
     Reallocate(verbs::reallocate::Arguments),
-    /// Drains servers, holds jobs and lists the audit trail; for operators.
+    /// Drains servers, holds jobs, bans users and lists the audit trail; for operators.
     #[command(subcommand)]
     Admin(verbs::admin::Verb),
     /// Replays the history of the federation under other policies, and compares them.

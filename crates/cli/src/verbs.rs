@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 mod admin_job;
 mod admin_log;
+mod admin_user;
 pub(crate) mod agent;
 pub(crate) mod ca;
 mod ca_request;

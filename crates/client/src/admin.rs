@@ -2,8 +2,8 @@
 
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
-use pliant_control::server::Drain;
-use pliant_wire::{self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, proto};
+use pliant_control::server::{Ban, Drain};
+use pliant_wire::{self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, UserAdminOrder, proto};
 
 use super::{Client, ClientError};
 
@@ -40,6 +40,22 @@ impl Client {
                 return Ok(record);
             }
         }
+    }
+
+    /// Has a server accept nothing of a user, and returns the act that it knows now; for operators.
+    pub async fn ban(&self, server: &Name, order: &UserAdminOrder) -> Result<Option<Ban>, ClientError> {
+        let request = self.request(proto::UserAdminRequest::from(order));
+        let reply = self.server_named(server).await?.ban(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        wire::banned(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Ends the ban of a user at a server; for operators.
+    pub async fn unban(&self, server: &Name, order: &UserAdminOrder) -> Result<Option<Ban>, ClientError> {
+        let request = self.request(proto::UserAdminRequest::from(order));
+        let reply = self.server_named(server).await?.unban(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        wire::banned(reply.into_inner()).map_err(ClientError::protocol)
     }
 
     /// A page of the audit trail of a server; for operators.

@@ -18,9 +18,12 @@ pub struct AuditRecord {
     pub by: Actor,
     /// What was done.
     pub act: AuditAct,
-    /// The job; none if the act is about the whole server.
+    /// The job; none if the act is about a user or the whole server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Handle>,
+    /// The user whom the act is about, for bans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<User>,
     /// The reason that the operator gave, or what was refused; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
@@ -60,13 +63,17 @@ pub enum AuditAct {
     Hold,
     /// A held job may start again.
     Release,
+    /// A user was banned.
+    Ban,
+    /// A user is no longer banned.
+    Unban,
     /// A caller without the right to it asked for an act, which `why` names.
     Deny,
 }
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 10] = [
+    pub const ALL: [AuditAct; 12] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
@@ -76,6 +83,8 @@ impl AuditAct {
         Self::Resume,
         Self::Hold,
         Self::Release,
+        Self::Ban,
+        Self::Unban,
         Self::Deny,
     ];
 
@@ -91,6 +100,8 @@ impl AuditAct {
             Self::Resume => "resume",
             Self::Hold => "hold",
             Self::Release => "release",
+            Self::Ban => "ban",
+            Self::Unban => "unban",
             Self::Deny => "deny",
         }
     }

@@ -44,11 +44,13 @@ pub enum Cause {
     NoAccount,
     /// An operator has the server accept no new jobs.
     Drained,
+    /// An operator has the server accept nothing of this user.
+    Banned,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 17] = [
+    pub const ALL: [Cause; 18] = [
         Cause::Unknown,
         Cause::NotOffered,
         Cause::Invalid,
@@ -66,6 +68,7 @@ impl Cause {
         Cause::BatchSystem,
         Cause::NoAccount,
         Cause::Drained,
+        Cause::Banned,
     ];
 
     /// True if a later try may succeed.
@@ -74,7 +77,7 @@ impl Cause {
             Self::TooMany | Self::Stale | Self::NoAnswer | Self::NotConnected => true,
             Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem | Self::Drained => true,
             Self::Unknown | Self::NotOffered | Self::Invalid | Self::TooLarge | Self::TooLong => false,
-            Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount => false,
+            Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount | Self::Banned => false,
         }
     }
 
@@ -98,6 +101,7 @@ impl Cause {
             Self::BatchSystem => "batch-system",
             Self::NoAccount => "no-account",
             Self::Drained => "drained",
+            Self::Banned => "banned",
         }
     }
 

@@ -142,6 +142,12 @@ fn schedules_with_few_waiting_bytes_have_no_violations() {
     check_forty(235_000_000);
 }
 
+/// In schedules from seed 230 million on operators ban users too.
+#[test]
+fn schedules_with_banned_users_have_no_violations() {
+    check_forty(230_000_000);
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -174,6 +180,8 @@ fn the_checkers_find_injected_bugs() {
         (Bug::RunsAgain, Launching, 0..20, &["once", "cores"]),
         (Bug::DrainedAccepts, Embedded, 200_000_000..200_000_020, &["drained"]),
         (Bug::HeldStarts, Embedded, 210_000_000..210_000_020, &["held"]),
+        (Bug::BannedAccepts, Embedded, 230_000_000..230_000_020, &["banned"]),
+        (Bug::BannedStarts, Embedded, 230_000_000..230_000_020, &["banned"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -1,7 +1,7 @@
 //! Acts of operators, the state of a server after them, and the audit trail.
 
-use pliant_control::names::Handle;
-use pliant_control::server::Drain;
+use pliant_control::names::{Handle, User};
+use pliant_control::server::{Ban, Drain};
 use pliant_model::Time;
 
 use super::field::*;
@@ -29,7 +29,26 @@ message! {
 }
 
 message! {
+    /// An act of an operator about a user.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::UserAdminRequest <=> pub struct UserAdminOrder {
+        /// The user.
+        user: User = USER,
+        /// The reason.
+        why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+    }
+}
+
+message! {
     proto::drain_reply::Drained <=> Drain {
+        at: TIME,
+        by: USER,
+        why: TEXT,
+    }
+}
+
+message! {
+    proto::ban_reply::Banned <=> Ban {
         at: TIME,
         by: USER,
         why: TEXT,
@@ -71,6 +90,8 @@ message! {
         job: Option<Handle> = unless_empty(HANDLE),
         /// The reason that an operator gave, the other server of a move, or what was refused.
         why: String = TEXT,
+        /// The user, if an operator's act is about one.
+        user: Option<User> = unless_empty(USER),
     }
 }
 
@@ -86,4 +107,18 @@ pub fn drain_reply(drained: Option<&Drain>) -> proto::DrainReply {
 /// [`Malformed`], with a path from [`proto::DrainReply`].
 pub fn drained(reply: proto::DrainReply) -> Result<Option<Drain>, Malformed> {
     optional(nested()).decode("drained", reply.drained)
+}
+
+/// The answer to an operator who bans a user or ends that.
+pub fn ban_reply(banned: Option<&Ban>) -> proto::BanReply {
+    proto::BanReply { banned: banned.map(Into::into) }
+}
+
+/// The act that banned the user, as its answer says.
+///
+/// # Errors
+///
+/// [`Malformed`], with a path from [`proto::BanReply`].
+pub fn banned(reply: proto::BanReply) -> Result<Option<Ban>, Malformed> {
+    optional(nested()).decode("banned", reply.banned)
 }

@@ -12,7 +12,7 @@ pub(crate) use pliant_control::explain::Explanation;
 pub(crate) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot};
 pub(crate) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
 pub(crate) use pliant_control::multi_job;
-pub(crate) use pliant_control::server::Drain;
+pub(crate) use pliant_control::server::{Ban, Drain};
 pub(crate) use pliant_control::server_info::ServerInfo;
 pub(crate) use pliant_control::signed::{HandoffSignature, SignedClaim};
 pub(crate) use pliant_model::{Estimate, Speedup};
@@ -96,6 +96,8 @@ macro_rules! for_each_message {
             acts_of_operators: AdminOrder;
             acts_about_jobs: JobAdminOrder;
             drained_servers: Drain;
+            acts_about_users: UserAdminOrder;
+            banned_users: Ban;
             queries_of_audit_trails: AuditQuery;
             pages_of_audit_trails: AuditPage;
         }

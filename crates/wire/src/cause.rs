@@ -27,6 +27,7 @@ enumeration! {
         BatchSystem,
         NoAccount,
         Drained,
+        Banned,
     }
 }
 

@@ -52,7 +52,10 @@ mod table;
 mod tests;
 mod types;
 
-pub use admin::{AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, drain_reply, drained};
+pub use admin::{
+    AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, UserAdminOrder, ban_reply, banned,
+    drain_reply, drained,
+};
 pub use attach::{FromChild, FromParent};
 pub use digests::{claim_digest, placed_task_digest, submission_digest, task_digest, tasks_digest};
 pub use discovery::{address_of, asked, discover};

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::output::Output;
-use crate::verbs::{admin_job, admin_log};
+use crate::verbs::{admin_job, admin_log, admin_user};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -21,6 +21,10 @@ pub(crate) enum Verb {
     Hold(admin_job::Arguments),
     /// Lets held jobs start again.
     Release(admin_job::Arguments),
+    /// Has servers accept nothing of a user and start none of the user's waiting jobs; running jobs go on.
+    Ban(admin_user::Arguments),
+    /// Ends the ban of a user.
+    Unban(admin_user::Arguments),
     /// Lists the audit trail of servers: who did what, when and why.
     Log(admin_log::Arguments),
 }
@@ -43,6 +47,8 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
         Verb::Resume(arguments) => (arguments, false),
         Verb::Hold(arguments) => return admin_job::run(output, arguments, true),
         Verb::Release(arguments) => return admin_job::run(output, arguments, false),
+        Verb::Ban(arguments) => return admin_user::run(output, arguments, true),
+        Verb::Unban(arguments) => return admin_user::run(output, arguments, false),
         Verb::Log(arguments) => return admin_log::run(output, arguments),
     };
     let Arguments { server, why, access } = arguments;

@@ -83,20 +83,23 @@ fn key(record: &Located) -> (i64, &Name, u64) {
 }
 
 fn described(record: &Located) -> Value {
-    let Located { server, entry: AuditEntry { number, at, by, act, job, why } } = record;
-    json!({ "server": server, "number": number, "at_s": at.0, "by": by, "act": act, "job": job, "why": why })
+    let Located { server, entry: AuditEntry { number, at, by, act, job, user, why } } = record;
+    json!({
+        "server": server, "number": number, "at_s": at.0, "by": by, "act": act, "job": job, "user": user, "why": why,
+    })
 }
 
 fn table(records: &[Located]) -> String {
-    let mut table = Table::new(6, &["time", "server", "by", "act", "job", "why"]);
+    let mut table = Table::new(6, &["time", "server", "by", "act", "of", "why"]);
     for Located { server, entry } in records {
-        let job = entry.job.as_ref().map(ToString::to_string).unwrap_or_default();
+        let job = entry.job.as_ref().map(ToString::to_string);
+        let subject = job.or_else(|| entry.user.as_ref().map(ToString::to_string)).unwrap_or_default();
         table.row(vec![
             moment(entry.at),
             server.to_string(),
             entry.by.clone(),
             entry.act.clone(),
-            job,
+            subject,
             entry.why.clone(),
         ]);
     }

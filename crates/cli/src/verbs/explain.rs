@@ -244,6 +244,7 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::BatchSystem => "its batch system was down, or accepted no jobs",
         Cause::NoAccount => "this user has no account there",
         Cause::Drained => "an operator had drained it",
+        Cause::Banned => "an operator had banned this user",
     }
 }
 

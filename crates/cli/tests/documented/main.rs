@@ -31,6 +31,8 @@ const PAGES: [(&str, &[&str]); 11] = [
             "admin resume",
             "admin hold",
             "admin release",
+            "admin ban",
+            "admin unban",
             "admin log",
             "what-if",
         ],

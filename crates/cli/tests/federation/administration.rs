@@ -93,3 +93,66 @@ async fn a_held_job_waits_until_an_operator_releases_it() {
     assert_eq!(code, 0, "{stderr}");
     federation.reaches(&alice, &held, JobState::Completed).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_banned_user_gets_nothing_until_an_operator_ends_the_ban() {
+    let mut federation = Federation::start(&["lyon", "paris"].map(|name| Cluster::new(name, 1, 1.0))).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    let gate = federation.path().join("gate");
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        let job = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await;
+        federation.reaches(&alice, &job.handle, JobState::Active).await;
+        running.push(job.handle);
+    }
+    let [waiting, cancelled] = [
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+    ];
+
+    assert_eq!(user.run("admin ban bob --why mischief").0, 2, "users ban no one");
+    let (code, banned, stderr) = operator.run("admin ban alice --why stolen");
+    assert_eq!((code, banned["servers"].as_array().unwrap().len()), (0, 2), "{stderr}");
+    for name in ["lyon", "paris"] {
+        federation.kill(name);
+        federation.revive(name);
+    }
+    federation.attached(2).await;
+
+    // It is known at discovery already, and when the user names the server.
+    for submission in ["submit say text=hi", "submit say text=hi --server lyon"] {
+        let (code, _, stderr) = user.run(submission);
+        assert!(code != 0 && stderr.contains("root has banned the user since"), "{submission}: {stderr}");
+    }
+    std::fs::write(&gate, "").unwrap();
+    for job in &running {
+        federation.reaches(&alice, job, JobState::Completed).await;
+    }
+    run(&bob, &order(rigid("true", 1, 60))).await;
+
+    // The user sees the jobs and cancels them.
+    let explained = user.run(&format!("explain {waiting}")).1.to_string();
+    assert!(explained.contains("root has banned the user since"), "{explained}");
+    assert_eq!(user.run(&format!("status {waiting}")).1["jobs"][0]["state"], "queued");
+    assert_eq!(user.run(&format!("cancel {cancelled}")).0, 0);
+    federation.reaches(&alice, &cancelled, JobState::Canceled).await;
+
+    // A server that is down is an error; the others end the ban.
+    federation.kill("paris");
+    let at_lyon = operator.run("admin unban alice --why checked --server lyon").1;
+    assert!(at_lyon["servers"][0]["banned"].is_null(), "{at_lyon}");
+    let (code, answered, stderr) = operator.run("admin unban alice --why checked");
+    assert!(code != 0 && stderr.contains("paris"), "{stderr}");
+    assert_eq!(answered["servers"].as_array().unwrap().len(), 1);
+    federation.revive("paris");
+    federation.attached(2).await;
+    assert_eq!(operator.run("admin unban alice --why checked").0, 0);
+    federation.reaches(&alice, &waiting, JobState::Completed).await;
+    run(&alice, &order(rigid("true", 1, 60))).await;
+
+    let (_, log, stderr) = operator.run("admin log lyon");
+    let records = log["records"].as_array().unwrap().iter().filter(|one| one["user"] == "alice");
+    let acts: Vec<&str> = records.map(|one| one["act"].as_str().unwrap()).collect();
+    assert_eq!(acts, ["ban", "unban", "unban", "unban"], "{stderr}");
+}

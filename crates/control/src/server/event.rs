@@ -3,7 +3,7 @@
 use pliant_model::Procs;
 use serde::{Deserialize, Serialize};
 
-use super::{AdmissionRefusal, Drain, SubjobCommand, SubjobEvent, Submit, WaitingLimits};
+use super::{AdmissionRefusal, Ban, Drain, SubjobCommand, SubjobEvent, Submit, WaitingLimits};
 use crate::access::Caller;
 use crate::audit::AuditRecord;
 use crate::batch;
@@ -88,6 +88,28 @@ pub enum Event {
         reply: Token,
         /// The job.
         number: u32,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
+    /// An operator has the server accept nothing of a user, and start none of the user's waiting jobs.
+    Ban {
+        /// The caller to answer.
+        reply: Token,
+        /// The user.
+        user: User,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
+    /// An operator ends the ban of a user.
+    Unban {
+        /// The caller to answer.
+        reply: Token,
+        /// The user.
+        user: User,
         /// The operator.
         by: User,
         /// The operator's reason.
@@ -248,4 +270,6 @@ pub enum Answer {
     Unsuited(String),
     /// Whether the server is drained now.
     Drained(Option<Drain>),
+    /// Whether the user is banned now.
+    Banned(Option<Ban>),
 }

@@ -4,7 +4,6 @@
 use std::fmt;
 
 use pliant_model::{JobId, Time};
-use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Command, Server, ServerJob, audit};
@@ -56,18 +55,13 @@ impl Server {
         if entry.recalled || self.outgoing.contains_key(&number) {
             return Answer::Unsuited("it is being withdrawn or moved; try again".to_owned());
         }
-        if matches!(self.config.policy.as_str(), external::SLURM | external::OAR) {
+        if self.is_external() {
             let how = "hold it in the batch system of the cluster, for example with `scontrol hold`";
             return Answer::Unsuited(how.to_owned());
         }
-        let submission = Submission {
-            job: JobId(number),
-            procs: record.procs,
-            walltime: record.walltime,
-            submit: record.submitted,
-            owner: record.owner.owner(),
-        };
-        if !self.batch.keep_back(now, submission) {
+        // A job of a banned user is kept back already.
+        let is_kept = self.batch.held_jobs().contains(&JobId(number));
+        if !is_kept && !self.batch.keep_back(now, entry.submission()) {
             return Answer::Unsuited("it does not wait any more".to_owned());
         }
         if let Some(entry) = self.jobs.get_mut(&number) {
@@ -98,9 +92,16 @@ impl Server {
         if let Some(entry) = self.jobs.get_mut(&number) {
             entry.held = None;
         }
-        self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
+        if !self.banned.contains_key(&record.owner) {
+            self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
+        }
         audit(now, Actor::Operator(by), AuditAct::Release, Some(&record.handle), why, commands);
         Answer::Job(Box::new(record))
+    }
+
+    /// True if the batch system has holds of its own, so that the server keeps no job back.
+    pub(super) fn is_external(&self) -> bool {
+        matches!(self.config.policy.as_str(), external::SLURM | external::OAR)
     }
 
     /// A job that waits at this server, or the answer about one that does not.

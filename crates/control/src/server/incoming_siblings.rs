@@ -33,11 +33,17 @@ pub(super) enum SiblingState {
 }
 
 impl Server {
-    /// A sibling has its processors: asks the source.
+    /// A sibling has its processors: asks the source. One of a banned user yields at once.
     pub(super) fn sibling_ready(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
             return;
         };
+        if self.banned.contains_key(&prepared.handoff.owner) {
+            let job = JobId(prepared.number);
+            prepared.yield_processors(now, &mut self.next);
+            prepared.query(now + target::INQUIRE_EVERY, Call::Inquire, commands);
+            return self.with_batch(now, commands, |batch, effects| batch.cancel(now, job, effects));
+        }
         prepared.sibling_state = SiblingState::Ready(now);
         prepared.query(now + READY.0, Call::Ready, commands);
     }
@@ -68,10 +74,11 @@ impl Server {
         }
     }
 
-    /// The source is up and has not decided: a sibling that yielded is queued again.
+    /// The source is up and has not decided: a sibling that yielded is queued again, unless its owner is banned.
     pub(super) fn requeue_yielded(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
         let has_yielded = |prepared: &&mut PreparedJob| {
-            prepared.handoff.id == *id && prepared.sibling_state == SiblingState::Yielded
+            let has_yielded = prepared.sibling_state == SiblingState::Yielded;
+            prepared.handoff.id == *id && has_yielded && !self.banned.contains_key(&prepared.handoff.owner)
         };
         let Some(prepared) = self.prepared.get_mut(&id.job).filter(has_yielded) else { return };
         (prepared.sibling_state, prepared.inquire_at) = (SiblingState::Waiting, now + INQUIRE_EVERY);
@@ -86,14 +93,8 @@ impl Server {
         let Some(mut entry) = self.jobs.remove(&number) else { return };
         entry.number = self.next;
         self.next += 1;
-        let JobRecord { handle, key, procs, walltime, submitted, owner, .. } = &entry.record;
-        let submission = Submission {
-            job: JobId(entry.number),
-            procs: *procs,
-            walltime: *walltime,
-            submit: *submitted,
-            owner: owner.owner(),
-        };
+        let submission = entry.submission();
+        let JobRecord { handle, key, .. } = &entry.record;
         self.keys.insert(*key, entry.number);
         self.numbers.insert(handle.clone(), entry.number);
         // It may be in the course of another handoff, or have siblings.

@@ -5,9 +5,11 @@
 //! journaled before the commands that follow from it are carried out. Queries are not journaled.
 
 mod admission;
+mod banning;
 mod cancelling;
 mod configuration;
 mod draining;
+mod entry;
 mod event;
 #[cfg(test)]
 mod handoff_bench;
@@ -31,7 +33,6 @@ mod target;
 mod tests;
 mod waiting;
 
-use crate::payload::Payload;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -41,18 +42,18 @@ use pliant_policy::runtimes::Runtimes;
 use pliant_policy::runtimes::history::History;
 use pliant_policy::tuning::Tuner;
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
 
 use crate::audit::{Actor, AuditAct, AuditRecord};
 use crate::batch::embedded::Embedded;
 use crate::batch::external::{self, External, System};
 use crate::batch::{self, BatchSystem, Effects, StatusUpdate};
-use crate::job::{Exit, JobRecord, JobState, Work, is_false};
-use crate::names::{Handle, Key, Name};
+use crate::job::{Exit, JobRecord, JobState, Work};
+use crate::names::{Handle, Key, Name, User};
+use crate::payload::Payload;
 use crate::reason::DiscoverySummary;
-use crate::runtime_sample::RuntimeSample;
 
 pub use admission::{AdmissionRefusal, Submit};
+pub use banning::Ban;
 pub use configuration::ChangeEffect;
 pub use draining::Drain;
 pub use event::{Answer, Command, Event};
@@ -62,6 +63,7 @@ pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
 pub use waiting::WaitingLimits;
 
+use entry::ServerJob;
 use source::OutgoingJob;
 use subjobs::Subjobs;
 use target::PreparedJob;
@@ -96,53 +98,6 @@ pub struct ServerConfig {
     pub waiting: WaitingLimits,
 }
 
-/// A job in the server's memory.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-struct ServerJob {
-    /// The job's number here; differs from the number in its handle if the job came from another server.
-    number: u32,
-    record: JobRecord,
-    /// What the job runs, as the driver describes it.
-    payload: Payload,
-    /// How the job's runtime is learned from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sample: Option<RuntimeSample>,
-    /// How the job runs, once it has started.
-    run: Option<batch::Run>,
-    /// Of a batch: the runtime of its longest instance in milliseconds ([`Event::LongestInstance`]).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    longest: Option<u64>,
-    /// The job was cancelled while it ran.
-    cancelling: bool,
-    /// Its owner withdraws it if it has not started; the batch system has not answered yet.
-    #[serde(default, skip_serializing_if = "is_false")]
-    recalled: bool,
-    /// The act of an operator that holds the job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    held: Option<Hold>,
-    /// Number of handoffs that were attempted.
-    attempts: u32,
-}
-
-impl ServerJob {
-    /// A job whose number here is that of its handle.
-    fn new(record: JobRecord, payload: Payload, sample: Option<RuntimeSample>) -> ServerJob {
-        let number = record.handle.number;
-        ServerJob {
-            number,
-            record,
-            payload,
-            sample,
-            run: None,
-            longest: None,
-            cancelling: false,
-            recalled: false,
-            held: None,
-            attempts: 0,
-        }
-    }
-}
-
 /// The server of one cluster.
 pub struct Server {
     config: ServerConfig,
@@ -175,6 +130,8 @@ pub struct Server {
     failures: u64,
     /// The act of an operator that drained the server.
     drained: Option<Drain>,
+    /// The users whom operators have banned.
+    banned: BTreeMap<User, Ban>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
@@ -207,6 +164,7 @@ impl Server {
             runtimes: prospects::empty(),
             failures: 0,
             drained: None,
+            banned: BTreeMap::new(),
             next: 1,
             numbered: false,
         })
@@ -249,6 +207,14 @@ impl Server {
             }
             Event::Release { reply, number, by, why } => {
                 let answer = self.release_job(now, number, by, why, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Ban { reply, user, by, why } => {
+                let answer = self.ban(now, user, by, why, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Unban { reply, user, by, why } => {
+                let answer = self.unban(now, user, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),
@@ -470,5 +436,5 @@ fn report(record: &JobRecord, commands: &mut Vec<Command>) {
 /// Adds a record to the audit trail.
 fn audit(at: Time, by: Actor, act: AuditAct, job: Option<&Handle>, why: String, commands: &mut Vec<Command>) {
     let job = job.cloned();
-    commands.push(Command::Audit(Box::new(AuditRecord { at, by, act, job, why })));
+    commands.push(Command::Audit(Box::new(AuditRecord { at, by, act, job, user: None, why })));
 }

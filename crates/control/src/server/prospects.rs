@@ -62,7 +62,7 @@ impl Server {
         let Work { procs, walltime, speedup } = instance.work.clone();
         let alone = Work { procs, walltime: walltime + instance.spare, speedup };
         let request = alone.request(JobId(self.next), now).owned_by(user.owner());
-        let batch = self.estimate_at(now, &request, speed)?.walltime;
+        let batch = self.estimate_for(user, now, &request)?.walltime;
         let spare = Span((instance.spare.0 as f64 / speed.get()).ceil() as i64);
         let walltime = Span((batch - spare).0.max(1));
         let batch_most = self.batch.bounds().walltime.map(|most| {

@@ -11,6 +11,7 @@ use crate::multi_job::{Expectation, FreeSlots, InstanceProspects, RuntimeSource}
 use crate::names::Token;
 use crate::names::User;
 use crate::replay::Machine;
+use crate::runtime_sample::RuntimeSample;
 
 fn server(procs: u32, speed: f64) -> Server {
     let config = ServerConfig {

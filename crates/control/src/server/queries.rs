@@ -39,6 +39,19 @@ impl Server {
         self.estimate_with(self.config.tuner, now, request, speed)
     }
 
+    /// The estimate for a request of a user if it came now.
+    pub(super) fn estimate_for(
+        &mut self,
+        user: &User,
+        now: Time,
+        request: &Request,
+    ) -> Result<Estimate, AdmissionRefusal> {
+        if let Some(reason) = self.refuses(user) {
+            return Err(AdmissionRefusal::Other(reason));
+        }
+        self.estimate_at(now, request, self.config.speed)
+    }
+
     fn estimate_with(
         &mut self,
         tuner: Tuner,
@@ -95,7 +108,7 @@ impl Server {
     pub fn answer(&mut self, now: Time, info: &ServerInfo, user: &User, needed: &Work) -> DiscoveryResult {
         let Usage { free, waiting, .. } = self.usage();
         let request = needed.request(JobId(self.next), now).owned_by(user.owner());
-        let estimate = match self.estimate_at(now, &request, self.config.speed) {
+        let estimate = match self.estimate_for(user, now, &request) {
             Ok(estimate) => estimate,
             Err(refused) => {
                 let refusals = vec![(info.name.clone(), refused.reason())];
@@ -169,7 +182,9 @@ impl Server {
         let movable = |entry: &ServerJob| {
             let ServerJob { number, record, .. } = entry;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
-            let is_free = !record.pinned && !self.outgoing.contains_key(number);
+            let is_free = !record.pinned
+                && !self.outgoing.contains_key(number)
+                && !self.banned.contains_key(&record.owner);
             let job = JobId(*number);
             let is_planned = planned.contains(&job) || self.batch.is_stuck(now, job);
             let may = waits && is_free && is_planned && !held_back.contains(&job);
@@ -250,7 +265,8 @@ impl Server {
         let is_here = record.state == JobState::Queued && *record.server() == self.config.name;
         let waits = if is_here { self.wait(now, number, caller) } else { None };
         let held = || self.held(number).map(ToString::to_string);
-        let unplanned = || held().or_else(|| self.batch.unplanned(JobId(number)));
+        let banned = || self.banned(&record.owner).map(ToString::to_string);
+        let unplanned = || held().or_else(banned).or_else(|| self.batch.unplanned(JobId(number)));
         let unplanned = if is_here && waits.is_none() { unplanned() } else { None };
         Some(Explanation { record, at: now, waits, unplanned })
     }

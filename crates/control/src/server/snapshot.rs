@@ -1,6 +1,6 @@
 //! The state of a server as data.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::Time;
 use pliant_policy::runtimes::CategoryDump;
@@ -11,12 +11,12 @@ use super::source::OutgoingJob;
 use super::subjobs::Subjobs;
 use super::target::PreparedJob;
 use super::waiting::{Waiting, WaitingLimits};
-use super::{Answer, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
+use super::{Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
 use crate::handoff::HandoffDecision;
-use crate::names::{Handle, Key};
+use crate::names::{Handle, Key, User};
 use crate::replay::Machine;
 
 /// The whole state of a server.
@@ -47,6 +47,8 @@ pub struct ServerState {
     /// None in snapshots of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     waiting_limits: Option<WaitingLimits>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    banned: BTreeMap<User, Ban>,
 }
 
 impl Server {
@@ -71,6 +73,7 @@ impl Server {
             failures,
             drained,
             waiting_limits,
+            banned,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -110,6 +113,7 @@ impl Server {
             runtimes: prospects::restore(&runtimes),
             failures,
             drained,
+            banned,
             next,
             numbered,
         })
@@ -152,6 +156,7 @@ impl Machine for Server {
                 | Answer::Handoff(_)
                 | Answer::Subjob(_)
                 | Answer::Drained(_)
+                | Answer::Banned(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,
@@ -179,6 +184,7 @@ impl Machine for Server {
             failures: self.failures,
             drained: self.drained.clone(),
             waiting_limits: Some(self.config.waiting),
+            banned: self.banned.clone(),
         }
     }
 }

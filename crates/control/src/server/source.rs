@@ -126,7 +126,7 @@ impl Server {
         if self.outgoing.contains_key(&number) || is_duplicate {
             return Err(StayReason::AlreadyMoving);
         }
-        if self.batch.held_jobs().contains(&JobId(number)) {
+        if self.batch.held_jobs().contains(&JobId(number)) || self.banned.contains_key(&entry.record.owner) {
             return Err(StayReason::Held);
         }
         let plan = self.batch.plan(now, JobId(number));

@@ -167,6 +167,9 @@ impl Server {
 
     /// Checks that a subjob would be prepared in time by the present plan.
     fn check_subjob(&mut self, now: Time, subjob: &Subjob) -> Result<(), String> {
+        if let Some(reason) = self.refuses(&subjob.owner) {
+            return Err(reason.why);
+        }
         if let Some(why) = self.closed_to_others() {
             return Err(why);
         }
@@ -184,6 +187,23 @@ impl Server {
                 subjob.timeout.0
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Ends the subjobs of a user that are not prepared yet. Those that are prepared are bound by that.
+    pub(super) fn end_queued_subjobs(
+        &mut self,
+        now: Time,
+        of: &User,
+        why: &str,
+        commands: &mut Vec<Command>,
+    ) {
+        let is_queued = |accepted: &&AcceptedSubjob| {
+            accepted.subjob.owner == *of && accepted.state == SubjobState::Queued
+        };
+        let queued = self.subjobs.current.iter().filter(is_queued);
+        for id in queued.map(|accepted| accepted.subjob.id.clone()).collect::<Vec<_>>() {
+            self.end_subjob(now, &id, Some(why.to_owned()), commands);
         }
     }
 

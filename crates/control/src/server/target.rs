@@ -276,7 +276,7 @@ impl Server {
         let record = JobRecord {
             handle: id.job.clone(),
             key,
-            owner,
+            owner: owner.clone(),
             name,
             work,
             state: JobState::Queued,
@@ -312,7 +312,11 @@ impl Server {
         if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
         }
+        let is_kept = self.keeps_back(&owner);
         self.with_batch(now, commands, |batch, effects| match sibling_state {
+            SiblingState::Yielded if is_kept => batch.hold(now, submission, effects),
+            // One that was prepared as held is kept already.
+            _ if is_kept => _ = batch.keep_back(now, submission),
             SiblingState::Yielded => batch.submit(now, submission, effects),
             SiblingState::Waiting | SiblingState::Ready(_) => batch.release(now, submission.job, effects),
         });

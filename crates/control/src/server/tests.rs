@@ -1,4 +1,5 @@
 mod audit;
+mod banning;
 mod changes;
 mod draining;
 mod external_siblings;

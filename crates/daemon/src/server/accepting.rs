@@ -127,6 +127,7 @@ impl Service {
             | Answer::Decision(_)
             | Answer::Subjob(_)
             | Answer::Drained(_)
+            | Answer::Banned(_)
             | Answer::Job(_)
             | Answer::Unsuited(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),

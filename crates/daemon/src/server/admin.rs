@@ -7,7 +7,9 @@ use pliant_control::audit::AuditRecord;
 use pliant_control::names::{Token, User};
 use pliant_control::server::{Answer, Event};
 use pliant_journal::AuditRow;
-use pliant_wire::{self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, proto};
+use pliant_wire::{
+    self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, UserAdminOrder, proto,
+};
 use tonic::{Request, Response, Status};
 
 use super::service::Service;
@@ -55,6 +57,24 @@ impl Service {
         }
     }
 
+    /// The same about a user, whose ban is the answer.
+    pub(super) async fn administer_user(
+        &self,
+        what: &str,
+        request: Request<proto::UserAdminRequest>,
+        act: impl FnOnce(Token, User, User, String) -> Event,
+    ) -> Result<Response<proto::BanReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let UserAdminOrder { user, why } = UserAdminOrder::try_from(request.into_inner())?;
+        tracing::info!(%user, by = %caller.user, act = what, why, "administration");
+        let bytes = why.len();
+        match self.call(|reply| act(reply, user, caller.user, why), bytes).await? {
+            Answer::Banned(banned) => Ok(Response::new(wire::ban_reply(banned.as_ref()))),
+            _ => Err(Status::internal("not an answer to an act of an operator")),
+        }
+    }
+
     /// A page of the audit trail.
     pub(super) async fn audit_page(
         &self,
@@ -95,6 +115,6 @@ fn entry(number: u64, row: &AuditRow) -> Result<AuditEntry, Status> {
         tracing::error!(%error, number, "unreadable record of the audit trail");
         Status::data_loss(format!("record {number} of the audit trail cannot be read"))
     })?;
-    let AuditRecord { at, by, act, job, why } = record;
-    Ok(AuditEntry { number, at, by: by.to_string(), act: act.word().to_owned(), job, why })
+    let AuditRecord { at, by, act, job, user, why } = record;
+    Ok(AuditEntry { number, at, by: by.to_string(), act: act.word().to_owned(), job, user, why })
 }

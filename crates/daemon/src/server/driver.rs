@@ -13,6 +13,7 @@ use pliant_model::Time;
 use pliant_telemetry::names;
 use tokio::sync::broadcast;
 
+use super::closures::Closures;
 use super::cluster::Cluster;
 use super::execution::observer::JobObserver;
 use super::execution::{Execution, ExecutionId, Runner};
@@ -34,6 +35,8 @@ pub(super) struct ServerDriver {
     pub(super) upward: Upward,
     /// The free processors that the agent is notified of.
     pub(super) free: FreeProcs,
+    /// What operators have closed, for those who ask outside the machine.
+    pub(super) closures: Closures,
 }
 
 impl Driver<Server> for ServerDriver {
@@ -89,6 +92,7 @@ impl Driver<Server> for ServerDriver {
     fn committed(&mut self, machine: &Server) {
         let usage = machine.usage();
         self.free.set(usage.free);
+        self.closures.update(machine);
         metrics::gauge!(names::QUEUE_LENGTH).set(f64::from(usage.waiting));
         metrics::gauge!(names::FREE_PROCS).set(f64::from(usage.free.0));
         for (state, count) in [(JobState::Queued, usage.waiting), (JobState::Active, usage.running)] {
@@ -138,6 +142,7 @@ fn count(answer: &Answer) {
         | Answer::Decision(_)
         | Answer::Subjob(_)
         | Answer::Drained(_)
+        | Answer::Banned(_)
         | Answer::Job(_)
         | Answer::Unsuited(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))

@@ -5,12 +5,14 @@ mod accounts;
 mod admin;
 mod change;
 mod claims;
+mod closures;
 pub(crate) mod cluster;
 mod denials;
 mod driver;
 mod execution;
 mod explorations;
 mod files;
+mod following;
 mod handover;
 mod jobs_folder;
 mod links;
@@ -35,6 +37,7 @@ use std::sync::Arc;
 
 use accounts::Accounts;
 use claims::Claims;
+use closures::Closures;
 use cluster::{Cluster, FreshListings};
 use driver::ServerDriver;
 use execution::observer::JobObserver;
@@ -114,8 +117,9 @@ pub async fn serve(
     // Of a cluster that was never listed nothing is known yet.
     let procs = machine.machine().procs();
     let offer = offer(&file, procs, advertised.clone(), &host);
+    let closures = Closures::new(machine.machine());
     let (explorations, requests) =
-        explorations::start(&file, host.clone(), &offer, halted.clone()).await?.unzip();
+        explorations::start(&file, host.clone(), (&offer, &closures), halted.clone()).await?.unzip();
     let contact = ParentContact::start();
     let ready_page = ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone(), notes);
     front.serve_pages(file.http.as_ref(), ready_page).await?;
@@ -157,6 +161,7 @@ pub async fn serve(
         changes: changes.clone(),
         upward,
         free,
+        closures: closures.clone(),
     };
     let settings = Settings {
         history: Settings::days(file.history_days),
@@ -184,6 +189,7 @@ pub async fn serve(
         machines: Machines::start(file.name.clone(), file.cluster.clone()),
         offer,
         explorations,
+        closures,
         fresh,
         host,
         claims,

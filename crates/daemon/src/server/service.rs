@@ -20,6 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::claims::Claims;
+use super::closures::Closures;
 use super::cluster::FreshListings;
 use super::denials::Denials;
 use super::execution::Host;
@@ -54,6 +55,8 @@ pub(super) struct Service {
     pub(super) offer: ServiceOffer,
     /// Its cores for explorations, if it has any.
     pub(super) explorations: Option<Explorations>,
+    /// What operators have closed.
+    pub(super) closures: Closures,
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<FreshListings>,
     pub(super) host: Arc<Host>,
@@ -152,6 +155,22 @@ impl proto::server_server::Server for Service {
         self.administer_job("release a job", request, act).await
     }
 
+    async fn ban(
+        &self,
+        request: Request<proto::UserAdminRequest>,
+    ) -> Result<Response<proto::BanReply>, Status> {
+        let act = |reply, user, by, why| Event::Ban { reply, user, by, why };
+        self.administer_user("ban a user", request, act).await
+    }
+
+    async fn unban(
+        &self,
+        request: Request<proto::UserAdminRequest>,
+    ) -> Result<Response<proto::BanReply>, Status> {
+        let act = |reply, user, by, why| Event::Unban { reply, user, by, why };
+        self.administer_user("end the ban of a user", request, act).await
+    }
+
     async fn audit(
         &self,
         request: Request<proto::AuditRequest>,
@@ -200,7 +219,10 @@ impl proto::server_server::Server for Service {
             async move {
                 let own_name = &own.offer.info.name;
                 Ok(match own.accepted_before(&who, key).await? {
-                    None => Known::No,
+                    None => match own.closures.bans(&who.user) {
+                        Some(why) => return Err(Status::permission_denied(why)),
+                        None => Known::No,
+                    },
                     Some(record) if !record.state.is_final() && record.server() == own_name => Known::Here,
                     Some(_) => Known::Before,
                 })
@@ -436,42 +458,6 @@ impl Service {
         })?;
         // Whether it was done is not known: the caller asks again with the same key.
         reply.within(TIMEOUT).await.map_err(|NoReply| slow())
-    }
-
-    /// Sends each change of a job until it has ended.
-    async fn follow(
-        &self,
-        caller: Caller,
-        mut record: JobRecord,
-        mut changes: broadcast::Receiver<Arc<JobRecord>>,
-        sender: &mpsc::Sender<Result<proto::Job, Status>>,
-    ) {
-        loop {
-            let is_here = *record.server() == self.offer.info.name;
-            // Wherever it went, the client follows it there.
-            if sender.send(Ok((&record).into())).await.is_err() || record.state.is_final() || !is_here {
-                return;
-            }
-            record = loop {
-                match changes.recv().await {
-                    Ok(change)
-                        if change.handle == record.handle && change.progress() != record.progress() =>
-                    {
-                        let JobRecord { compared, discovery, .. } = record;
-                        break JobRecord { compared, discovery, ..(*change).clone().without_signatures() };
-                    }
-                    Ok(_) => {}
-                    // Too many changes of other jobs at once: read the record.
-                    Err(broadcast::error::RecvError::Lagged(_)) => {
-                        match self.find(&caller, &record.handle.to_string()).await {
-                            Ok(found) if found.progress() != record.progress() => break found,
-                            _ => {}
-                        }
-                    }
-                    Err(broadcast::error::RecvError::Closed) => return,
-                }
-            };
-        }
     }
 }
 

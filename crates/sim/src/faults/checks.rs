@@ -5,7 +5,7 @@ use std::fmt;
 
 use pliant_control::agent::Agent;
 use pliant_control::job::{Exit, JobRecord, JobState};
-use pliant_control::names::{Handle, Key};
+use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::{Answer, Command, Server};
 
 use super::daemon::Daemon;
@@ -77,6 +77,10 @@ pub(super) struct Checks {
     drained: BTreeSet<usize>,
     /// Jobs that an operator knows to be held.
     held: BTreeSet<Handle>,
+    /// Users whom an operator knows to be banned at a server.
+    pub(super) banned: BTreeSet<(usize, User)>,
+    /// Jobs that had started when an operator knew their owner to be banned.
+    pub(super) started_before_bans: BTreeSet<Handle>,
 }
 
 impl Checks {
@@ -91,6 +95,8 @@ impl Checks {
             killed: BTreeSet::new(),
             drained: BTreeSet::new(),
             held: BTreeSet::new(),
+            banned: BTreeSet::new(),
+            started_before_bans: BTreeSet::new(),
         }
     }
 
@@ -116,6 +122,12 @@ impl Checks {
                 if self.drained.contains(&index) && !self.keys.contains_key(&record.key) {
                     let what = format!("c{index} accepts {} although it is drained", record.handle);
                     return self.report_violation(Violation::new("drained", what));
+                }
+                let is_banned = self.banned.contains(&(index, record.owner.clone()));
+                if is_banned && !self.keys.contains_key(&record.key) {
+                    let what =
+                        format!("c{index} accepts {} although {} is banned", record.handle, record.owner);
+                    return self.report_violation(Violation::new("banned", what));
                 }
                 let known = self.keys.entry(record.key).or_insert_with(|| record.handle.clone());
                 if *known != record.handle {

@@ -114,6 +114,7 @@ impl World {
                     Some(Bug::ForgetsPrepared) => Some("prepared"),
                     Some(Bug::ForgetsSubjobs) => Some("subjobs"),
                     Some(Bug::DrainedAccepts) => Some("drained"),
+                    Some(Bug::BannedAccepts) => Some("banned"),
                     _ => None,
                 };
                 if let Some(part) = forgotten
@@ -124,6 +125,9 @@ impl World {
                 self.resume(index);
                 if self.bug == Some(Bug::HeldStarts) {
                     self.lose_holds(index);
+                }
+                if self.bug == Some(Bug::BannedStarts) {
+                    self.lose_bans(index);
                 }
                 self.resume_site(index);
                 self.check_server(index);

@@ -12,6 +12,8 @@
 //! - `once`: a job is accepted once and started once;
 //! - `cores`: no core runs two jobs;
 //! - `drained`: a server that an operator knows to be drained accepts no job;
+//! - `banned`: a server accepts no job of a user whom an operator knows to be banned there, and Pliant's own batch system starts
+//!   none;
 //! - `back`: no record of a job in an agent or an archive goes back to an earlier state.
 //!
 //! These are checked after the last fault:
@@ -26,6 +28,7 @@
 //!
 //! The same seed gives the same schedule. Tests inject a [`Bug`] to see that the checkers find it.
 
+mod bans;
 mod calls;
 mod checks;
 mod clients;
@@ -96,6 +99,10 @@ pub enum Bug {
     DrainedAccepts,
     /// A restarted server releases the jobs that operators hold.
     HeldStarts,
+    /// A restarted server has lost which users are banned.
+    BannedAccepts,
+    /// A restarted server ends the bans of operators.
+    BannedStarts,
 }
 
 /// The kind of a federation.

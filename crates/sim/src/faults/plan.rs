@@ -17,6 +17,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::FederationKind;
+use super::bans::PlannedBan;
 use super::drains::PlannedDrain;
 use super::external::SitePlan;
 use super::holds::PlannedHold;
@@ -25,6 +26,9 @@ use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
 const JOBS_WITH_LAUNCHES_MAX: usize = 12;
+
+/// The number of users.
+pub(super) const USERS: u32 = 4;
 
 /// Seeds that are equal to the second number modulo the first submit sibling jobs.
 const SIBLING_SEEDS: (u64, u64) = (5, 2);
@@ -54,6 +58,7 @@ pub(super) struct Plan {
     pub(super) holds: Vec<PlannedHold>,
     /// The bounds of what waits at each server.
     pub(super) waiting: WaitingLimits,
+    pub(super) bans: Vec<PlannedBan>,
 }
 
 /// A planned job, and what its user does.
@@ -139,6 +144,11 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "holds"));
             PlannedHold::draw(&mut rng, platform.clusters().len(), until)
         };
+        let bans = if seed < BANNED_FROM {
+            Vec::new()
+        } else {
+            PlannedBan::draw(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "bans")), until)
+        };
         let tuner = tuner(&mut rng, seed);
         let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
         if siblings {
@@ -160,6 +170,7 @@ impl Plan {
             drains,
             holds,
             waiting: waiting_limits(seed),
+            bans,
         }
     }
 }
@@ -189,6 +200,8 @@ fn waiting_limits(seed: u64) -> WaitingLimits {
     let bytes_per_user = rng.random_range(16..80);
     WaitingLimits { bytes_per_user, bytes: bytes_per_user + rng.random_range(0..80), ..limits }
 }
+/// In schedules from this seed on operators ban users too.
+const BANNED_FROM: u64 = 230_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);
@@ -242,7 +255,8 @@ fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: 
     };
     let procs = Procs(rng.random_range(1..=largest));
     let walltime = Span(rng.random_range(3..=120));
-    let owner = format!("u{}", rng.random_range(0..4)).parse().expect("letters and digits are a user's name");
+    let owner =
+        format!("u{}", rng.random_range(0..USERS)).parse().expect("letters and digits are a user's name");
     PlannedJob {
         at: rng.random_range(1_000..=last),
         key: Key(u128::from(number + 1).to_be_bytes()),

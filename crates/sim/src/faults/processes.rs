@@ -53,6 +53,7 @@ impl World {
             101.. => (walltime, Exit::OverWalltime),
             _ => ((walltime * percent / 100).max(10), Exit::Code(code)),
         };
+        self.checks.check_banned(index, &record);
         self.checks.started(index, &record);
         self.add_process(index, run, record.handle, length, exit);
     }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::batch;
 use pliant_control::job::JobRecord;
-use pliant_control::names::{Handle, Name, Token};
+use pliant_control::names::{Handle, Name, Token, User};
 use pliant_control::server::{self, Server};
 use pliant_model::JobId;
 use pliant_model::rng::stream_seed;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::bans::OpenBans;
 use super::calls::{Call, Request, Response};
 use super::checks::{Checks, Violation};
 use super::clients::Client;
@@ -87,6 +88,9 @@ pub(super) enum WorldEvent {
     Hold(usize),
     Release(usize, Handle),
     RepeatJobAct(Handle, Token),
+    /// An operator bans a user or ends that, and repeats it.
+    Ban(usize, bool),
+    RepeatBan(usize, User, Token),
     /// Checks whether the federation has settled.
     CheckSettled,
 }
@@ -127,6 +131,7 @@ pub(super) struct World {
     pub(super) launches: Launches,
     pub(super) acts: OpenActs,
     pub(super) holds: OpenHolds,
+    pub(super) bans: OpenBans,
     pub(super) checks: Checks,
     /// When the federation had settled.
     settled: Option<u64>,
@@ -182,6 +187,7 @@ impl World {
             launches,
             acts: OpenActs::new(),
             holds: OpenHolds::new(),
+            bans: OpenBans::new(),
             checks,
             settled: None,
             trace: traced.then(Vec::new),
@@ -218,6 +224,7 @@ impl World {
         self.start_launches();
         self.start_drains();
         self.start_holds();
+        self.start_bans();
         self.after(self.plan.faults.until, WorldEvent::CheckSettled);
     }
 
@@ -364,6 +371,8 @@ impl Simulation for World {
             WorldEvent::Hold(number) => self.hold(number),
             WorldEvent::Release(server, job) => self.release(server, job),
             WorldEvent::RepeatJobAct(job, reply) => self.repeat_job_act(job, reply),
+            WorldEvent::Ban(number, bans) => self.ban(number, bans),
+            WorldEvent::RepeatBan(server, user, reply) => self.repeat_ban(server, user, reply),
             WorldEvent::CheckSettled => self.check_settled(),
         }
         match self.checks.violation.take() {

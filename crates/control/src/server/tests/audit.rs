@@ -7,9 +7,14 @@ impl Bench {
     fn records(&self) -> Vec<String> {
         let record = |command: &Command| match command {
             Command::Audit(record) => {
-                let AuditRecord { by, act, job, why, .. } = record.as_ref();
-                let job = job.as_ref().map(ToString::to_string).unwrap_or_default();
-                Some(format!("{by} {} {job} {why}", act.word()).trim_end().to_owned())
+                let AuditRecord { by, act, job, user, why, .. } = record.as_ref();
+                let subject =
+                    job.as_ref().map(ToString::to_string).or(user.as_ref().map(ToString::to_string));
+                Some(
+                    format!("{by} {} {} {why}", act.word(), subject.unwrap_or_default())
+                        .trim_end()
+                        .to_owned(),
+                )
             }
             _ => None,
         };

@@ -3,17 +3,17 @@
 use super::*;
 
 impl Bench {
-    fn hold(&mut self, number: u32) -> Answer {
+    pub(super) fn hold(&mut self, number: u32) -> Answer {
         self.deliver(Event::Hold { reply: Token(0), number, by: user("root"), why: "too large".to_owned() })
             .unwrap()
     }
 
-    fn release(&mut self, number: u32) -> Answer {
+    pub(super) fn release(&mut self, number: u32) -> Answer {
         self.deliver(Event::Release { reply: Token(0), number, by: user("root"), why: "checked".to_owned() })
             .unwrap()
     }
 
-    fn is_unplanned(&mut self, number: u32) -> Option<String> {
+    pub(super) fn is_unplanned(&mut self, number: u32) -> Option<String> {
         let alice = Caller { user: user("alice"), operator: false };
         self.server.explain(self.now, number, &alice).unwrap().unplanned
     }

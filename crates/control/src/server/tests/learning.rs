@@ -1,6 +1,7 @@
 //! Walltimes that are learned from finished runs.
 
 use super::*;
+use crate::runtime_sample::RuntimeSample;
 
 #[test]
 fn the_runtime_of_a_run_is_learned_for_its_service() {

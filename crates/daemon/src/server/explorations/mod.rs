@@ -25,6 +25,7 @@ use pliant_transport::Clock;
 use tokio::sync::watch;
 
 use self::driver::{Answered, Leftovers, Listeners, RequestsDriver};
+use super::closures::Closures;
 use super::execution::observer::{Observer, RequestObserver};
 use super::execution::{Host, Runner, Timers};
 use super::offer::ServiceOffer;
@@ -38,6 +39,7 @@ pub(super) use self::work::PAUSE;
 pub(super) struct Explorations {
     file: OptionalFile,
     offer: ServiceOffer,
+    closures: Closures,
     mailbox: Mailbox<Journaled>,
     replies: Replies<Answered, User>,
     listeners: Listeners,
@@ -64,7 +66,7 @@ fn moment(clock: &Clock) -> TimeMs {
 pub(super) async fn start(
     file: &ServerFile,
     own: Arc<Host>,
-    offer: &ServiceOffer,
+    (offer, closures): (&ServiceOffer, &Closures),
     halted: watch::Receiver<bool>,
 ) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
     let Some(optional) = file.optional.clone() else { return Ok(None) };
@@ -110,6 +112,7 @@ pub(super) async fn start(
     let explorations = Explorations {
         file: optional,
         offer: offer.clone(),
+        closures: closures.clone(),
         mailbox,
         replies,
         listeners,

@@ -164,7 +164,8 @@ impl ExplorationCall {
         let (id, (answer, share)) = match asked {
             ExplorationRequest::Call(call) => {
                 let id = call.id();
-                let submit = match self.submit(call) {
+                let closed = self.closed_to(key(id.number)).await?;
+                let submit = match closed.map_or_else(|| self.submit(call), Err) {
                     Ok(submit) => submit,
                     Err(why) => {
                         let said = ExplorationAnswer::Refused { number: id.number, why };
@@ -214,6 +215,14 @@ impl ExplorationCall {
             machine.requests().prospects(at, exploration, &user)
         });
         asked.await.map_err(|Stopped| stopping())
+    }
+
+    /// Why no request is accepted at the moment; none if it is, or if the server has that request already.
+    async fn closed_to(&self, key: RequestKey) -> Result<Option<Reason>, Status> {
+        let Some(reason) = self.explorations.closures.refuses(&self.user) else { return Ok(None) };
+        let known = self.explorations.mailbox.glance(move |machine, _| machine.requests().request_state(key));
+        let known = known.await.map_err(|Stopped| stopping())?;
+        Ok(known.is_none().then_some(reason))
     }
 
     fn submit(&self, call: Call) -> Result<Submit, Reason> {

@@ -1,0 +1,129 @@
+//! Banned users: an operator has the server accept nothing of a user, and later accept it again. Waiting jobs of a banned user stay
+//! and do not start: like held jobs they are in no plan. Running jobs go on.
+//!
+//! External batch systems start the jobs that they have queued already.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pliant_model::{JobId, Time};
+use serde::{Deserialize, Serialize};
+
+use super::source::Phase;
+use super::{Answer, Command, Server, ServerJob};
+use crate::audit::{Actor, AuditAct, AuditRecord};
+use crate::handoff::StayReason;
+use crate::job::JobState;
+use crate::names::User;
+use crate::reason::{Cause, Reason};
+
+/// The act of an operator that banned a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ban {
+    /// When the user was banned.
+    pub at: Time,
+    /// The operator.
+    pub by: User,
+    /// The operator's reason.
+    pub why: String,
+}
+
+impl fmt::Display for Ban {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has banned the user since {}: {}", self.by, self.at.utc(), self.why)
+    }
+}
+
+impl Server {
+    /// The act that banned a user; none if the user is not banned.
+    pub fn banned(&self, user: &User) -> Option<&Ban> {
+        self.banned.get(user)
+    }
+
+    /// The banned users.
+    pub fn bans(&self) -> &BTreeMap<User, Ban> {
+        &self.banned
+    }
+
+    /// Why the server accepts nothing of a user at the moment, whatever the user asks for.
+    pub(super) fn refuses(&self, user: &User) -> Option<Reason> {
+        self.banned(user).map(|ban| Cause::Banned.because(ban.to_string()))
+    }
+
+    /// True if the waiting jobs of a user are kept from starting.
+    pub(super) fn keeps_back(&self, user: &User) -> bool {
+        self.banned.contains_key(user) && !self.is_external()
+    }
+
+    /// Bans a user. The same act again changes nothing; another operator or reason replaces the present one.
+    pub(super) fn ban(
+        &mut self,
+        at: Time,
+        user: User,
+        by: User,
+        why: String,
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        audit(at, by.clone(), AuditAct::Ban, &user, why.clone(), commands);
+        if !self.banned(&user).is_some_and(|known| known.by == by && known.why == why) {
+            let ban = Ban { at, by, why };
+            self.end_queued_subjobs(at, &user, &ban.to_string(), commands);
+            self.banned.insert(user.clone(), ban);
+            self.keep_back_all(at, &user, commands);
+        }
+        Answer::Banned(self.banned(&user).cloned())
+    }
+
+    /// Ends the ban of a user: waiting jobs may start again, in the queue by the time of their submission.
+    pub(super) fn unban(
+        &mut self,
+        at: Time,
+        user: User,
+        by: User,
+        why: String,
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        audit(at, by, AuditAct::Unban, &user, why, commands);
+        if self.banned.remove(&user).is_some() && !self.is_external() {
+            let kept = self.batch.held_jobs();
+            let is_freed = |entry: &&ServerJob| entry.held.is_none() && kept.contains(&JobId(entry.number));
+            let freed = self.waiting_jobs_of(&user).filter(is_freed);
+            for job in freed.map(|entry| JobId(entry.number)).collect::<Vec<_>>() {
+                self.with_batch(at, commands, |batch, effects| batch.release(at, job, effects));
+            }
+        }
+        Answer::Banned(None)
+    }
+
+    /// Takes the waiting jobs of a user out of the queue, and gives up their handoffs.
+    fn keep_back_all(&mut self, now: Time, user: &User, commands: &mut Vec<Command>) {
+        if self.is_external() {
+            return;
+        }
+        let submissions: Vec<_> = self.waiting_jobs_of(user).map(ServerJob::submission).collect();
+        for submission in submissions {
+            let number = submission.job.0;
+            if self.outgoing.get(&number).is_some_and(|one| matches!(one.phase, Phase::Preparing))
+                && let Some(outgoing) = self.outgoing.remove(&number)
+            {
+                outgoing.abort(StayReason::Held, commands);
+            }
+            // False for jobs that are held already, or that were withdrawn for another server.
+            self.batch.keep_back(now, submission);
+        }
+    }
+
+    fn waiting_jobs_of(&self, user: &User) -> impl Iterator<Item = &ServerJob> {
+        let waits_here = move |entry: &&ServerJob| {
+            let record = &entry.record;
+            record.state == JobState::Queued && record.owner == *user && *record.server() == self.config.name
+        };
+        self.jobs.values().filter(waits_here)
+    }
+}
+
+/// Adds a record about a user to the audit trail.
+fn audit(at: Time, by: User, act: AuditAct, user: &User, why: String, commands: &mut Vec<Command>) {
+    let (by, user) = (Actor::Operator(by), Some(user.clone()));
+    commands.push(Command::Audit(Box::new(AuditRecord { at, by, act, job: None, user, why })));
+}

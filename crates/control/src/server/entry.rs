@@ -1,0 +1,70 @@
+//! Jobs in a server's memory.
+
+use pliant_model::JobId;
+use pliant_policy::batch::Submission;
+use serde::{Deserialize, Serialize};
+
+use super::Hold;
+use crate::batch;
+use crate::job::{JobRecord, is_false};
+use crate::payload::Payload;
+use crate::runtime_sample::RuntimeSample;
+
+/// A job in the server's memory.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct ServerJob {
+    /// The job's number here; differs from the number in its handle if the job came from another server.
+    pub(super) number: u32,
+    pub(super) record: JobRecord,
+    /// What the job runs, as the driver describes it.
+    pub(super) payload: Payload,
+    /// How the job's runtime is learned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sample: Option<RuntimeSample>,
+    /// How the job runs, once it has started.
+    pub(super) run: Option<batch::Run>,
+    /// Of a batch: the runtime of its longest instance in milliseconds ([`Event::LongestInstance`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) longest: Option<u64>,
+    /// The job was cancelled while it ran.
+    pub(super) cancelling: bool,
+    /// Its owner withdraws it if it has not started; the batch system has not answered yet.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) recalled: bool,
+    /// The act of an operator that holds the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) held: Option<Hold>,
+    /// Number of handoffs that were attempted.
+    pub(super) attempts: u32,
+}
+
+impl ServerJob {
+    /// A job whose number here is that of its handle.
+    pub(super) fn new(record: JobRecord, payload: Payload, sample: Option<RuntimeSample>) -> ServerJob {
+        let number = record.handle.number;
+        ServerJob {
+            number,
+            record,
+            payload,
+            sample,
+            run: None,
+            longest: None,
+            cancelling: false,
+            recalled: false,
+            held: None,
+            attempts: 0,
+        }
+    }
+
+    /// The job as it is submitted to the batch system.
+    pub(super) fn submission(&self) -> Submission {
+        let JobRecord { procs, walltime, submitted, owner, .. } = &self.record;
+        Submission {
+            job: JobId(self.number),
+            procs: *procs,
+            walltime: *walltime,
+            submit: *submitted,
+            owner: owner.owner(),
+        }
+    }
+}
