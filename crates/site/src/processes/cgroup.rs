@@ -57,6 +57,11 @@ impl Cgroup {
         &self.folder
     }
 
+    /// Whether the kernel holds the job to its memory, wherever that is.
+    pub(super) fn holds_memory(&self) -> bool {
+        self.folder.join("memory.max").exists()
+    }
+
     /// The one of a job whose supervisor died.
     pub(super) fn left_behind(folder: &Path) -> Option<Cgroup> {
         Some(Cgroup { base: folder.parent()?.to_owned(), folder: folder.to_owned() })
@@ -193,6 +198,7 @@ mod tests {
         let cgroup = Cgroup::create(scratch.path(), "7", &limits).unwrap();
         let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
         assert_eq!([read("memory.max"), read("pids.max"), read("memory.oom.group")], ["4096", "9", "1"]);
+        assert!(cgroup.holds_memory());
         assert!(!folder.join("memory.swap.max").exists(), "that controller is not there");
         assert_eq!(cgroup.exceeded(), None);
         fs::write(folder.join("memory.events"), "low 0\noom 1\noom_kill 0\n").unwrap();

@@ -1,4 +1,4 @@
-//! What the files of a job use of the disk.
+//! What the files of a job use of the disk, and of memory.
 //!
 //! The files of a job that runs as an account can be read by that account alone. So a process of the account measures them, while
 //! its supervisor goes on watching. The user can end that process, or have it answer anything: a job whose files cannot be measured
@@ -12,9 +12,11 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, geteuid};
 use serde::{Deserialize, Serialize};
 
 use super::job_folder;
+use super::shared_memory::shared_memory_bytes;
 use crate::accounts::AccountRun;
 
 /// Between two measurements, at least.
@@ -24,22 +26,25 @@ pub(super) const REST: u32 = 20;
 /// How long the files of a job may not be measured because that fails.
 const UNMEASURED_AT_MOST: Duration = Duration::from_secs(60);
 /// What the system's numbers of blocks count.
-const BLOCK_BYTES: u64 = 512;
+pub(super) const BLOCK_BYTES: u64 = 512;
 
-/// What files use of the disk.
+/// What files use.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct DiskUsage {
+pub struct FileUsage {
     /// Bytes on disk.
     pub bytes: u64,
     /// Files and folders.
     pub files: u64,
+    /// Bytes of memory that belongs to no process; 0 if that was not asked for.
+    #[serde(default)]
+    pub memory_bytes: u64,
 }
 
-impl DiskUsage {
+impl FileUsage {
     /// What the files and folders below a folder use, links not followed; it stops counting soon after `most` files. What cannot be read
     /// is not counted.
-    pub fn of(folder: &Path, most: u64) -> DiskUsage {
-        let mut usage = DiskUsage::default();
+    pub fn of(folder: &Path, most: u64) -> FileUsage {
+        let mut usage = FileUsage::default();
         let mut unvisited = vec![folder.to_owned()];
         while let Some(folder) = unvisited.pop() {
             let Ok(entries) = fs::read_dir(&folder) else { continue };
@@ -58,6 +63,30 @@ impl DiskUsage {
         }
         usage
     }
+
+    /// The same with the memory of this user, who is an account, and of the job of a supervisor, if one is named.
+    ///
+    /// # Errors
+    /// There is too much to be looked at.
+    pub(super) fn with_memory_of_account(self, supervisor: Option<i32>) -> Result<FileUsage, String> {
+        self.with_memory(supervisor.and_then(Pid::from_raw), Some(geteuid().as_raw()))
+    }
+
+    fn with_memory(self, supervisor: Option<Pid>, account: Option<u32>) -> Result<FileUsage, String> {
+        let memory_bytes = supervisor.map_or(Ok(0), |pid| shared_memory_bytes(pid, account))?;
+        Ok(FileUsage { memory_bytes, ..self })
+    }
+}
+
+/// What is measured of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Measured {
+    /// Files are counted up to so many.
+    pub(crate) files_max: u64,
+    /// The supervisor of the job, if memory that belongs to no process counts.
+    pub(crate) memory_of: Option<Pid>,
+    /// Bytes of memory that the processes have for themselves now.
+    pub(crate) own_bytes: u64,
 }
 
 /// Measures the files of a job again and again.
@@ -65,7 +94,8 @@ impl DiskUsage {
 pub(super) struct DiskMeter {
     source: Source,
     next: Option<Instant>,
-    latest: DiskUsage,
+    /// The latest usage, and what the processes had for themselves when its measurement began.
+    latest: (FileUsage, u64),
     /// Since when measurements fail, and why.
     failing: Option<(Instant, String)>,
     measurement: Option<Measurement>,
@@ -85,7 +115,8 @@ enum Source {
 struct Measurement {
     process: Option<i32>,
     begun: Instant,
-    answer: Receiver<Result<DiskUsage, String>>,
+    own_bytes: u64,
+    answer: Receiver<Result<FileUsage, String>>,
 }
 
 impl DiskMeter {
@@ -100,17 +131,17 @@ impl DiskMeter {
     }
 
     fn new(source: Source) -> DiskMeter {
-        DiskMeter { source, next: None, latest: DiskUsage::default(), failing: None, measurement: None }
+        DiskMeter { source, next: None, latest: Default::default(), failing: None, measurement: None }
     }
 
-    /// What the files used when they were measured last, until which they are counted up to `most` files.
+    /// What the files used when they were measured last, and [`Measured::own_bytes`] of then.
     ///
     /// # Errors
     /// They cannot be measured for too long; the text says why.
-    pub(super) fn usage(&mut self, now: Instant, most: u64) -> Result<DiskUsage, String> {
+    pub(super) fn usage(&mut self, now: Instant, measured: Measured) -> Result<(FileUsage, u64), String> {
         self.take_answer(now);
         if self.measurement.is_none() && self.next.is_none_or(|next| now >= next) {
-            self.begin(now, most);
+            self.begin(now, measured);
         }
         match &self.failing {
             Some((since, why)) if now.saturating_duration_since(*since) >= UNMEASURED_AT_MOST => {
@@ -125,16 +156,19 @@ impl DiskMeter {
         self.measurement.as_ref()?.process
     }
 
-    fn begin(&mut self, now: Instant, most: u64) {
+    fn begin(&mut self, now: Instant, measured: Measured) {
         match &self.source {
             Source::Own(folder, outputs) => {
                 let begin = Instant::now();
-                let mut usage = DiskUsage::of(folder, most);
+                let mut usage = FileUsage::of(folder, measured.files_max);
                 let blocks = outputs.iter().filter_map(|path| fs::symlink_metadata(path).ok());
                 usage.bytes += blocks.map(|output| output.blocks() * BLOCK_BYTES).sum::<u64>();
-                self.took(now, Ok(usage), begin.elapsed());
+                // All jobs of this user's have `/dev/shm` in common, whosever they are.
+                let usage = usage.with_memory(measured.memory_of, None);
+                let usage = usage.map(|usage| (usage, measured.own_bytes));
+                self.took(now, usage, begin.elapsed());
             }
-            Source::Account(account) => match Measurement::begin(account, now, most) {
+            Source::Account(account) => match Measurement::begin(account, now, measured) {
                 Ok(measurement) => self.measurement = Some(measurement),
                 Err(why) => self.took(now, Err(why), Duration::ZERO),
             },
@@ -148,12 +182,13 @@ impl DiskMeter {
             Err(TryRecvError::Empty) => return,
             Err(TryRecvError::Disconnected) => Err("no answer".to_owned()),
         };
+        let answer = answer.map(|usage| (usage, measurement.own_bytes));
         let took = now.saturating_duration_since(measurement.begun);
         self.measurement = None;
         self.took(now, answer, took);
     }
 
-    fn took(&mut self, now: Instant, answer: Result<DiskUsage, String>, took: Duration) {
+    fn took(&mut self, now: Instant, answer: Result<(FileUsage, u64), String>, took: Duration) {
         self.next = Some(now + PERIOD.max(took * REST));
         match (answer, &self.failing) {
             (Ok(usage), _) => {
@@ -167,8 +202,8 @@ impl DiskMeter {
 }
 
 impl Measurement {
-    fn begin(account: &AccountRun, now: Instant, most: u64) -> Result<Measurement, String> {
-        let call = job_folder::begin_usage(account, most).map_err(|error| error.public_message())?;
+    fn begin(account: &AccountRun, now: Instant, measured: Measured) -> Result<Measurement, String> {
+        let call = job_folder::begin_usage(account, measured).map_err(|error| error.public_message())?;
         let process = call.process();
         let (sender, answer) = channel();
         let wait = move || {
@@ -177,7 +212,7 @@ impl Measurement {
         };
         let begun: io::Result<_> = thread::Builder::new().name("disk".into()).spawn(wait);
         begun.map_err(|error| error.to_string())?;
-        Ok(Measurement { process, begun: now, answer })
+        Ok(Measurement { process, begun: now, own_bytes: measured.own_bytes, answer })
     }
 }
 
@@ -194,11 +229,11 @@ mod tests {
             fs::write(folder.join("deep/file"), vec![7; 100_000]).unwrap();
         }
         std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-        let found = DiskUsage::of(&inside, u64::MAX);
+        let found = FileUsage::of(&inside, u64::MAX);
         assert_eq!(found.files, 3, "a folder, a file and a link");
         assert!((100_000..200_000).contains(&found.bytes), "{found:?}");
-        assert_eq!(DiskUsage::of(&inside, 1).files, 2, "it stops when there are too many");
-        assert_eq!(DiskUsage::of(&scratch.path().join("none"), 1), DiskUsage::default());
+        assert_eq!(FileUsage::of(&inside, 1).files, 2, "it stops when there are too many");
+        assert_eq!(FileUsage::of(&scratch.path().join("none"), 1), FileUsage::default());
     }
 
     #[test]
@@ -215,17 +250,18 @@ mod tests {
         };
         let mut meter = DiskMeter::account(account);
         let now = Instant::now();
-        assert_eq!(meter.usage(now, 1), Ok(DiskUsage::default()));
-        assert_eq!(meter.usage(now + UNMEASURED_AT_MOST / 2, 1), Ok(DiskUsage::default()));
-        let why = meter.usage(now + UNMEASURED_AT_MOST, 1).unwrap_err();
+        let measured = Measured { files_max: 1, memory_of: None, own_bytes: 7 };
+        assert_eq!(meter.usage(now, measured), Ok(Default::default()));
+        assert_eq!(meter.usage(now + UNMEASURED_AT_MOST / 2, measured), Ok(Default::default()));
+        let why = meter.usage(now + UNMEASURED_AT_MOST, measured).unwrap_err();
         assert!(why.contains("cannot run the launcher"), "{why}");
         // One that succeeds begins anew.
         let outputs = ["stdout", "stderr"].map(|name| scratch.path().join(name));
         meter.source = Source::Own(scratch.path().join("work"), outputs.clone());
         let later = now + UNMEASURED_AT_MOST + PERIOD;
-        assert_eq!(meter.usage(later, 1), Ok(DiskUsage::default()));
+        assert_eq!(meter.usage(later, measured), Ok((FileUsage::default(), 7)));
         fs::write(&outputs[1], vec![7; 100_000]).unwrap();
-        let usage = meter.usage(later + PERIOD, 1).unwrap();
+        let (usage, _) = meter.usage(later + PERIOD, measured).unwrap();
         assert!((100_000..200_000).contains(&usage.bytes) && usage.files == 0, "{usage:?}");
     }
 }

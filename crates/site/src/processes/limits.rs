@@ -5,7 +5,8 @@
 //! can grow between two looks; without one a job can exceed them for a fraction of a second.
 //!
 //! Memory is what the job's processes alone have resident, and the largest part that one of them shares with others (files that
-//! it has mapped, shared memory). A page that a process shares with its parent since a fork counts for both.
+//! it has mapped, shared memory). A page that a process shares with its parent since a fork counts for both. Without a cgroup that
+//! counts all memory, memory that belongs to no process counts in place of what is shared, if it is more.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::Cgroup;
-use super::disk::{DiskMeter, DiskUsage, REST};
+use super::disk::{DiskMeter, FileUsage, Measured, REST};
 use super::table::{self, Process};
 
 /// Between two looks at memory and processes.
@@ -58,7 +59,11 @@ impl JobLimits {
             let limit = limit.filter(|limit| used > *limit)?;
             Some(format!("{used} {what}, {limit} are allowed"))
         };
-        over(self.memory_bytes, usage.memory_bytes, "bytes of memory")
+        let memory = match usage.unowned_bytes {
+            0 => "bytes of memory".to_owned(),
+            unowned => format!("bytes of memory with {unowned} in /dev/shm and other shared memory"),
+        };
+        over(self.memory_bytes, usage.memory_bytes, &memory)
             .or_else(|| over(self.processes, usage.processes, "processes and threads"))
             .or_else(|| over(self.disk_bytes, usage.disk.bytes, "bytes of files"))
             .or_else(|| over(self.disk_files, usage.disk.files, "files"))
@@ -68,9 +73,13 @@ impl JobLimits {
 /// What a job uses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Usage {
+    /// Of memory that the processes have for themselves, and of all.
+    own_bytes: u64,
     memory_bytes: u64,
+    /// How many bytes of all belong to no process; 0 if what processes have counts for more.
+    unowned_bytes: u64,
     processes: u64,
-    disk: DiskUsage,
+    disk: FileUsage,
 }
 
 impl Usage {
@@ -85,7 +94,19 @@ impl Usage {
                 shared = shared.max(common);
             }
         }
-        Usage { memory_bytes: (own + shared) * page_bytes, processes: threads, ..Usage::default() }
+        let (own_bytes, memory_bytes) = (own * page_bytes, (own + shared) * page_bytes);
+        Usage { own_bytes, memory_bytes, processes: threads, ..Usage::default() }
+    }
+
+    /// The same with files, which were measured when the processes had that much memory for themselves.
+    fn with_files(self, disk: FileUsage, own_bytes: u64) -> Usage {
+        // The job may have moved memory to its processes since, or from them while it was measured. What they share is among it.
+        let unowned_bytes = disk.memory_bytes;
+        let memory_bytes = self.own_bytes.min(own_bytes).saturating_add(unowned_bytes);
+        match memory_bytes > self.memory_bytes {
+            true => Usage { memory_bytes, unowned_bytes, disk, ..self },
+            false => Usage { disk, ..self },
+        }
     }
 }
 
@@ -128,6 +149,18 @@ impl<'a> LimitWatch<'a> {
         (None, Some(self.next.saturating_duration_since(now)))
     }
 
+    /// What is to be measured, if anything, while the processes have that much memory for themselves.
+    fn measured(&self, own_bytes: u64) -> Option<Measured> {
+        let is_held = self.cgroup.is_some_and(Cgroup::holds_memory);
+        let memory_of = self.limits.memory_bytes.filter(|_| !is_held).map(|_| self.supervisor);
+        let files_max = match self.limits.of_disk() {
+            true => self.limits.disk_files.unwrap_or(u64::MAX),
+            false if memory_of.is_none() => return None,
+            false => 0,
+        };
+        Some(Measured { files_max, memory_of, own_bytes })
+    }
+
     fn exceeded(&mut self, now: Instant) -> Option<String> {
         let mut usage = Usage::default();
         if self.limits.of_processes() {
@@ -136,9 +169,9 @@ impl<'a> LimitWatch<'a> {
             processes.retain(|process| Some(process.pid) != meter);
             usage = Usage::of(&processes);
         }
-        if self.limits.of_disk() {
-            match self.disk.usage(now, self.limits.disk_files.unwrap_or(u64::MAX)) {
-                Ok(disk) => usage.disk = disk,
+        if let Some(measured) = self.measured(usage.own_bytes) {
+            match self.disk.usage(now, measured) {
+                Ok((disk, own_bytes)) => usage = usage.with_files(disk, own_bytes),
                 Err(why) => return Some(format!("files that cannot be measured: {why}")),
             }
         }
@@ -159,19 +192,23 @@ mod tests {
             disk_files: Some(3),
             ..JobLimits::default()
         };
-        let disk = DiskUsage { bytes: 100, files: 3 };
-        let within = Usage { memory_bytes: 1000, processes: 5, disk };
+        let disk = FileUsage { bytes: 100, files: 3, memory_bytes: 0 };
+        let within = Usage { own_bytes: 0, memory_bytes: 1000, unowned_bytes: 0, processes: 5, disk };
         let check = |usage: Usage, expected: Option<&str>| {
             assert_eq!(limits.exceeded_by(&usage).as_deref(), expected);
         };
         check(within, None);
         check(Usage { memory_bytes: 1001, ..within }, Some("1001 bytes of memory, 1000 are allowed"));
+        check(
+            Usage { memory_bytes: 1001, unowned_bytes: 600, ..within },
+            Some("1001 bytes of memory with 600 in /dev/shm and other shared memory, 1000 are allowed"),
+        );
         check(Usage { processes: 6, ..within }, Some("6 processes and threads, 5 are allowed"));
         check(
-            Usage { disk: DiskUsage { bytes: 101, ..disk }, ..within },
+            Usage { disk: FileUsage { bytes: 101, ..disk }, ..within },
             Some("101 bytes of files, 100 are allowed"),
         );
-        check(Usage { disk: DiskUsage { files: 4, ..disk }, ..within }, Some("4 files, 3 are allowed"));
+        check(Usage { disk: FileUsage { files: 4, ..disk }, ..within }, Some("4 files, 3 are allowed"));
         assert_eq!(JobLimits::default().exceeded_by(&Usage { memory_bytes: u64::MAX, ..within }), None);
     }
 
@@ -184,5 +221,22 @@ mod tests {
         let grown = after.memory_bytes.saturating_sub(before.memory_bytes);
         assert!(grown > 24 << 20, "{grown} bytes after {} more", hoard.len());
         assert!(after.processes >= 1);
+    }
+
+    #[test]
+    fn memory_that_was_moved_counts_once() {
+        let check = |own_bytes: u64, shared: u64, (own_then, unowned): (u64, u64), expected: (u64, u64)| {
+            let usage = Usage { own_bytes, memory_bytes: own_bytes + shared, ..Usage::default() };
+            let files = FileUsage { memory_bytes: unowned, ..FileUsage::default() };
+            let found = usage.with_files(files, own_then);
+            assert_eq!((found.memory_bytes, found.unowned_bytes), expected);
+        };
+        check(40, 5, (40, 0), (45, 0));
+        check(40, 5, (40, 30), (70, 30));
+        // A process has mapped it.
+        check(5, 40, (5, 40), (45, 0));
+        // It was moved to the processes since, or from them meanwhile.
+        check(45, 2, (5, 40), (47, 0));
+        check(5, 0, (45, 40), (45, 40));
     }
 }

@@ -75,6 +75,7 @@ mod output;
 mod persistence;
 mod ports;
 mod record;
+mod shared_memory;
 mod spec;
 mod supervisor;
 mod survivors;
@@ -90,7 +91,8 @@ pub use control::{
     Ending, FoundState, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, recorded, spawn,
     terminate,
 };
-pub use disk::DiskUsage;
+pub use disk::FileUsage;
+pub(crate) use disk::Measured;
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
 pub use limits::JobLimits;

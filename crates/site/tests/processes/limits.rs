@@ -28,6 +28,22 @@ async fn a_memory_hog_ends() {
     assert_eq!(run("exit 3", limits).await.over_limit, None);
 }
 
+/// Writes 96 MiB to a memory file, which the process has open and not in its own memory.
+const MEMORY_FILE: &str = r#"perl -MConfig -e '
+my $call = $Config{archname} =~ /x86_64/ ? 319 : 279; my $name = "hoard\0"; my $file = syscall($call, $name, 0);
+open(my $out, ">&=", $file) or die; syswrite($out, "x" x (1 << 20)) for 1..96; sleep 1000'"#;
+
+#[tokio::test]
+async fn memory_that_belongs_to_no_process_counts() {
+    let limits = JobLimits { memory_bytes: Some(64 << 20), ..JobLimits::default() };
+    let allowed = "in /dev/shm and other shared memory, 67108864 are allowed";
+    assert_exceeded(&run(MEMORY_FILE, limits.clone()).await, allowed);
+    // Its name is removed at once.
+    let unnamed =
+        r#"f=/dev/shm/pliant-limits-$$; exec 5> $f; rm $f; head -c 100000000 /dev/zero >&5; sleep 1000"#;
+    assert_exceeded(&run(unnamed, limits).await, allowed);
+}
+
 #[tokio::test]
 async fn a_fork_bomb_ends() {
     let limits = JobLimits { processes: Some(60), ..JobLimits::default() };

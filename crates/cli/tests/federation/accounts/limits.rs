@@ -26,7 +26,13 @@ async fn a_job_that_uses_more_than_it_may_ends_and_others_do_not() {
     let prints = "while :; do head -c 1000000 /dev/zero; sleep 0.02; done";
     let beside = "while :; do head -c 1000000 /dev/zero >> ../beside; sleep 0.02; done";
     let many = "mkdir many; i=0; while :; do : > many/$i; i=$((i + 1)); done";
+    let shared = "in /dev/shm and other shared memory, 67108864 are allowed";
+    let named = "head -c 100000000 /dev/zero > /dev/shm/pliant-accounts-limits; sleep 1000";
+    let unnamed = r#"perl -MConfig -e 'my $call = $Config{archname} =~ /x86_64/ ? 319 : 279; my $name = "hoard\0";
+my $file = syscall($call, $name, 0); open(my $out, ">&=", $file) or die; syswrite($out, "x" x (1 << 20)) for 1..96; sleep 1000'"#;
     for (text, what) in [
+        (named, shared),
+        (unnamed, shared),
         (memory, "bytes of memory, 67108864 are allowed"),
         (BOMB, "processes and threads, 60 are allowed"),
         (fills, "bytes of files, 33554432 are allowed"),
@@ -37,6 +43,8 @@ async fn a_job_that_uses_more_than_it_may_ends_and_others_do_not() {
         let ended = run(&alice, &order(rigid(text, 1, 300))).await;
         let Some(Exit::OverLimit(why)) = &ended.exit else { panic!("{what}: {ended:?}") };
         assert!(why.contains(what), "{why}");
+        // It counts for later jobs of the account as well.
+        let _ = std::fs::remove_file("/dev/shm/pliant-accounts-limits");
         let left = std::process::Command::new("pgrep").args(["-U", ALICE]).output().unwrap();
         assert!(left.stdout.is_empty(), "processes of {what}: {left:?}");
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FilesError;
 use crate::processes::{
-    DiskUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd,
+    FileUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd,
 };
 
 /// The longest line of a call: a manifest of the most files with the longest names.
@@ -46,8 +46,13 @@ pub(super) enum Call {
     Longest,
     /// Deletes everything in the folder.
     Empty,
-    /// Measures what all files of the job use, up to so many files.
-    Usage { most: u64 },
+    /// Measures what all files of the job use, up to so many files, and the memory that belongs to no process of the job of a supervisor,
+    /// if one is named.
+    Usage {
+        most: u64,
+        #[serde(default)]
+        memory_of: Option<i32>,
+    },
     /// Kills what is left of the job.
     EndSurvivors { marks: Marks },
     /// Finds out how the job stands. What is left of one whose supervisor died is killed.
@@ -91,7 +96,7 @@ pub(super) enum Reply {
     /// The longest time, if it is known.
     Longest(Option<u64>),
     /// What the files use.
-    Usage(DiskUsage),
+    Usage(FileUsage),
     /// So many processes were left.
     Ended { killed: usize },
     /// How the job stands.

@@ -13,7 +13,9 @@ use super::call::{Call, GateCall, REPLY_BYTES_MAX, Reply, line, read_line};
 use super::slots::CallSlot;
 use super::{FilesError, JobFiles};
 use crate::accounts::{AccountRun, Launched, LauncherError};
-use crate::processes::{DiskUsage, FoundState, Marks, Reservation, StartPermit, TaskAddresses, TaskEnd};
+use crate::processes::{
+    FileUsage, FoundState, Marks, Measured, Reservation, StartPermit, TaskAddresses, TaskEnd,
+};
 
 /// The verb of this program.
 const VERB: &str = "job-folder";
@@ -61,9 +63,10 @@ pub(crate) struct UsageCall {
     launched: Launched,
 }
 
-/// Begins to measure the files of a job, up to so many. Does not wait.
-pub(crate) fn begin_usage(account: &AccountRun, most: u64) -> Result<UsageCall, FilesError> {
-    let launched = begun(account, &Call::Usage { most })?;
+/// Begins to measure the files of a job. Does not wait.
+pub(crate) fn begin_usage(account: &AccountRun, measured: Measured) -> Result<UsageCall, FilesError> {
+    let memory_of = measured.memory_of.map(|pid| pid.as_raw_nonzero().get());
+    let launched = begun(account, &Call::Usage { most: measured.files_max, memory_of })?;
     Ok(UsageCall { account: account.clone(), launched })
 }
 
@@ -74,7 +77,7 @@ impl UsageCall {
     }
 
     /// Waits for the answer, and not for the end of the process: a supervisor waits for that elsewhere.
-    pub(crate) fn answer(mut self) -> Result<DiskUsage, FilesError> {
+    pub(crate) fn answer(mut self) -> Result<FileUsage, FilesError> {
         self.launched.wait_longer(MEASURED_WITHIN)?;
         let answer = Answer::of(self.launched)?;
         match answer.reply {

@@ -19,7 +19,7 @@ use super::call::{CALL_BYTES_MAX, Call, Failed, GateCall, Reply, line, read_line
 use super::started_elsewhere::last_line;
 use super::{emptying, outputs};
 use crate::processes::{
-    DiskUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, ask_end, find, longest_of_batch,
+    FileUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, ask_end, find, longest_of_batch,
     no_such_folder, program_in, task_ends, task_ends_length, why_not_started,
 };
 
@@ -65,7 +65,10 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
         }
         Call::Longest => Ok(Reply::Longest(longest_of_batch(folder))),
         Call::Empty => emptying::empty(folder).map(|()| Reply::Done),
-        Call::Usage { most } => Ok(Reply::Usage(DiskUsage::of(folder, most))),
+        Call::Usage { most, memory_of } => FileUsage::of(folder, most)
+            .with_memory_of_account(memory_of)
+            .map(Reply::Usage)
+            .map_err(|why| of_io(folder)(io::Error::other(why))),
         Call::EndSurvivors { marks } => Ok(Reply::Ended { killed: marks.kill() }),
         Call::Find => find(folder).map(|found| Reply::Found(found.into())).map_err(of_folder),
         Call::AskEnd => ask_end(folder).map(|()| Reply::Done).map_err(of_folder),

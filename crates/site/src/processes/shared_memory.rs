@@ -1,0 +1,150 @@
+//! Memory that belongs to no process: files in `/dev/shm` (shm_overview(7)), those of memfd_create(2), and segments of shmget(2).
+//!
+//! A file without a name counts for the job that has it open. A file in `/dev/shm` or a segment does not say which job it is of: it
+//! counts for every job of the account that it belongs to.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::Pid;
+
+use super::disk::BLOCK_BYTES;
+use super::table;
+
+const FOLDER: &str = "/dev/shm";
+/// The segments of all users, one a line.
+const SEGMENTS: &str = "/proc/sysvipc/shm";
+/// What the link of a descriptor begins with that is of memfd_create(2).
+const MEMORY_FILE: &[u8] = b"/memfd:";
+/// How many descriptors of a job, and files of its account, are looked at.
+const LOOKED_AT_MOST: usize = 200_000;
+
+/// How many bytes the descendants of a supervisor have open in files without names, and an account has in files and segments. What this
+/// process may not see is not counted.
+///
+/// # Errors
+/// There are too many files and descriptors.
+pub(crate) fn shared_memory_bytes(supervisor: Pid, account: Option<u32>) -> Result<u64, String> {
+    let mut count = Count::default();
+    for process in table::descendants(supervisor) {
+        count.descriptors(Path::new(&format!("/proc/{}/fd", process.pid)))?;
+    }
+    let Some(account) = account else { return Ok(count.bytes) };
+    count.files(Path::new(FOLDER), account)?;
+    // There is no such file if the kernel has no segments.
+    let segments = fs::read_to_string(SEGMENTS).unwrap_or_default();
+    Ok(count.bytes.saturating_add(segments_bytes(&segments, account)))
+}
+
+#[derive(Default)]
+struct Count {
+    bytes: u64,
+    looked_at: usize,
+    /// By device and number: each counts once.
+    counted: BTreeSet<(u64, u64)>,
+}
+
+impl Count {
+    /// Counts open files that have no name, by the folder of a process's descriptors.
+    fn descriptors(&mut self, folder: &Path) -> Result<(), String> {
+        let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+        for entry in entries.flatten() {
+            self.look()?;
+            let Ok(link) = fs::read_link(entry.path()) else { continue };
+            let is_memory = link.as_os_str().as_bytes().starts_with(MEMORY_FILE);
+            if !is_memory && !link.starts_with(FOLDER) {
+                continue;
+            }
+            match fs::metadata(entry.path()) {
+                Ok(file) if is_memory || file.nlink() == 0 => self.add(&file),
+                // One with a name counts for the account that it belongs to; or it was closed meanwhile.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the files of an account below a folder, whosever that is.
+    fn files(&mut self, folder: &Path, account: u32) -> Result<(), String> {
+        let mut unvisited = vec![folder.to_owned()];
+        while let Some(folder) = unvisited.pop() {
+            let Ok(entries) = fs::read_dir(folder) else { continue };
+            for entry in entries.flatten() {
+                let Ok(file) = entry.metadata() else { continue };
+                if file.uid() == account {
+                    self.look()?;
+                    self.add(&file);
+                }
+                if file.is_dir() {
+                    unvisited.push(entry.path());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        self.looked_at += 1;
+        match self.looked_at > LOOKED_AT_MOST {
+            true => Err(format!("there are more than {LOOKED_AT_MOST} open files and files in {FOLDER}")),
+            false => Ok(()),
+        }
+    }
+
+    fn add(&mut self, file: &Metadata) {
+        if self.counted.insert((file.dev(), file.ino())) {
+            self.bytes = self.bytes.saturating_add(file.blocks().saturating_mul(BLOCK_BYTES));
+        }
+    }
+}
+
+/// What the segments that an account has made use, in memory and in swap, by their list (proc_sysvipc_shm(5)).
+fn segments_bytes(list: &str, account: u32) -> u64 {
+    let used = list.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        // Its creator stays, and its owner can be changed.
+        (number(9)? == u64::from(account)).then_some(number(14)?.saturating_add(number(15)?))
+    });
+    used.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn files_of_the_account_count_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (folder, outside) = (scratch.path().join("shm"), scratch.path().join("outside"));
+        fs::create_dir_all(folder.join("deep")).unwrap();
+        fs::write(folder.join("deep/file"), vec![7; 100_000]).unwrap();
+        fs::hard_link(folder.join("deep/file"), folder.join("name")).unwrap();
+        fs::write(&outside, vec![7; 1_000_000]).unwrap();
+        symlink(&outside, folder.join("link")).unwrap();
+        let own = fs::metadata(&folder).unwrap().uid();
+        let of = |account| {
+            let mut count = Count::default();
+            count.files(&folder, account).map(|()| count.bytes)
+        };
+        assert!((100_000..200_000).contains(&of(own).unwrap()), "{:?}", of(own));
+        assert_eq!(of(own + 1), Ok(0));
+        let mut many = Count { looked_at: LOOKED_AT_MOST, ..Count::default() };
+        assert!(many.files(&folder, own).unwrap_err().contains("more than 200000"));
+        assert_eq!(many.files(&folder, own + 1), Ok(()), "files of others count for nothing");
+    }
+
+    #[test]
+    fn segments_count_for_their_creators() {
+        let list = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n\
+                    \x20        0          3   600               4194304    71    71      1  1000  1000  1000  1000          7          0          7               2097152                  4096\n\
+                    \x20        0          4   600               4194304    72    72      0  1000  1000  1001  1001          7          0          7               1048576                     0\n";
+        assert_eq!([1000, 1001, 7].map(|account| segments_bytes(list, account)), [2_101_248, 1_048_576, 0]);
+        assert_eq!(segments_bytes("", 1000), 0);
+    }
+}
