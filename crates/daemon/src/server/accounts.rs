@@ -8,17 +8,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use pliant_control::names::User;
-use pliant_site::accounts::{Account, AccountName, AccountRun};
+use pliant_site::accounts::{Account, AccountName, AccountRun, Launcher, LauncherError};
 use pliant_site::services::Refusal;
 
 use crate::config::{AccountMap, AccountsFile};
 
-/// How long an answer of the host's name service counts.
+/// How long an answer of the host's name service, and one of the launcher, counts. Changes of the launcher's file need no restart.
 const LOOKED_UP: Duration = Duration::from_secs(30);
 /// How many such answers are kept.
 const LOOKED_UP_MAX: usize = 10_000;
 
-/// When the name service was asked for an account, and why nothing runs as it, if nothing does.
+/// When the name service and the launcher were asked for an account, and why nothing runs as it, if nothing does.
 type LookedUp = BTreeMap<AccountName, (Instant, Result<(), String>)>;
 
 /// The accounts of users.
@@ -97,7 +97,8 @@ impl Accounts {
         fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o711)).map_err(named)
     }
 
-    /// The account as which a user's jobs run; none if that is the server's own user. May ask the host's name service, and wait.
+    /// The account as which a user's jobs run; none if that is the server's own user. May ask the host's name service and
+    /// the launcher, and wait.
     pub(super) fn of(&self, user: &User) -> Result<Option<AccountName>, Unmapped> {
         let AccountsFile { map, users, shared, .. } = &self.file;
         let exception = users.get(user).cloned();
@@ -172,12 +173,31 @@ impl Accounts {
             Ok(Some(found)) if found.uid < lowest => {
                 Err(format!("the account {account} has a uid below {lowest}"))
             }
-            Ok(Some(_)) => Ok(()),
+            Ok(Some(_)) => self.ask_launcher(account),
             Err(error) => {
                 tracing::warn!(%error, %account, "the name service does not say whether there is an account");
                 Err("the name service does not answer at the moment".to_owned())
             }
         }
+    }
+}
+
+/// What the launcher refuses with about an account, before what it expects of one.
+const ABOUT_ACCOUNT: &str = "account: ";
+
+impl Accounts {
+    /// Whether the launcher would do something as the account, which its own file says.
+    fn ask_launcher(&self, account: &AccountName) -> Result<(), String> {
+        let launcher = Launcher { program: self.file.launcher.clone(), account: account.clone() };
+        let Err(error) = launcher.check() else { return Ok(()) };
+        if let LauncherError::Refused(why) = &error
+            && let Some(why) = why.strip_prefix(ABOUT_ACCOUNT)
+        {
+            return Err(format!("the launcher does not allow the account {account}: {why}"));
+        }
+        // About the installation, which is not for users.
+        tracing::warn!(%error, %account, "the launcher does not say whether something may run as an account");
+        Err("the launcher does not answer at the moment".to_owned())
     }
 }
 
@@ -236,11 +256,23 @@ mod tests {
         name.parse().unwrap()
     }
 
+    /// The launcher is a shell script, which allows every account unless the test has put another one there.
     fn accounts(dir: &Path, text: &str) -> Accounts {
         let mut file: AccountsFile = toml::from_str(text).unwrap();
+        file.launcher = dir.join("launcher");
+        if !file.launcher.exists() {
+            write_launcher(dir, "cat > /dev/null");
+        }
         file.folder = Some(dir.join("spool"));
         file.file = file.file.map(|name| dir.join(name));
         Accounts::new(&file, "pliant".into()).unwrap()
+    }
+
+    fn write_launcher(dir: &Path, script: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = dir.join("launcher");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
     }
 
     fn found(accounts: &Accounts, name: &str) -> Result<Option<String>, String> {
@@ -274,6 +306,45 @@ mod tests {
             refusal,
             "expected an account of this cluster for user daemon, found none: it is not in the server's table"
         );
+    }
+
+    #[test]
+    fn a_user_whose_account_the_launcher_refuses_has_none() {
+        const NAMED: &str = "map = \"name\"\nlowest_uid = 1";
+        let dir = tempfile::tempdir().unwrap();
+        let refuses = |why: &str| {
+            format!(
+                "cat > /dev/null; echo x >> '{}/asked'; echo 'pliant-launcher: {why}' >&2; exit 125",
+                dir.path().display()
+            )
+        };
+        write_launcher(
+            dir.path(),
+            &refuses("account: expected one in `allow` of the file, found \"daemon\""),
+        );
+        let named = accounts(dir.path(), NAMED);
+        let expected = "the launcher does not allow the account daemon: expected one in `allow` of the file, found \"daemon\"";
+        for _ in 0..3 {
+            assert_eq!(found(&named, "daemon"), Err(expected.to_owned()));
+        }
+        assert_eq!(
+            fs::read_to_string(dir.path().join("asked")).unwrap().lines().count(),
+            1,
+            "it is asked once"
+        );
+        let refusal = named.of_owner(&user("daemon")).unwrap_err();
+        assert!(matches!(refusal, Refusal::NoAccount { .. }), "{refusal}");
+        // Other faults of the launcher are not for users.
+        write_launcher(dir.path(), &refuses("/etc/pliant/launcher.toml:2: expected a key"));
+        let silent = Err("the launcher does not answer at the moment".to_owned());
+        assert_eq!(found(&accounts(dir.path(), NAMED), "daemon"), silent);
+        write_launcher(dir.path(), "cat > /dev/null");
+        assert_eq!(found(&accounts(dir.path(), NAMED), "daemon"), Ok(Some("daemon".to_owned())));
+        // What an earlier answer was counts for a while only.
+        for (at, _) in named.looked_up.lock().values_mut() {
+            *at = at.checked_sub(LOOKED_UP).unwrap();
+        }
+        assert_eq!(found(&named, "daemon"), Ok(Some("daemon".to_owned())));
     }
 
     #[test]

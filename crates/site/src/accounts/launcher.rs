@@ -18,6 +18,8 @@ use super::command::wait_at_most;
 /// How the line begins in which the launcher says why it has not done what it was asked for.
 pub const STDERR_PREFIX: &str = "pliant-launcher: ";
 
+/// How long it may take to say whether something may be done as an account: the name service may be slow.
+const CHECKED_WITHIN: Duration = Duration::from_secs(10);
 /// How long it may take to make a folder.
 const MADE_WITHIN: Duration = Duration::from_secs(60);
 /// How long something that runs as an account may read and write nothing, unless it is known until when it has to answer.
@@ -104,6 +106,14 @@ impl LauncherError {
 }
 
 impl Launcher {
+    /// Whether something may be done as the account. Does nothing as it.
+    ///
+    /// # Errors
+    /// The launcher cannot be run, or refuses the account.
+    pub fn check(&self) -> Result<(), LauncherError> {
+        self.done(&self.request(Action::Check), CHECKED_WITHIN)
+    }
+
     /// Has a folder made that belongs to the account, unless it is there.
     ///
     /// # Errors

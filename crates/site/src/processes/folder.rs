@@ -25,6 +25,8 @@ const STARTED: &str = "started.json";
 const EXIT: &str = "exit.json";
 /// The room that is kept for it while the job runs.
 const EXIT_BYTES: usize = 4096;
+/// When what runs as the account first failed to start the job, in milliseconds since 1970.
+const ACCOUNT_FAILED: &str = "account-failed.json";
 const CANCEL: &str = "cancel";
 const LOG: &str = "supervisor.log";
 const WORK: &str = "work";
@@ -241,6 +243,15 @@ impl Folder {
             Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(None),
             read => read,
         }
+    }
+
+    /// When what runs as the account of the job first failed to start it, in milliseconds since 1970.
+    pub(super) fn first_account_failure(&self) -> Result<Option<u64>, FolderError> {
+        self.read(ACCOUNT_FAILED)
+    }
+
+    pub(super) fn write_first_account_failure(&self, unix_ms: u64) -> Result<(), FolderError> {
+        self.write(ACCOUNT_FAILED, &unix_ms)
     }
 
     /// Asks for the job's end, in a way that the supervisor cannot miss however early or late it looks.

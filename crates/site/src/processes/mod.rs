@@ -94,7 +94,7 @@ pub use disk::DiskUsage;
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
 pub use limits::JobLimits;
-pub use persistence::ACCOUNT_TIMEOUT_MIN;
+pub use persistence::{ACCOUNT_TIMEOUT_MIN, AccountFailures};
 pub use ports::Ports;
 pub use record::Exit;
 pub use spec::{RunSpec, SpecError, SpecFault};

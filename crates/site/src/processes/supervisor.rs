@@ -26,7 +26,7 @@ use super::folder::{Folder, FolderError};
 use super::group::ProcessGroup;
 use super::job_folder::make_outputs;
 use super::output::Copy;
-use super::persistence::{ACCOUNT_TIMEOUT_MIN, MayPass, complain, persistently};
+use super::persistence::{ACCOUNT_TIMEOUT_MIN, AccountFailures, MayPass, complain, persistently};
 use super::record::{Exit, Started};
 use super::spec::RunSpec;
 use super::survivors::boot_id;
@@ -150,14 +150,14 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         stderr_cut: false,
     };
     let unless_cancelled = || !is_cancelled(folder, signals);
-    let mut account_fails_since = None;
+    let mut failures = AccountFailures::default();
     let began = persistently(unless_cancelled, || {
         if is_cancelled(folder, signals) {
             return Err(NotStarted::lasting("cancelled before it was started"));
         }
         let spec = prepare(folder)?;
         let cgroup = cgroup(&spec)?;
-        let outputs = outputs(folder, &spec, &mut account_fails_since)?;
+        let outputs = outputs(folder, &spec, &mut failures)?;
         // Its walltime begins when it is started, however long that was tried.
         let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
         Ok((start(folder, &spec, cgroup.as_ref(), outputs)?, spec, cgroup, begin, begin_unix_ms))
@@ -270,18 +270,13 @@ fn cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
 
 /// The files for what the job writes to its standard outputs: the account's, if it runs as one. What fails there does not pass once it
 /// has failed for too long.
-fn outputs(
-    folder: &Folder,
-    spec: &RunSpec,
-    account_fails_since: &mut Option<Instant>,
-) -> Result<[File; 2], NotStarted> {
+fn outputs(folder: &Folder, spec: &RunSpec, failures: &mut AccountFailures) -> Result<[File; 2], NotStarted> {
     let Some(account) = &spec.account else {
         return Ok([folder.create_output("stdout")?, folder.create_output("stderr")?]);
     };
     make_outputs(account).map_err(|error| {
         let at_most = Duration::from_secs(spec.walltime_s).max(ACCOUNT_TIMEOUT_MIN);
-        let fails_too_long = error.is_of_account()
-            && account_fails_since.get_or_insert_with(Instant::now).elapsed() >= at_most;
+        let fails_too_long = error.is_of_account() && failures.last_too_long(folder.path(), at_most);
         NotStarted { reason: error.public_message(), may_pass: error.may_pass() && !fails_too_long }
     })
 }

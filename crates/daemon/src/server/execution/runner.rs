@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_site::JobFolder;
-use pliant_site::processes::{self, Ending, ProcessState, Running};
+use pliant_site::processes::{self, AccountFailures, Ending, ProcessState, Running};
 use tokio::sync::watch;
 
 use super::observer::Observer;
@@ -156,7 +156,7 @@ impl<O: Observer> Runner<O> {
         stopping: &watch::Receiver<bool>,
     ) -> Result<Running, End> {
         let walltime = Duration::from_secs(execution.allocation.walltime.0.max(0).unsigned_abs());
-        let (mut warned, mut account_fails_since) = (false, None);
+        let (mut warned, mut failures) = (false, AccountFailures::default());
         loop {
             let (own, what, stopping) = (self.clone(), execution.clone(), stopping.clone());
             let start = move || own.try_start(&what, &stopping);
@@ -173,10 +173,12 @@ impl<O: Observer> Runner<O> {
                 Err(NotStarted::Cancelled) => return Err(End::Cancelled),
                 Err(NotStarted::Failed(failure)) => failure,
             };
-            let fails_too_long = failure.is_of_account
-                && account_fails_since.get_or_insert_with(Instant::now).elapsed()
-                    >= walltime.max(ACCOUNT_TIMEOUT_MIN);
-            if (!failure.may_pass || fails_too_long) && !execution.is_repeatable() {
+            let mut fails_too_long = || {
+                let at_most = walltime.max(ACCOUNT_TIMEOUT_MIN);
+                failure.is_of_account && failures.last_too_long(&execution.dir, at_most)
+            };
+            // A request is tried for ever, and what was recorded of it before is removed.
+            if !execution.is_repeatable() && (!failure.may_pass || fails_too_long()) {
                 tracing::warn!(job = %execution, error = failure.reason, "a job cannot be started");
                 return Err(End::NotStarted(failure.public));
             }

@@ -63,7 +63,7 @@ pub(crate) struct UsageCall {
 
 /// Begins to measure the files of a job, up to so many. Does not wait.
 pub(crate) fn begin_usage(account: &AccountRun, most: u64) -> Result<UsageCall, FilesError> {
-    let launched = begun(account, &Call::Usage { most })?;
+    let launched = begun(account, &Call::Usage { most }, None)?;
     Ok(UsageCall { account: account.clone(), launched })
 }
 
@@ -102,9 +102,9 @@ pub(super) fn put(account: &AccountRun, files: &JobFiles) -> Result<(), FilesErr
     };
     let sizes = inputs.iter().chain(shared).map(|(spec, _)| spec.size);
     let all_bytes = sizes.chain(bytes(script)).chain(bytes(tasks)).fold(0, u64::saturating_add);
-    let mut launched = begun(account, &call)?;
     // However little it takes at a time: the job may have its processors by now.
-    launched.answer_within(Some(GIVEN_WITHIN + Duration::from_secs(all_bytes / GIVEN_BYTES_PER_S)));
+    let within = GIVEN_WITHIN + Duration::from_secs(all_bytes / GIVEN_BYTES_PER_S);
+    let mut launched = begun(account, &call, Some(within))?;
     let sent = script.iter().chain(tasks).try_for_each(|text| launched.write_all(text)).and_then(|()| {
         inputs.iter().chain(shared).try_for_each(|(spec, path)| send(spec, path, &mut launched))
     });
@@ -138,8 +138,7 @@ pub(super) fn results(
     limits: ResultLimits,
 ) -> Result<SealedResults, FilesError> {
     let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
-    let mut launched = begun(account, &Call::Results { task, limits })?;
-    launched.answer_within(Some(SUMMED_UP_WITHIN));
+    let launched = begun(account, &Call::Results { task, limits }, Some(SUMMED_UP_WITHIN))?;
     let Reply::Results(found) = Answer::of(launched)?.finish(account)? else {
         return Err(unexpected(account));
     };
@@ -166,8 +165,7 @@ pub(super) fn open(
     let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
     // Who asks may go meanwhile, but not this thread: an account that answers nothing keeps few of them.
     let _slot = CallSlot::of(account)?;
-    let mut launched = begun(account, &Call::Open { task, name: name.clone(), offset })?;
-    launched.answer_within(Some(ANSWERS_WITHIN));
+    let launched = begun(account, &Call::Open { task, name: name.clone(), offset }, Some(ANSWERS_WITHIN))?;
     let mut answer = Answer::of(launched)?;
     match answer.reply {
         Some(Reply::Content) => {
@@ -247,8 +245,7 @@ pub(super) fn gate_addresses(account: &AccountRun) -> Result<Option<TaskAddresse
 /// The answer to a call that takes little time: what runs as the account does not keep the caller waiting for long.
 fn answered(account: &AccountRun, call: &Call) -> Result<Reply, FilesError> {
     let _slot = CallSlot::of(account)?;
-    let mut launched = begun(account, call)?;
-    launched.answer_within(Some(ANSWERS_WITHIN));
+    let launched = begun(account, call, Some(ANSWERS_WITHIN))?;
     Answer::of(launched)?.finish(account)
 }
 
@@ -263,8 +260,7 @@ pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
         return Ok(());
     }
     // A job may have closed the folder to its own account, too: nothing can run in there then.
-    let mut launched = begun_in(Path::new("/"), account, &Call::Empty)?;
-    launched.answer_within(Some(EMPTIED_WITHIN));
+    let launched = begun_in(Path::new("/"), account, &Call::Empty, Some(EMPTIED_WITHIN))?;
     let Reply::Done = Answer::of(launched)?.finish(account)? else { return Err(unexpected(account)) };
     match std::fs::remove_dir(&account.folder) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -274,18 +270,36 @@ pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
     }
 }
 
-pub(super) fn begun(account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
-    begun_in(&account.folder, account, call)
+/// Calls this program as the account, which may take so long for the call, all of what follows it and its answer. Without such a bound
+/// only its silence is limited.
+pub(super) fn begun(
+    account: &AccountRun,
+    call: &Call,
+    within: Option<Duration>,
+) -> Result<Launched, FilesError> {
+    begun_in(&account.folder, account, call, within)
 }
 
-fn begun_in(place: &Path, account: &AccountRun, call: &Call) -> Result<Launched, FilesError> {
+fn begun_in(
+    place: &Path,
+    account: &AccountRun,
+    call: &Call,
+    within: Option<Duration>,
+) -> Result<Launched, FilesError> {
     let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), place)?;
+    launched.answer_within(within);
     match launched.write_all(&line(call)) {
-        // It has said why.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(LauncherError::Io { action: "talk with what runs as the account", source: error }.into())
-        }
-        _ => Ok(launched),
+        Ok(()) => Ok(launched),
+        Err(error) => match error.kind() {
+            // It has said why.
+            io::ErrorKind::BrokenPipe => Ok(launched),
+            io::ErrorKind::TimedOut => {
+                Err(launched.disorder(format!("does not take what it is asked for: {error}")).into())
+            }
+            _ => {
+                Err(LauncherError::Io { action: "talk with what runs as the account", source: error }.into())
+            }
+        },
     }
 }
 
@@ -299,7 +313,7 @@ struct Answer {
 
 impl Answer {
     fn to(account: &AccountRun, call: &Call) -> Result<Answer, FilesError> {
-        Answer::of(begun(account, call)?)
+        Answer::of(begun(account, call, None)?)
     }
 
     fn of(mut launched: Launched) -> Result<Answer, FilesError> {
@@ -406,5 +420,20 @@ mod tests {
         let files = JobFiles { script: Some(vec![b'x'; 2 << 20]), ..JobFiles::default() };
         let error = put(&account, &files).unwrap_err();
         assert!(error.to_string().contains("does not take its files") && error.is_of_account(), "{error}");
+    }
+
+    #[test]
+    fn a_list_of_files_counts_for_the_time_in_which_they_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        // A piece is never late, and all of them would take six seconds.
+        let account = launcher(dir.path(), "while head -c 65536 | grep -q .; do sleep 0.2; done");
+        let file = |number: usize| {
+            let name = format!("{number:0>200}").parse().unwrap();
+            (FileSpec { name, size: 0, sha256: pliant_staging::Checksum::of(b"") }, PathBuf::new())
+        };
+        let files = JobFiles { inputs: (0..6_000).map(file).collect(), ..JobFiles::default() };
+        let error = put(&account, &files).unwrap_err();
+        assert!(error.to_string().contains("does not take what it is asked for"), "{error}");
+        assert!(error.is_of_account(), "{error}");
     }
 }

@@ -32,7 +32,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 /// # Errors
 /// The account cannot be reached, or they cannot be made.
 pub(crate) fn make_outputs(account: &AccountRun) -> Result<[File; 2], FilesError> {
-    let mut launched = begun(account, &Call::Outputs)?;
+    let mut launched = begun(account, &Call::Outputs, Some(ANSWERS_WITHIN))?;
     launched.end_input();
     let received = launched.with_socket(received);
     let (reply, files) = match received {

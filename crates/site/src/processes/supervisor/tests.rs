@@ -9,6 +9,11 @@ use crate::processes::limits::JobLimits;
 
 /// Why a job with that walltime is not started, and how long that was tried.
 fn not_started(launcher: &str, walltime_s: u64) -> (String, Duration) {
+    not_started_after(None, launcher, walltime_s)
+}
+
+/// The same of a job whose account has failed before, in milliseconds since 1970.
+fn not_started_after(first_failure: Option<u64>, launcher: &str, walltime_s: u64) -> (String, Duration) {
     let scratch = tempfile::tempdir().unwrap();
     let program = scratch.path().join("launcher");
     fs::write(&program, format!("#!/bin/sh\n{launcher}\n")).unwrap();
@@ -37,6 +42,9 @@ fn not_started(launcher: &str, walltime_s: u64) -> (String, Duration) {
     };
     let records = scratch.path().join("records");
     spec.write(&records).unwrap();
+    if let Some(first) = first_failure {
+        Folder::at(&records).unwrap().write_first_account_failure(first).unwrap();
+    }
     let started = Started {
         supervisor: 1,
         group: None,
@@ -62,4 +70,13 @@ fn a_job_whose_account_fails_for_too_long_is_not_started() {
     // The quota of the account.
     let (why, tried) = not_started(r#"cat > /dev/null; echo '{"failed":{"disk-full":{"path":"/x"}}}'"#, 1);
     assert!(why.contains("the disk is full") && tried >= ACCOUNT_TIMEOUT_MIN, "{why}");
+}
+
+#[test]
+fn the_time_in_which_the_server_could_not_give_the_account_its_files_counts() {
+    let (why, _) = not_started_after(Some(1), "kill -9 $$", 1_000_000_000);
+    assert!(why.contains("what runs as the account alice ended with signal: 9"), "{why}");
+    // A clock that was set back begins anew, and not in the future.
+    let (_, tried) = not_started_after(Some(u64::MAX), "kill -9 $$", 1);
+    assert!(tried >= ACCOUNT_TIMEOUT_MIN);
 }

@@ -16,6 +16,7 @@ use super::*;
 use crate::config::AccountsFile;
 use crate::server::accounts::Accounts;
 use crate::server::subjobs::tests::{program, subjob};
+use std::time::Instant;
 
 /// Passes ends on.
 #[derive(Clone)]
@@ -180,18 +181,18 @@ async fn a_request_that_is_ended_leaves_no_folder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_account_fails_for_too_long_is_given_up() {
-    // As when the user of the account kills what takes its files.
-    let mut bench = Bench::with_launcher("kill -9 $$", true);
     let timeout_s = ACCOUNT_TIMEOUT_MIN.as_secs().cast_signed();
     for walltime_s in [1, timeout_s + 2] {
+        // As when the user of the account kills what takes its files.
+        let mut bench = Bench::with_launcher("kill -9 $$", true);
         let begun = Instant::now();
         bench.runner.start(bench.subjob_of_account(walltime_s));
         let end = bench.end().await;
         let expected = "what runs as the account alice ended with signal: 9";
         assert!(matches!(&end, End::NotStarted(why) if why.contains(expected)), "{end:?}");
         assert!(begun.elapsed() >= Duration::from_secs(walltime_s.max(timeout_s).unsigned_abs()));
+        assert_eq!(bench.starts(), 0);
     }
-    assert_eq!(bench.starts(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,4 +203,22 @@ async fn a_job_waits_as_long_as_the_file_system_of_accounts_is_missing() {
     assert!(bench.ends.try_recv().is_err());
     bench.runner.end(ExecutionId::Job(JobId(7)));
     assert_eq!(bench.end().await, End::Cancelled);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_gives_the_account_of_a_job_no_more_time() {
+    let mut bench = Bench::with_launcher("kill -9 $$", true);
+    let forever_s = 1_000_000_000;
+    bench.runner.start(bench.subjob_of_account(forever_s));
+    let record = bench.root.path().join("run/account-failed.json");
+    while !record.exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.runner.end(ExecutionId::Job(JobId(7)));
+    assert_eq!(bench.end().await, End::Cancelled);
+    // The server is down for longer than the account may fail.
+    std::fs::write(record, "1").unwrap();
+    bench.runner.resume(bench.subjob_of_account(forever_s), false);
+    let end = bench.end().await;
+    assert!(matches!(&end, End::NotStarted(why) if why.contains("ended with signal: 9")), "{end:?}");
 }
