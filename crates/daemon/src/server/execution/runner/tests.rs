@@ -1,6 +1,7 @@
 //! Executions under supervisors of shell: how each is started, found again, ended and reported.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
@@ -16,7 +17,6 @@ use super::*;
 use crate::config::AccountsFile;
 use crate::server::accounts::Accounts;
 use crate::server::subjobs::tests::{program, subjob};
-use std::time::Instant;
 
 /// Passes ends on.
 #[derive(Clone)]
