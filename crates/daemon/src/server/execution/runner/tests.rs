@@ -1,6 +1,7 @@
 //! Executions under supervisors of shell: how each is started, found again, ended and reported.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Instant;
 
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
@@ -181,18 +182,18 @@ async fn a_request_that_is_ended_leaves_no_folder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_account_fails_for_too_long_is_given_up() {
-    // As when the user of the account kills what takes its files.
-    let mut bench = Bench::with_launcher("kill -9 $$", true);
     let timeout_s = ACCOUNT_TIMEOUT_MIN.as_secs().cast_signed();
     for walltime_s in [1, timeout_s + 2] {
+        // As when the user of the account kills what takes its files.
+        let mut bench = Bench::with_launcher("kill -9 $$", true);
         let begun = Instant::now();
         bench.runner.start(bench.subjob_of_account(walltime_s));
         let end = bench.end().await;
         let expected = "what runs as the account alice ended with signal: 9";
         assert!(matches!(&end, End::NotStarted(why) if why.contains(expected)), "{end:?}");
         assert!(begun.elapsed() >= Duration::from_secs(walltime_s.max(timeout_s).unsigned_abs()));
+        assert_eq!(bench.starts(), 0);
     }
-    assert_eq!(bench.starts(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
