@@ -1,4 +1,4 @@
-//! Limits on users: how many requests each has open, and how often each asks.
+//! Limits on callers: how many requests each has open, and how often each asks.
 
 mod arrival;
 
@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pliant_control::access::Caller;
-use pliant_telemetry::names;
-use pliant_transport::{self as transport, Role, ServerTls};
+use pliant_telemetry::{LineLimit, names};
+use pliant_transport::{self as transport, Peer, Role, ServerTls};
 use pliant_wire as wire;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
@@ -22,27 +22,48 @@ pub const ASK_OPERATOR: &str = "ask an operator to do it, or for a certificate w
 
 pub use arrival::{Arrival, ArrivalLayer};
 
-/// Lets requests in, user by user.
+/// What an agent or a server may do, so that one with a stolen key cannot do everything. It needs far less: it has a connection or two to
+/// another daemon, with 128 requests under way at most, and sends a few for each job that moves. A daemon accepts some thousand jobs a
+/// second.
+const OF_DAEMON: Bounds = Bounds { open: 1_024, per_second: 10_000.0, burst: 20_000 };
+
+/// The lines about refused requests, by caller.
+static REFUSED: LineLimit = LineLimit::new();
+
+/// Lets requests in, caller by caller.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    limits: LimitsFile,
-    users: Arc<Mutex<BTreeMap<String, Account>>>,
+    of_user: Bounds,
+    of_daemon: Bounds,
+    callers: Arc<Mutex<BTreeMap<String, Account>>>,
 }
 
-/// What a user has used up.
+/// What one caller may do.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Open requests.
+    open: u32,
+    /// Requests per second, in the long run.
+    per_second: f64,
+    /// Requests at once, after a pause.
+    burst: u32,
+}
+
+/// What a caller has used up.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     open: u32,
     /// Requests that may be made at once.
     tokens: f64,
     at: Instant,
+    bounds: Bounds,
 }
 
 impl Account {
     /// How many requests may be made at once at that time.
-    fn tokens_at(&self, now: Instant, limits: &LimitsFile) -> f64 {
-        let earned = now.duration_since(self.at).as_secs_f64() * limits.requests_per_second;
-        (self.tokens + earned).min(f64::from(limits.burst))
+    fn tokens_at(&self, now: Instant) -> f64 {
+        let earned = now.duration_since(self.at).as_secs_f64() * self.bounds.per_second;
+        (self.tokens + earned).min(f64::from(self.bounds.burst))
     }
 }
 
@@ -55,27 +76,27 @@ pub struct Pass {
 #[derive(Debug)]
 struct Entered {
     gate: Gate,
-    user: String,
+    caller: String,
 }
 
 impl Gate {
-    /// A gate with these limits.
+    /// A gate with these limits for users.
     pub fn new(limits: LimitsFile) -> Gate {
-        Gate { limits, users: Arc::default() }
+        let LimitsFile { open_requests, requests_per_second, burst, .. } = limits;
+        let of_user = Bounds { open: open_requests, per_second: requests_per_second, burst };
+        Gate { of_user, of_daemon: OF_DAEMON, callers: Arc::default() }
     }
 
     /// Looks at each call as soon as its headers are there, before its message is read: whether the caller's certificate
-    /// is still good, and whether a user is within the limits.
+    /// is still good, and whether the caller is within the limits.
     pub fn keep(&self, tls: Arc<ServerTls>) -> impl Interceptor + Clone + Send + Sync + use<> {
         let (gate, mut guard) = (self.clone(), transport::guard(tls));
         move |request: Request<()>| {
             let mut request = guard.call(request)?;
             let transport::Caller { peer, address } = caller(&request)?;
             // What daemons may call is for each call to say.
-            if matches!(peer.role, Role::User | Role::Operator) {
-                let pass = gate.let_in(&peer.name, address)?;
-                request.extensions_mut().insert(pass);
-            }
+            let pass = gate.let_in(&peer, address)?;
+            request.extensions_mut().insert(pass);
             Ok(request)
         }
     }
@@ -87,7 +108,9 @@ impl Gate {
             Role::User => false,
             Role::Operator => true,
             Role::Agent | Role::Server => {
-                tracing::warn!(remote = %address, peer = %peer.name, "request refused: daemons submit nothing");
+                if let Some(left_out) = REFUSED.admit(&peer.to_string(), Instant::now()) {
+                    tracing::warn!(remote = %address, peer = %peer.name, left_out, "request refused: daemons submit nothing");
+                }
                 let status = Status::permission_denied("expected a user's certificate, found a daemon's");
                 return Err(wire::with_hint(
                     status,
@@ -98,52 +121,59 @@ impl Gate {
         let user = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
         let pass = match request.extensions().get::<Pass>() {
             Some(pass) => pass.clone(),
-            None => self.let_in(&peer.name, address)?,
+            None => self.let_in(&peer, address)?,
         };
         Ok((Caller { user, operator }, pass))
     }
 
-    fn let_in(&self, user: &str, address: SocketAddr) -> Result<Pass, Status> {
-        self.enter(user).inspect_err(|status| {
-            tracing::warn!(remote = %address, user, reason = %status.message(), "request refused");
+    fn let_in(&self, peer: &Peer, address: SocketAddr) -> Result<Pass, Status> {
+        self.enter(peer).inspect_err(|status| {
+            if let Some(left_out) = REFUSED.admit(&peer.to_string(), Instant::now()) {
+                let reason = status.message();
+                tracing::warn!(remote = %address, %peer, reason, left_out, "request refused");
+            }
         })
     }
 
-    fn enter(&self, user: &str) -> Result<Pass, Status> {
-        let LimitsFile { open_requests, requests_per_second, burst, .. } = self.limits;
+    fn enter(&self, peer: &Peer) -> Result<Pass, Status> {
+        let (caller, bounds) = match peer.role {
+            // Names of users have no slash.
+            Role::User | Role::Operator => (peer.name.clone(), self.of_user),
+            Role::Agent | Role::Server => (peer.to_string(), self.of_daemon),
+        };
+        let Bounds { open, per_second, burst } = bounds;
         let now = Instant::now();
-        let mut users = self.users.lock();
-        if !users.contains_key(user) {
-            // A user without open requests is not remembered.
-            users.retain(|_, account| {
-                account.open > 0 || account.tokens_at(now, &self.limits) < f64::from(burst)
+        let mut callers = self.callers.lock();
+        if !callers.contains_key(&caller) {
+            // A caller without open requests is not remembered.
+            callers.retain(|_, account| {
+                account.open > 0 || account.tokens_at(now) < f64::from(account.bounds.burst)
             });
         }
-        let full = Account { open: 0, tokens: f64::from(burst), at: now };
-        let account = users.entry(user.to_owned()).or_insert(full);
-        account.tokens = account.tokens_at(now, &self.limits);
+        let full = Account { open: 0, tokens: f64::from(burst), at: now, bounds };
+        let account = callers.entry(caller.clone()).or_insert(full);
+        account.tokens = account.tokens_at(now);
         account.at = now;
-        if account.open >= open_requests {
+        if account.open >= open {
             metrics::counter!(names::REQUESTS_LIMITED, "limit" => "open").increment(1);
-            let limit = format!("{open_requests} requests of {user} are open, which is the limit");
+            let limit = format!("{open} requests of {caller} are open, which is the limit");
             return Err(Status::resource_exhausted(limit));
         }
         if account.tokens < 1.0 {
             metrics::counter!(names::REQUESTS_LIMITED, "limit" => "rate").increment(1);
-            let limit = format!(
-                "{user} sends requests more than {requests_per_second} times a second, which is the limit"
-            );
+            let limit =
+                format!("{caller} sends requests more than {per_second} times a second, which is the limit");
             return Err(Status::resource_exhausted(limit));
         }
         account.tokens -= 1.0;
         account.open += 1;
-        Ok(Pass { _entered: Arc::new(Entered { gate: self.clone(), user: user.to_owned() }) })
+        Ok(Pass { _entered: Arc::new(Entered { gate: self.clone(), caller }) })
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if let Some(account) = self.gate.users.lock().get_mut(&self.user) {
+        if let Some(account) = self.gate.callers.lock().get_mut(&self.caller) {
             account.open -= 1;
         }
     }
@@ -154,14 +184,17 @@ pub fn for_operators(what: &str, hint: &'static str) -> Status {
     wire::with_hint(Status::permission_denied(format!("only an operator may {what}")), hint)
 }
 
-/// The daemon that calls, if it has one of these roles.
-pub fn daemon<T>(request: &Request<T>, roles: &[Role]) -> Result<transport::Caller, Status> {
+/// The daemon that calls, if it has one of these roles, with the pass that [`Gate::keep`] gave it.
+pub fn daemon<T>(request: &Request<T>, roles: &[Role]) -> Result<(transport::Caller, Option<Pass>), Status> {
     let found = caller(request)?;
     if roles.contains(&found.peer.role) {
-        return Ok(found);
+        return Ok((found, request.extensions().get().cloned()));
     }
     let role = found.peer.role.name();
-    tracing::warn!(remote = %found.address, peer = %found.peer.name, role, "request refused: not a daemon");
+    if let Some(left_out) = REFUSED.admit(&found.peer.to_string(), Instant::now()) {
+        let (remote, peer) = (found.address, found.peer.name);
+        tracing::warn!(%remote, peer, role, left_out, "request refused: not a daemon");
+    }
     Err(Status::permission_denied(format!("expected a daemon's certificate, found a {role}'s")))
 }
 
@@ -175,6 +208,18 @@ pub fn caller<T>(request: &Request<T>) -> Result<transport::Caller, Status> {
 mod tests {
     use super::*;
 
+    impl Gate {
+        fn enter_as(&self, role: Role, name: &str) -> Result<Pass, Status> {
+            let serial = transport::Serial::from_bytes(&[7]);
+            let not_after = pliant_model::Time(0);
+            self.enter(&Peer { role, name: name.to_owned(), serial, not_after })
+        }
+
+        fn enter_user(&self, name: &str) -> Result<Pass, Status> {
+            self.enter_as(Role::User, name)
+        }
+    }
+
     fn gate(open_requests: u32, burst: u32) -> Gate {
         Gate::new(LimitsFile { open_requests, burst, requests_per_second: 0.0, ..LimitsFile::default() })
     }
@@ -182,36 +227,60 @@ mod tests {
     #[test]
     fn open_requests_are_counted_by_user_and_closed_when_dropped() {
         let gate = gate(2, 100);
-        let _first = gate.enter("alice").unwrap();
-        let second = gate.enter("alice").unwrap();
-        assert_eq!(gate.enter("alice").unwrap_err().code(), tonic::Code::ResourceExhausted);
-        assert!(gate.enter("bob").is_ok());
+        let _first = gate.enter_user("alice").unwrap();
+        let second = gate.enter_user("alice").unwrap();
+        assert_eq!(gate.enter_user("alice").unwrap_err().code(), tonic::Code::ResourceExhausted);
+        assert!(gate.enter_user("bob").is_ok());
         drop(second);
-        assert!(gate.enter("alice").is_ok());
+        assert!(gate.enter_user("alice").is_ok());
     }
 
     #[test]
     fn a_burst_is_used_up() {
         let gate = gate(100, 3);
         for _ in 0..3 {
-            gate.enter("alice").unwrap();
+            gate.enter_user("alice").unwrap();
         }
-        let refused = gate.enter("alice").unwrap_err();
+        let refused = gate.enter_user("alice").unwrap_err();
         assert!(refused.message().contains("times a second"), "{}", refused.message());
-        assert!(gate.enter("bob").is_ok());
-        assert!(gate.enter("alice").is_err(), "who has used it up is not forgotten");
+        assert!(gate.enter_user("bob").is_ok());
+        assert!(gate.enter_user("alice").is_err(), "who has used it up is not forgotten");
     }
 
     #[test]
     fn users_without_open_requests_and_recent_calls_are_forgotten() {
         let limits = LimitsFile { requests_per_second: 1e9, ..LimitsFile::default() };
         let gate = Gate::new(limits);
-        let open = gate.enter("alice").unwrap();
-        drop(gate.enter("bob").unwrap());
-        drop(gate.enter("carol").unwrap());
-        assert_eq!(gate.users.lock().keys().collect::<Vec<_>>(), ["alice", "carol"]);
+        let open = gate.enter_user("alice").unwrap();
+        drop(gate.enter_user("bob").unwrap());
+        drop(gate.enter_user("carol").unwrap());
+        assert_eq!(gate.callers.lock().keys().collect::<Vec<_>>(), ["alice", "carol"]);
         drop(open);
-        drop(gate.enter("dave").unwrap());
-        assert_eq!(gate.users.lock().keys().collect::<Vec<_>>(), ["dave"]);
+        drop(gate.enter_user("dave").unwrap());
+        assert_eq!(gate.callers.lock().keys().collect::<Vec<_>>(), ["dave"]);
+    }
+
+    #[test]
+    fn daemons_have_bounds_of_their_own() {
+        let of_daemon = Bounds { open: 2, per_second: 0.0, burst: 3 };
+        let gate = Gate { of_daemon, ..gate(100, 100) };
+        for role in [Role::Server, Role::Agent] {
+            let open = [gate.enter_as(role, "lyon").unwrap(), gate.enter_as(role, "lyon").unwrap()];
+            let refused = gate.enter_as(role, "lyon").unwrap_err();
+            let expected = format!("2 requests of {}/lyon are open, which is the limit", role.name());
+            assert_eq!(
+                (refused.code(), refused.message()),
+                (tonic::Code::ResourceExhausted, expected.as_str())
+            );
+            drop(open);
+            gate.enter_as(role, "lyon").unwrap();
+            let refused = gate.enter_as(role, "lyon").unwrap_err();
+            assert!(
+                refused.message().contains("lyon sends requests more than 0 times a second"),
+                "{refused:?}"
+            );
+            assert!(gate.enter_as(role, "paris").is_ok());
+        }
+        assert!(gate.enter_user("lyon").is_ok());
     }
 }

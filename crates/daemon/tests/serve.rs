@@ -20,6 +20,7 @@ use pliant_wire::{FromChild, proto};
 use support::{Federation, Running, TIMEOUT, running};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 
 impl Running {
@@ -173,6 +174,44 @@ async fn a_child_waits_for_a_journal_that_cannot_be_written() {
     agent.serving.await.unwrap().unwrap();
 }
 
+/// A call whose message is there and has no end until the sender is dropped.
+fn begun(
+    channel: Channel,
+) -> (mpsc::Sender<proto::ServersRequest>, impl Future<Output = Result<(), Status>>) {
+    let (sender, receiver) = mpsc::channel(1);
+    sender.try_send(proto::ServersRequest {}).unwrap();
+    let mut client = tonic::client::Grpc::new(channel);
+    let call = async move {
+        client.ready().await.unwrap();
+        let path = http::uri::PathAndQuery::from_static("/pliant.v1.Agent/Servers");
+        let codec = tonic_prost::ProstCodec::<proto::ServersRequest, proto::ServersReply>::default();
+        client.client_streaming(Request::new(ReceiverStream::new(receiver)), path, codec).await.map(drop)
+    };
+    (sender, call)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stolen_key_of_a_server_has_so_many_requests_and_no_more() {
+    let federation = Federation::new();
+    let agent = running(federation.agent("state = \"state\"")).await;
+    let stolen = federation.issue(Role::Server, "lyon");
+    let (mut open, mut calls) = (Vec::new(), tokio::task::JoinSet::new());
+    // 128 may be under way on each connection.
+    for channel in (0..9).map(|_| agent.channel(&stolen)) {
+        for _ in 0..120 {
+            let (sender, call) = begun(channel.clone());
+            open.push(sender);
+            calls.spawn(call);
+        }
+    }
+    // Those that are not refused wait to be whole, and time out after half a minute.
+    let status = calls.join_next().await.unwrap().unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert!(status.message().contains("1024 requests of server/lyon are open"), "{status:?}");
+    let alice = agent.channel(&federation.issue(Role::User, "alice"));
+    AgentClient::new(alice).servers(proto::ServersRequest {}).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_are_not_whole_count() {
     let federation = Federation::new();
@@ -181,17 +220,9 @@ async fn calls_that_are_not_whole_count() {
     let channel = agent.channel(&federation.issue(Role::User, "alice"));
     let (mut open, mut calls) = (Vec::new(), tokio::task::JoinSet::new());
     for _ in 0..4 {
-        // A message, but no end.
-        let (sender, receiver) = mpsc::channel(1);
-        sender.send(proto::ServersRequest {}).await.unwrap();
+        let (sender, call) = begun(channel.clone());
         open.push(sender);
-        let mut client = tonic::client::Grpc::new(channel.clone());
-        calls.spawn(async move {
-            client.ready().await.unwrap();
-            let path = http::uri::PathAndQuery::from_static("/pliant.v1.Agent/Servers");
-            let codec = tonic_prost::ProstCodec::<proto::ServersRequest, proto::ServersReply>::default();
-            client.client_streaming(Request::new(ReceiverStream::new(receiver)), path, codec).await.map(drop)
-        });
+        calls.spawn(call);
     }
     // One of them is too many; the others wait to be whole.
     let status = calls.join_next().await.unwrap().unwrap().unwrap_err();

@@ -122,6 +122,13 @@ pub trait Journal: Send {
     /// [`JournalError::Folder`] if the file system does not say.
     fn free_bytes(&self) -> Result<Option<u64>, JournalError>;
 
+    /// The bytes of its disk that its files take, the reserve included. `None` for a database, whose own monitoring says it.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Folder`] if the file system does not say.
+    fn stored_bytes(&self) -> Result<Option<u64>, JournalError>;
+
     /// Opens a second connection for reading on another thread.
     ///
     /// # Errors

@@ -61,4 +61,4 @@ pub use sealed::{SealedFile, SealedResults, keep_sealed, seal, sealed, sum_up};
 pub use share::SHARED;
 pub use store::{Store, Upload};
 pub use upload_set::{Sender, UploadSet};
-pub use usage::Limits;
+pub use usage::{Limits, counted_bytes};

@@ -199,6 +199,22 @@ impl Store {
         self.shared.sets_for(&of.user, of.key).iter().try_for_each(|other| self.abandon(other))
     }
 
+    /// Counts so many bytes of a set that was adopted for the limits of its user and of all, in the place of those before, whatever
+    /// the limits say. Nothing is counted at first.
+    pub fn keep(&self, of: &UploadSet, bytes: u64) {
+        self.shared.registry().usage.keep(of, bytes);
+    }
+
+    /// The bytes of a set that was adopted and still count.
+    pub fn kept_by(&self, of: &UploadSet) -> u64 {
+        self.shared.registry().usage.kept_by(of)
+    }
+
+    /// The sets that were adopted and still count.
+    pub fn kept(&self) -> Vec<UploadSet> {
+        self.shared.registry().usage.kept().cloned().collect()
+    }
+
     /// Throws away a set of uploads that no submission needs.
     ///
     /// # Errors

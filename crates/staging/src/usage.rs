@@ -10,7 +10,7 @@ use super::names::FileName;
 use super::upload_set::{Sender, UploadSet};
 
 /// What a store takes. Of a submission and of a user announced sizes count, from the announcement until the submission adopts its
-/// files, and for each sender apart: what a server sends for a user takes nothing from what the user may send.
+/// files ([`Store::keep`](crate::Store::keep) has them count longer), and for each sender apart: what a server sends for a user takes nothing from what the user may send.
 /// Of all uploads what has come counts: who announces and sends nothing takes no space from others. Servers may take half of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -56,17 +56,24 @@ pub(crate) struct Counted {
 impl Counted {
     /// A file of that size, of which so much has come.
     pub(crate) fn new(size: u64, received: u64) -> Counted {
-        Counted { announced: size.max(LEAST), received: received.max(LEAST) }
+        Counted { announced: counted_bytes(size), received: counted_bytes(received) }
     }
+}
+
+/// The bytes that a file of that size counts for the limits of uploads.
+pub fn counted_bytes(size: u64) -> u64 {
+    size.max(LEAST)
 }
 
 /// What is announced and what has come, of whom.
 #[derive(Default, Debug)]
 pub(crate) struct Usage {
     sets: BTreeMap<UploadSet, BTreeMap<FileName, Counted>>,
-    /// Announced bytes of a user's uploads by a sender.
+    /// Files that were adopted and still count, in bytes.
+    kept: BTreeMap<UploadSet, u64>,
+    /// Announced bytes of a user's uploads by a sender, with those of files that were adopted and still count.
     users: BTreeMap<(User, Sender), u64>,
-    /// Bytes that have come, from users and servers.
+    /// Bytes that have come, from users and servers, with those of files that were adopted and still count.
     total: u64,
     /// Bytes that have come from servers.
     from_servers: u64,
@@ -155,7 +162,32 @@ impl Usage {
         if files.is_empty() {
             self.sets.remove(of);
         }
-        let (before, now) = (before.unwrap_or_default(), counted.unwrap_or_default());
+        self.change(of, before.unwrap_or_default(), counted.unwrap_or_default());
+    }
+
+    /// Counts so many bytes of a set that was adopted, in the place of those before, whatever the limits say.
+    pub(crate) fn keep(&mut self, of: &UploadSet, bytes: u64) {
+        let before = match bytes {
+            0 => self.kept.remove(of),
+            bytes => self.kept.insert(of.clone(), bytes),
+        };
+        let [before, now] = [before.unwrap_or_default(), bytes];
+        let counted = |bytes| Counted { announced: bytes, received: bytes };
+        self.change(of, counted(before), counted(now));
+    }
+
+    /// The bytes of a set that was adopted and still count.
+    pub(crate) fn kept_by(&self, of: &UploadSet) -> u64 {
+        self.kept.get(of).copied().unwrap_or_default()
+    }
+
+    /// What was adopted and still counts.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &UploadSet> {
+        self.kept.keys()
+    }
+
+    /// Adds to the sums what counts now in the place of what counted before.
+    fn change(&mut self, of: &UploadSet, before: Counted, now: Counted) {
         let whose = (of.user.clone(), of.sender.clone());
         let user = self.users.entry(whose.clone()).or_default();
         // What was counted is subtracted: none goes below 0.

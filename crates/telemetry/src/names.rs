@@ -105,6 +105,10 @@ table! {
         "Snapshots that could not be written.";
     JOURNAL_DISK_FREE_BYTES = "pliant_journal_disk_free_bytes", Kind::Gauge, Bytes, [],
         "Space of the journal's disk that the daemon may still use.";
+    JOURNAL_STORED_BYTES = "pliant_journal_stored_bytes", Kind::Gauge, Bytes, [],
+        "Space of the disk that the journal's files take, its reserve included.";
+    EVENTS_WAITING = "pliant_events_waiting", Kind::Gauge, Count, [],
+        "Events that came in and are not handled yet: they pile up while the journal cannot be written.";
     READY = "pliant_ready", Kind::Gauge, Count, [],
         "1 if the daemon is ready, otherwise 0, as on the page `/readyz`.";
     OPEN_CONNECTIONS = "pliant_open_connections", Kind::Gauge, Count, [],
@@ -114,7 +118,7 @@ table! {
     CONNECTIONS_DISPLACED = "pliant_connections_displaced_total", Kind::Counter, Count, ["peer"],
         "Connections of children that were ended because another one with the same certificate came, by child.";
     REQUESTS_LIMITED = "pliant_requests_limited_total", Kind::Counter, Count, ["limit"],
-        "Requests refused because a user reached a limit, by limit.";
+        "Requests refused because their caller reached a limit, by limit.";
     ESTIMATE_START_ERROR_SECONDS = "pliant_estimate_start_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],
         "Start of a job minus its estimate at acceptance; below zero the job was early.";
     ESTIMATE_COMPLETION_ERROR_SECONDS = "pliant_estimate_completion_error_seconds", Kind::Histogram(ERRORS_S), Seconds, [],

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pliant_telemetry::names;
+use pliant_telemetry::{LineLimit, names};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -68,7 +68,7 @@ pub struct Connection {
 }
 
 /// The connections that arrive at a listener, until the stream is dropped, which closes the listener. Refusals are
-/// logged with their reason and do not show in the stream. Runs on the present tokio runtime.
+/// logged with their reason, as many as [`LineLimit`] admits, and do not show in the stream. Runs on the present tokio runtime.
 pub fn incoming(
     listener: TcpListener,
     tls: Arc<ServerTls>,
@@ -77,18 +77,22 @@ pub fn incoming(
     let (sender, receiver) = mpsc::channel(16);
     let acceptor = Acceptor::new(tls, limits.handshake);
     let slots = Arc::new(ConnectionCounts { limits, taken: Mutex::default() });
-    tokio::spawn(Arrivals { acceptor, limits, slots, sender, under_way: VecDeque::new() }.take(listener));
+    let (under_way, lines) = (VecDeque::new(), LineLimit::new());
+    tokio::spawn(Arrivals { acceptor, limits, slots, sender, under_way, lines }.take(listener));
     ReceiverStream::new(receiver)
 }
 
 /// Refuses requests over connections whose certificate has been revoked, or has expired, since they were opened.
 pub fn guard(tls: Arc<ServerTls>) -> impl Interceptor + Clone + Send + Sync + 'static {
+    let lines = Arc::new(LineLimit::new());
     move |request: Request<()>| {
         let caller = request.extensions().get::<Caller>();
         let caller = caller
             .ok_or_else(|| Status::unauthenticated("expected a caller with a certificate, found none"))?;
         if let Err(lapsed) = tls.check(&caller.peer) {
-            tracing::warn!(remote = %caller.address, reason = %lapsed, "request refused");
+            if let Some(left_out) = lines.admit(&caller.peer.to_string(), Instant::now()) {
+                tracing::warn!(remote = %caller.address, reason = %lapsed, left_out, "request refused");
+            }
             return Err(Status::unauthenticated(lapsed.to_string()));
         }
         Ok(request)
@@ -159,6 +163,8 @@ struct Arrivals {
     sender: mpsc::Sender<io::Result<Connection>>,
     /// The handshakes that go on, oldest first.
     under_way: VecDeque<(Id, SocketAddr, AbortHandle)>,
+    /// Which refusals are logged, by address.
+    lines: LineLimit,
 }
 
 impl Arrivals {
@@ -219,7 +225,9 @@ impl Arrivals {
             Ok(connection) => drop(self.sender.send(Ok(connection)).await),
             Err(refused) => {
                 metrics::counter!(names::CONNECTIONS_REFUSED, "reason" => refused.word()).increment(1);
-                tracing::warn!(remote = %address, reason = %refused, "connection refused");
+                if let Some(left_out) = self.lines.admit(&address.ip().to_string(), Instant::now()) {
+                    tracing::warn!(remote = %address, reason = %refused, left_out, "connection refused");
+                }
             }
         }
     }

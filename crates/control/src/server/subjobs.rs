@@ -344,9 +344,9 @@ impl Server {
         left.map(|accepted| (&accepted.subjob, accepted.number, &accepted.state))
     }
 
-    /// Whether a subjob is in memory: not if it has ended and its coordinator has acknowledged that.
-    pub fn has_subjob(&self, id: &SubjobId) -> bool {
-        self.subjobs.current.iter().any(|accepted| accepted.subjob.id == *id)
+    /// The subjobs in memory: not those that have ended and whose coordinator has acknowledged that.
+    pub fn known_subjobs(&self) -> impl Iterator<Item = &SubjobId> {
+        self.subjobs.current.iter().map(|accepted| &accepted.subjob.id)
     }
 
     /// Whether a subjob that has not ended belongs to the launch with that key.

@@ -12,7 +12,7 @@ use pliant_control::job::{Exit, JobRecord, JobState, Work};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::DiscoverySummary;
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::{self as journal, Batch, JobRow};
+use pliant_journal::{self as journal, Batch, JobRow, Journal};
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup, Time};
 use pliant_transport::AgentAddress;
 use pliant_transport::{ClientTls, Credentials, Identity, Role, Timeouts, channel};
@@ -30,8 +30,8 @@ const WAITING: u32 = 50_000;
 /// Entries since the last snapshot: about as many as there are before the next one is taken.
 const SINCE_SNAPSHOT: u32 = 19_000;
 const MORE_JOBS: u32 = 100_000;
-const SERVERS: u32 = 12;
-const USERS: u32 = 50;
+pub(crate) const SERVERS: u32 = 12;
+pub(crate) const USERS: u32 = 50;
 const ASKED: u32 = 1_000;
 
 pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
@@ -69,7 +69,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
     Ok(())
 }
 
-fn server_name(number: u32) -> Name {
+pub(crate) fn server_name(number: u32) -> Name {
     format!("server-{}", number % SERVERS).parse().expect("a name of letters and digits")
 }
 
@@ -122,11 +122,10 @@ fn end_state(number: u32) -> JobState {
     if number.is_multiple_of(100) { JobState::Failed } else { JobState::Completed }
 }
 
-fn write_past(folder: &Path) -> Outcome<()> {
-    let mut journal = journal::open_sqlite(folder)?;
-    let now = now();
-    let begin = now - Span(30 * 86_400);
-    for chunk in 0..ENDED / 10_000 {
+/// Writes the records of so many ended jobs, which were submitted by users in turn.
+pub(crate) fn write_ended(journal: &mut dyn Journal, jobs: u32) -> Outcome<()> {
+    let begin = now() - Span(30 * 86_400);
+    for chunk in 0..jobs / 10_000 {
         let numbers = chunk * 10_000..(chunk + 1) * 10_000;
         let ended = numbers.map(|number| {
             let submitted = begin + Span(i64::from(number) * 2);
@@ -134,6 +133,13 @@ fn write_past(folder: &Path) -> Outcome<()> {
         });
         journal.commit(&Batch { ended: ended.collect(), ..Batch::default() })?;
     }
+    Ok(())
+}
+
+fn write_past(folder: &Path) -> Outcome<()> {
+    let mut journal = journal::open_sqlite(folder)?;
+    let now = now();
+    write_ended(&mut *journal, ENDED)?;
     let config = AgentConfig { name: "master".parse()?, root: true, timeout: Span(3), reallocation: None };
     let mut past = Past::new(Agent::new(config), now - Span(600), 0);
     for server in 0..SERVERS {

@@ -69,7 +69,8 @@ pub(crate) async fn measure(dir: &Path, time: Duration) -> Outcome<()> {
     let metrics = server.stop()?;
     println!("  {present} MB, {most} MB at most; stopped in {:.1} s", begun.elapsed().as_secs_f64());
     let (seconds, snapshots) = histogram(&metrics, "pliant_journal_snapshot_seconds");
-    println!("  {snapshots} snapshots before the stop, {:.1} s each", seconds / snapshots);
+    let each = if snapshots > 0.0 { format!(", {:.1} s each", seconds / snapshots) } else { String::new() };
+    println!("  {snapshots} snapshots before the stop{each}");
     drop(fillers);
     Ok(())
 }

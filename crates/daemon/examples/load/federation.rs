@@ -32,6 +32,8 @@ const SERVICE: &str = "[[service]]\nname = \"wait\"\nsummary = \"does nothing\"\
 pub(crate) struct Federation {
     dir: TempDir,
     authority: Authority,
+    /// The table `[limits]` of every daemon.
+    limits: &'static str,
 }
 
 /// A process with one or more daemons. When this is dropped, the process gets a signal to end and is waited for.
@@ -48,7 +50,12 @@ impl Federation {
     pub(crate) fn new(parent: &Path) -> Outcome<Federation> {
         let dir = tempfile::Builder::new().prefix("pliant-load-").tempdir_in(parent)?;
         let authority = Authority::init(&dir.path().join("ca"), "load", now())?;
-        Ok(Federation { dir, authority })
+        Ok(Federation { dir, authority, limits: LIMITS })
+    }
+
+    /// One whose users have the limits that daemons set if their files name none.
+    pub(crate) fn with_default_limits(parent: &Path) -> Outcome<Federation> {
+        Ok(Federation { limits: "", ..Federation::new(parent)? })
     }
 
     /// The folder of a daemon.
@@ -67,7 +74,8 @@ impl Federation {
         let path = self.folder(Role::Agent, name)?.join("agent.toml");
         let parent = parent.map(parent_of).unwrap_or_default();
         let text = format!(
-            "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n{parent}\n{TLS}\n{LIMITS}"
+            "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n{parent}\n{TLS}\n{}",
+            self.limits
         );
         fs::write(&path, text)?;
         Ok(path)
@@ -78,8 +86,9 @@ impl Federation {
         let path = self.folder(Role::Server, name)?.join("server.toml");
         let text = format!(
             "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\nwaiting_per_user = 4000000\n{}\n\
-             [accounts]\nmap = \"shared\"\n\n[cluster]\n{cluster}\n\n{TLS}\n{LIMITS}\n{SERVICE}",
-            parent_of(parent)
+             [accounts]\nmap = \"shared\"\n\n[cluster]\n{cluster}\n\n{TLS}\n{}\n{SERVICE}",
+            parent_of(parent),
+            self.limits
         );
         fs::write(&path, text)?;
         Ok(path)

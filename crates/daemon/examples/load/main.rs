@@ -1,5 +1,5 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|folding|explorations]...
+//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations]...
 //! [--dir DIR] [--seconds N] [--figures DIR]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
@@ -10,6 +10,7 @@
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, queried, and gets status updates of
 //!   100,000 more.
 //! - `backlog`: a server with 1,000,000 waiting jobs is started, and takes submissions while it writes a snapshot.
+//! - `flood`: one user asks an agent with 600,000 ended jobs 2,000 questions a second while another submits and lists jobs.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/research/paper-001.md).
 //! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
 #![allow(
@@ -26,6 +27,7 @@ mod discovery;
 mod explorations;
 mod federation;
 mod figures;
+mod flood;
 mod folding;
 mod past;
 mod submits;
@@ -36,7 +38,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|backlog|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
+const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations]... [--dir DIR] [--seconds N] [--figures DIR]";
 
 /// What was asked for on the command line.
 struct Options {
@@ -68,7 +70,7 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" | "backlog" | "folding" | "explorations" => {
+            "submits" | "discovery" | "archive" | "backlog" | "flood" | "folding" | "explorations" => {
                 options.wanted.push(argument)
             }
             "--dir" => options.dir = value()?.into(),
@@ -98,6 +100,9 @@ fn measure(options: &Options) -> Outcome<()> {
         }
         if is_wanted("backlog") {
             backlog::measure(&options.dir, options.time).await?;
+        }
+        if is_wanted("flood") {
+            flood::measure(&options.dir, options.time).await?;
         }
         if is_wanted("folding") {
             folding::measure(&options.dir).await?;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -129,22 +128,22 @@ pub(crate) async fn fill(operator: &Client, servers: &[&str]) -> Outcome<()> {
 }
 
 fn order(what: SubmittedWork, number: u64) -> SubmitOrder {
-    // Unique in a federation that lives for one measurement.
     let key = Key(u128::from(number).to_be_bytes());
     SubmitOrder { timeout: Duration::from_secs(30), ..SubmitOrder::new(key, what) }
 }
 
 /// Submits for some time. Returns how long each took, and how many failed.
 pub(crate) async fn submit_for(clients: &[Client], open: usize, time: Duration) -> Outcome<(Times, u64)> {
-    let next = Arc::new(AtomicU64::new(1));
+    // A key is used once in a federation that lives for one measurement: with the key of a job the answer would be that job.
+    static NEXT: AtomicU64 = AtomicU64::new(1);
     let until = Instant::now() + time;
     let mut tasks = JoinSet::new();
     for task in 0..open {
-        let (client, next) = (clients[task % clients.len()].clone(), next.clone());
+        let client = clients[task % clients.len()].clone();
         tasks.spawn(async move {
             let (mut times, mut failed) = (Times::default(), 0);
             while Instant::now() < until {
-                let number = next.fetch_add(1, Ordering::Relaxed);
+                let number = NEXT.fetch_add(1, Ordering::Relaxed);
                 // From ten minutes to three hours, so that the plan has many steps.
                 let seconds = 600 + number.wrapping_mul(2_654_435_761) % 10_200;
                 let arguments = BTreeMap::from([("seconds".to_owned(), seconds.to_string())]);

@@ -42,7 +42,7 @@ pub(super) async fn attach(
     clock: Clock,
     stop: watch::Receiver<bool>,
 ) -> Result<Response<ReceiverStream<Result<proto::Down, Status>>>, Status> {
-    let caller = gate::daemon(&request, &[Role::Agent, Role::Server])?;
+    let (caller, pass) = gate::daemon(&request, &[Role::Agent, Role::Server])?;
     let mut up = request.into_inner();
     let first = timeout(SILENCE, up.message()).await;
     let first = first.map_err(|_| Status::deadline_exceeded("expected a greeting, found silence"))??;
@@ -66,7 +66,7 @@ pub(super) async fn attach(
     let connection =
         ChildConnection { child, number, kind, caller, mailbox, connections, tls, numbers, clock };
     tokio::spawn(async move {
-        let mut stop = stop;
+        let (mut stop, _pass) = (stop, pass);
         let ended = tokio::select! {
             ended = connection.listen(&mut up, &sender) => ended,
             Ok(later) = displaced => {

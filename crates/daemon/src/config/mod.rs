@@ -34,6 +34,9 @@ pub struct HttpFile {
     /// Where to listen: a loopback address.
     #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
+    /// Whether a server shows metrics of each user of explorations, with the user's name: every user of the host can read them.
+    #[serde(default)]
+    pub user_metrics: bool,
 }
 
 /// What one user may do at a time, and how much of anything is taken.

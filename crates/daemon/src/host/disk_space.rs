@@ -40,6 +40,11 @@ impl DiskSpace {
             let shortage = self.shortage(journal);
             self.is_short = shortage.is_some();
             health.disk(shortage);
+            match journal.stored_bytes() {
+                Ok(None) => {}
+                Ok(Some(bytes)) => metrics::gauge!(names::JOURNAL_STORED_BYTES).set(bytes as f64),
+                Err(error) => tracing::warn!(%error, "cannot see how large the journal is"),
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard};
 use pliant_control::replay::Machine;
 use pliant_model::Time;
+use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
@@ -29,10 +30,18 @@ pub(super) enum Input<M: Machine> {
 }
 
 /// Events that were sent and are not taken in: while the journal cannot be written, they pile up.
-#[derive(Default)]
 struct Waiting {
     events: AtomicUsize,
     bytes: AtomicUsize,
+    /// The metric, which shows them all.
+    gauge: metrics::Gauge,
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        let gauge = metrics::gauge!(names::EVENTS_WAITING);
+        Waiting { events: AtomicUsize::default(), bytes: AtomicUsize::default(), gauge }
+    }
 }
 
 /// An event's slot among those that wait, freed when dropped.
@@ -46,6 +55,7 @@ impl Waits {
     fn among(waiting: &Arc<Waiting>, bytes: usize) -> Waits {
         waiting.events.fetch_add(1, Ordering::Relaxed);
         waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
+        waiting.gauge.increment(1.0);
         Waits { waiting: waiting.clone(), bytes }
     }
 
@@ -60,6 +70,7 @@ impl Drop for Waits {
     fn drop(&mut self) {
         self.waiting.events.fetch_sub(1, Ordering::Relaxed);
         self.waiting.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.waiting.gauge.decrement(1.0);
     }
 }
 

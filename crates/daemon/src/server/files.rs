@@ -1,7 +1,6 @@
 //! Files of jobs and of tasks of launches, in pieces: inputs up, results and output down.
 
 use std::future::Future;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -293,27 +292,27 @@ where
     loop {
         // Asked before reading, so that nothing written before the end is missed.
         let last = !follow || ended().await?;
-        let (there, task, wanted) = (dir.clone(), task.clone(), name.clone());
-        let mut stream = of_files(move || opened(&there, task.as_deref(), &wanted, offset, last)).await?;
-        while let Some(mut reading) = stream.take() {
+        let opened = opened(&dir, task.as_deref(), &name, offset, last).await;
+        let mut stream = opened.map_err(|error| files_status(&error))?;
+        while let Some(reading) = stream.take() {
             open.check()?;
-            let there = dir.clone();
-            let (piece, reading) = of_files(move || Ok((piece(&there, &mut reading)?, reading))).await?;
+            // Before reading: what the client does not take is not read, and keeps no thread.
+            let room = match timeout(SLOW, sender.reserve()).await {
+                Ok(Ok(room)) => room,
+                Ok(Err(_)) => return Ok(()),
+                Err(_) => {
+                    tracing::warn!(job = of, file = %name, "download cut off: nothing was read for a minute");
+                    return Err(Status::deadline_exceeded("nothing was read for a minute"));
+                }
+            };
+            let (piece, reading) = reading.piece(PIECE).await.map_err(|source| unreadable(&dir, source))?;
             if piece.is_empty() {
                 break;
             }
             stream = Some(reading);
             offset += piece.len() as u64;
             metrics::counter!(names::DOWNLOADED_BYTES).increment(piece.len() as u64);
-            let sent = timeout(SLOW, sender.send(Ok(proto::Chunk { data: piece }))).await;
-            match sent {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Ok(()),
-                Err(_) => {
-                    tracing::warn!(job = of, file = %name, "download cut off: nothing was read for a minute");
-                    return Err(Status::deadline_exceeded("nothing was read for a minute"));
-                }
-            }
+            room.send(Ok(proto::Chunk { data: piece }));
         }
         if last {
             return Ok(());
@@ -323,14 +322,14 @@ where
 }
 
 /// Opens a file; none if it is not there yet, or not so long yet, and need not be.
-fn opened(
+async fn opened(
     dir: &Path,
     task: Option<&str>,
     name: &ResultName,
     offset: u64,
     must_exist: bool,
 ) -> Result<Option<FileStream>, FilesError> {
-    match JobFolder::at(dir)?.open(task, name, offset) {
+    match JobFolder::open(dir, task, name, offset).await {
         Ok(stream) => Ok(Some(stream)),
         Err(FilesError::Staging(error) | FilesError::OfAccount(error))
             if !must_exist
@@ -342,22 +341,8 @@ fn opened(
     }
 }
 
-fn piece(dir: &Path, stream: &mut FileStream) -> Result<Vec<u8>, FilesError> {
-    let mut piece = Vec::new();
-    stream
-        .by_ref()
-        .take(PIECE as u64)
-        .read_to_end(&mut piece)
-        .map_err(|source| StagingError::Io { path: dir.to_owned(), source })?;
-    Ok(piece)
-}
-
-/// Runs something that blocks, off the threads that serve connections.
-async fn of_files<A: Send + 'static>(
-    act: impl FnOnce() -> Result<A, FilesError> + Send + 'static,
-) -> Result<A, Status> {
-    let done = tokio::task::spawn_blocking(act).await;
-    done.map_err(|_| Status::internal("a file operation failed"))?.map_err(|error| files_status(&error))
+fn unreadable(dir: &Path, source: std::io::Error) -> Status {
+    status(&StagingError::Io { path: dir.to_owned(), source })
 }
 
 /// An error of an execution's files as clients see it.
@@ -373,6 +358,7 @@ fn files_status(error: &FilesError) -> Status {
             tracing::error!(%error, "files of an account cannot be read");
             Status::unavailable("the server cannot read the files of the job's account at the moment")
         }
+        FilesError::Busy { .. } => Status::resource_exhausted(error.public_message()),
     }
 }
 
@@ -395,3 +381,6 @@ pub(super) fn status(error: &StagingError) -> Status {
         _ => Status::invalid_argument(message),
     }
 }
+
+#[cfg(test)]
+mod tests;

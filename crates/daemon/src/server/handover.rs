@@ -17,7 +17,7 @@ use tonic::{Request, Status};
 use super::execution::Program;
 use super::offer::PreparedWork;
 use super::service::{Service, stopping};
-use crate::gate;
+use crate::gate::{self, Pass};
 use crate::host::{archived, record};
 use crate::signatures::SignatureRefusal;
 
@@ -238,8 +238,9 @@ impl Service {
     }
 }
 
-/// The server that calls.
-pub(super) fn source<T>(request: &Request<T>) -> Result<Name, Status> {
-    let peer = gate::daemon(request, &[Role::Server])?.peer;
-    peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))
+/// The server that calls, and its pass.
+pub(super) fn source<T>(request: &Request<T>) -> Result<(Name, Option<Pass>), Status> {
+    let (caller, pass) = gate::daemon(request, &[Role::Server])?;
+    let name = caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
+    Ok((name, pass))
 }

@@ -230,7 +230,7 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::PrepareRequest>,
     ) -> Result<Response<proto::HandoffReply>, Status> {
-        let from = source(&request)?;
+        let (from, _pass) = source(&request)?;
         let bytes = request.get_ref().encoded_len();
         let prepare = Prepare::try_from(request.into_inner())?;
         tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to prepare a job");
@@ -249,7 +249,7 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::CommitRequest>,
     ) -> Result<Response<proto::HandoffReply>, Status> {
-        let from = source(&request)?;
+        let (from, _pass) = source(&request)?;
         let wire::CommitOrder { id, cancelled, attempts, signed } = request.into_inner().try_into()?;
         let mut reply = Reply::Unknown;
         if self.is_known_of(&from, &id).await? {
@@ -268,7 +268,7 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::AbortRequest>,
     ) -> Result<Response<proto::HandoffReply>, Status> {
-        let from = source(&request)?;
+        let (from, _pass) = source(&request)?;
         let id = wire::handoff_id(request.into_inner().id)?;
         let reply = match self.is_known_of(&from, &id).await? {
             true => self.handoff(|reply| Event::Abort { reply, id }, 0).await?,
@@ -281,7 +281,7 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::InquireRequest>,
     ) -> Result<Response<proto::HandoffDecision>, Status> {
-        let from = source(&request)?;
+        let (from, _pass) = source(&request)?;
         let proto::InquireRequest { id, ready } = request.into_inner();
         let id = wire::handoff_id(id)?;
         if ready {
@@ -409,7 +409,8 @@ impl Service {
         if peer.role == Role::Server {
             let name = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
             let sender = Sender::Server(name);
-            return Ok((sender, OpenCall { _pass: None, tls: self.tls.clone(), peer }));
+            let _pass = request.extensions().get().cloned();
+            return Ok((sender, OpenCall { _pass, tls: self.tls.clone(), peer }));
         }
         let (caller, open) = self.open(request)?;
         Ok((Sender::User(caller.user), open))

@@ -5,6 +5,7 @@
 
 mod removals;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use pliant_transport::Clock;
 use tokio::sync::watch;
 
 use self::removals::{Account, Removal};
-use super::execution::{Host, blocking};
+use super::execution::{Host, SubjobFolder, blocking};
 use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
 
@@ -97,14 +98,15 @@ impl Upkeep {
     /// The folders of subjobs that the machine does not know any more. Whether they ended long ago shows there.
     async fn subjobs(&self, now: Time) -> Vec<(Account, Removal)> {
         let (mut left, kept) = (Vec::new(), self.kept);
-        for subjob in self.host.subjobs() {
-            let asked = subjob.clone();
-            let known = self.mailbox.ask(move |server, _| server.has_subjob(&asked)).await;
-            if known == Ok(false) {
-                let dir = self.host.subjob_dir(&subjob);
-                let is_due = move |folder: &JobFolder| is_due_subjob(folder, now - kept);
-                left.extend(blocking(&dir, move |dir| folder(subjob.to_string(), dir, is_due)).await);
-            }
+        // Before the machine is asked: a folder is made for a subjob that it knows.
+        let folders = self.host.subjobs();
+        let known = self
+            .mailbox
+            .ask(|server, _| server.known_subjobs().map(SubjobFolder::of).collect::<BTreeSet<_>>());
+        let Ok(known) = known.await else { return left };
+        for (name, dir) in folders.into_iter().filter(|(name, _)| !known.contains(name)) {
+            let is_due = move |folder: &JobFolder| is_due_subjob(folder, now - kept);
+            left.extend(blocking(&dir, move |dir| folder(name.to_string(), dir, is_due)).await);
         }
         left
     }

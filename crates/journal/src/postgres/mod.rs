@@ -209,6 +209,10 @@ impl Journal for Postgres {
         Ok(None)
     }
 
+    fn stored_bytes(&self) -> Result<Option<u64>, JournalError> {
+        Ok(None)
+    }
+
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
         Ok(Box::new(Reader(PostgresReader::new(self.target.clone())?)))
     }

@@ -140,6 +140,10 @@ impl Journal for Sqlite {
         self.reserve.as_ref().map(Reserve::free_bytes).transpose()
     }
 
+    fn stored_bytes(&self) -> Result<Option<u64>, JournalError> {
+        self.reserve.as_ref().map(Reserve::stored_bytes).transpose()
+    }
+
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
         Ok(Box::new(Reader(SqliteReader::open(&self.path, self.reserve.as_ref().map(Reserve::index))?)))
     }

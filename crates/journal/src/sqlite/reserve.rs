@@ -85,6 +85,15 @@ impl Reserve {
         let disk = statvfs(&self.path).map_err(|error| unusable(&self.path, error.into()))?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
+
+    /// The bytes of the disk that are allocated to the database, its log and the index of the log.
+    pub(super) fn stored_bytes(&self) -> Result<u64, JournalError> {
+        let files = ["", "-wal", "-shm"].map(|suffix| companion(&self.path, suffix));
+        files.iter().try_fold(0, |sum, file| {
+            let metadata = file.metadata().map_err(|source| unusable(file, source))?;
+            Ok(sum + metadata.blocks() * BLOCK_BYTES)
+        })
+    }
 }
 
 /// The file of the database that has this suffix.

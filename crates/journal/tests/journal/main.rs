@@ -325,6 +325,8 @@ fn use_reserve() {
     assert!(before - after >= RESERVE_BYTES, "{before} bytes were free, {after} are");
     journal.reserve(RESERVE_BYTES).unwrap();
     assert_eq!(journal.free_bytes().unwrap(), Some(after), "it is kept once");
+    let stored = journal.stored_bytes().unwrap().unwrap();
+    assert!((RESERVE_BYTES..before).contains(&stored), "{stored} of {before} bytes");
     // Some of the log is in use when no free space remains.
     let mut last = 0;
     let mut next = || {

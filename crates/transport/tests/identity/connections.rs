@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pliant_transport::{Acceptor, ConnectionRefusal, Credentials, Limits, Role, ServerTls, not_sent};
 use rustls::pki_types::ServerName;
@@ -208,4 +208,25 @@ async fn an_acceptor_says_why_it_refuses() {
     drop(client);
     let refused = Acceptor::new(tls, Duration::from_secs(3_600)).accept(socket).await.err().unwrap();
     assert!(matches!(refused, ConnectionRefusal::Handshake(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_flood_of_connections_without_a_certificate_fills_no_log() {
+    let (log, _guard) = Log::start();
+    let federation = Federation::new();
+    let daemon = Daemon::start(&federation.issue(Role::Server, "alpha"), long()).await;
+    let begun = Instant::now();
+    let mut refused = 0;
+    // Ten lines at once, and then one each second.
+    while !log.text().contains("left_out=") {
+        answer_to(&daemon, &[0; 64]).await;
+        refused += 1;
+    }
+    let text = log.text();
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("connection refused")).collect();
+    assert!(lines.len() as u64 <= 11 + begun.elapsed().as_secs(), "{text}");
+    let left_out = text.lines().find_map(|line| line.rsplit_once("left_out=")).unwrap().1;
+    let counted = lines.len() as u64 + left_out.parse::<u64>().unwrap();
+    // The last one may be logged after its answer.
+    assert!(counted == refused || counted + 1 == refused, "{counted} of {refused}: {text}");
 }

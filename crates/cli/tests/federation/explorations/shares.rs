@@ -55,11 +55,29 @@ async fn a_client_gets_usage_reports_while_its_requests_run() {
     assert_eq!((explored.progress.mandatory, explored.interrupted), (0, true), "nothing has ended");
 }
 
+/// Every user of the host can read the page.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_name_no_user_unless_the_file_asks_for_it() {
+    let (at_lyon, table) = pages();
+    let mut lyon = server("lyon", "cores = 1\npause = true");
+    lyon.tables.push_str(&table);
+    let federation = Federation::start(&[lyon]).await;
+    let late = ExplorationSpec { mandatory: 1, ..pauses(50, 1, SpanMs(1)) };
+    explore(&federation, "alice", &late, None).await;
+    let shown = async || {
+        page(at_lyon, "/metrics").filter(|page| page.contains("\npliant_optional_unhappy_users 1\n"))
+    };
+    let page = until("the metrics of explorations", shown).await;
+    let of_users: Vec<_> =
+        page.lines().filter(|line| line.contains("user=") || line.contains("alice")).collect();
+    assert!(of_users.is_empty(), "{of_users:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_say_what_users_have_had() {
     let (at_lyon, table) = pages();
     let mut lyon = server("lyon", "cores = 1\npause = true");
-    lyon.tables.push_str(&table);
+    lyon.tables.push_str(&format!("{table}user_metrics = true\n"));
     let federation = Federation::start(&[lyon]).await;
     let optional = ExplorationSpec { mandatory: 0, ..pauses(3_000, 2, SpanMs(60_000)) };
     let explorer = Explorer::new(&federation.client("alice"), &optional, None).unwrap();

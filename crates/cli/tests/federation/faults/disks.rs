@@ -204,6 +204,13 @@ async fn on_filled_disk() {
     let none = "pliant_journal_disk_free_bytes 0\n";
     let measured = async || page(http, "/metrics").filter(|page| page.contains(none)).map(drop);
     until("the metric to say that nothing is free", measured).await;
+    let metrics = page(http, "/metrics").unwrap();
+    let value = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|value| value.trim().parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {metrics}"))
+    };
+    assert!(value("pliant_journal_stored_bytes ") > 0.0);
+    assert!(value("pliant_events_waiting ") < 1_000.0, "the journal can be written: nothing piles up");
     let error = bob.submit(&bulky("true"), |_| Ok(())).await.unwrap_err().to_string();
     assert!(error.contains("lyon: the server accepts no new work at the moment: the disk has"), "{error}");
     let ended = bob.wait(&long, |_| {}).await.unwrap();

@@ -156,7 +156,7 @@ impl proto::launches_server::Launches for Service {
         &self,
         request: Request<proto::SubjobReport>,
     ) -> Result<Response<proto::SubjobDecision>, Status> {
-        let caller = gate::daemon(&request, &[Role::Server])?;
+        let (caller, _pass) = gate::daemon(&request, &[Role::Server])?;
         let from: Name =
             caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
         let SubjobReport { id, state } = request.into_inner().try_into()?;

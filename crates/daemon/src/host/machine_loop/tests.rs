@@ -143,6 +143,10 @@ impl Journal for Memory {
         Ok(self.0.lock().free_bytes)
     }
 
+    fn stored_bytes(&self) -> Result<Option<u64>, JournalError> {
+        Ok(None)
+    }
+
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
         unreachable!("no test reads")
     }

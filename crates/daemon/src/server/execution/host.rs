@@ -1,11 +1,11 @@
 //! Where a server keeps what it runs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pliant_control::coallocation::{LaunchId, SubjobId};
+use pliant_control::coallocation::SubjobId;
 use pliant_control::job::Hop;
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::optional::server::RequestKey;
@@ -15,6 +15,7 @@ use pliant_staging::{FileSpec, Store, UploadSet};
 use tokio::runtime;
 
 use super::Failure;
+use super::folder_names::{FolderKey, SubjobFolder};
 use crate::config::ClusterFile;
 use crate::server::accounts::Accounts;
 
@@ -152,23 +153,22 @@ impl Host {
 
     /// The folder of a subjob.
     pub(in crate::server) fn subjob_dir(&self, id: &SubjobId) -> PathBuf {
-        let SubjobId { launch: LaunchId { agent, key }, number } = id;
-        self.folder.join(SUBJOBS).join(format!("{agent}.{key}.{number}"))
+        self.folder.join(SUBJOBS).join(SubjobFolder::of(id).to_string())
     }
 
-    /// The subjobs that have a folder.
-    pub(in crate::server) fn subjobs(&self) -> BTreeSet<SubjobId> {
-        named(&self.folder.join(SUBJOBS), |name| {
-            // The name of an agent has no points.
-            let [agent, key, number] = name.split('.').collect::<Vec<_>>().try_into().ok()?;
-            let launch = LaunchId { agent: agent.parse().ok()?, key: key.parse().ok()? };
-            Some(SubjobId { launch, number: number.parse().ok()? })
-        })
+    /// The folders of subjobs.
+    pub(in crate::server) fn subjobs(&self) -> BTreeMap<SubjobFolder, PathBuf> {
+        let folder = self.folder.join(SUBJOBS);
+        let found = named(&folder, |name| name.parse().ok());
+        found
+            .into_iter()
+            .map(|subjob: SubjobFolder| (subjob.clone(), folder.join(subjob.to_string())))
+            .collect()
     }
 
     /// The folder of an exploration's requests.
     pub(in crate::server) fn exploration_dir(&self, exploration: Key) -> PathBuf {
-        self.folder.join(REQUESTS).join(exploration.to_string())
+        self.explorations_dir().join(FolderKey::of(exploration).to_string())
     }
 
     /// The folder of all explorations.
@@ -215,6 +215,7 @@ fn named<T: Ord>(folder: &Path, read: impl Fn(&str) -> Option<T>) -> BTreeSet<T>
 mod tests {
     use std::cell::RefCell;
 
+    use pliant_control::coallocation::LaunchId;
     use proptest::prelude::*;
     use proptest::test_runner::TestRunner;
 
@@ -291,5 +292,25 @@ mod tests {
             Ok(())
         });
         checked.unwrap();
+    }
+
+    /// Every user of a host reads these names in the arguments of supervisors.
+    #[tokio::test]
+    async fn no_folder_is_named_by_the_key_of_an_exploration_or_a_launch() {
+        let root = tempfile::tempdir().unwrap();
+        let host = Host::for_tests(root.path(), &["pliant"]);
+        let key = Key(*b"0123456789abcdef");
+        let launch = LaunchId { agent: "paris".parse().unwrap(), key };
+        let dirs = [
+            host.request_dir(RequestKey { exploration: key, number: 3 }),
+            host.exploration_inputs(key),
+            host.subjob_dir(&SubjobId { launch, number: 3 }),
+        ];
+        for dir in dirs {
+            let account = host.account_run(Some("alice"), &dir).unwrap().unwrap().folder;
+            for path in [dir, account] {
+                assert!(!path.to_string_lossy().contains(&key.to_string()), "{}", path.display());
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@
 
 mod end;
 mod failure;
+mod folder_names;
 mod host;
 pub(super) mod observer;
 mod prepare;
@@ -30,6 +31,7 @@ use pliant_site::processes::Reservation;
 
 pub(super) use end::{End, complaint, end_of};
 pub(super) use failure::Failure;
+pub(super) use folder_names::{FolderKey, SubjobFolder};
 pub(super) use host::Host;
 pub(super) use prepare::{Ready, located, of_account};
 pub(super) use program::{Program, RequestWork};

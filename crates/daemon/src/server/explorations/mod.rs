@@ -9,6 +9,7 @@
 
 mod calls;
 mod driver;
+mod inputs;
 mod stream;
 mod upkeep;
 mod work;
@@ -43,6 +44,8 @@ pub(super) struct Explorations {
     runner: Runner<RequestObserver>,
     clock: Clock,
     health: JournalHealth,
+    /// Whether metrics of each user are shown.
+    user_metrics: bool,
 }
 
 impl Explorations {
@@ -65,6 +68,7 @@ pub(super) async fn start(
     halted: watch::Receiver<bool>,
 ) -> Result<Option<(Explorations, MachineThread)>, DaemonError> {
     let Some(optional) = file.optional.clone() else { return Ok(None) };
+    let user_metrics = file.http.as_ref().is_some_and(|http| http.user_metrics);
     let name = format!("requests of {}", file.name);
     let folder = file.state.join("optional");
     let config = config(&optional)?;
@@ -111,6 +115,7 @@ pub(super) async fn start(
         runner,
         clock,
         health,
+        user_metrics,
     };
     tokio::spawn(explorations.clone().look_after(halted));
     Ok(Some((explorations, thread)))

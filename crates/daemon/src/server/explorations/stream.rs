@@ -1,7 +1,6 @@
 //! One client's stream: its calls in their order, and the ends of its requests as they come.
 
 use std::error::Error;
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use pliant_control::payload::Payload;
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::TimeMs;
 use pliant_site::JobFolder;
-use pliant_staging::{FileSpec, ResultName, StagingError, UploadSet};
+use pliant_staging::{FileSpec, ResultName, StagingError};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, proto};
 use tokio::sync::mpsc;
@@ -23,9 +22,8 @@ use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
 use super::work::{PAUSE, RequestContext, request_work};
-use super::{Explorations, moment};
+use super::{Explorations, inputs, moment};
 use crate::host::{NoReply, Rejected, Stopped};
-use crate::server::execution::blocking;
 use crate::server::service::{slow, stopping};
 
 /// How long a call waits for the journal.
@@ -72,7 +70,10 @@ impl Explorations {
             account.map_err(|refusal| Status::permission_denied(refusal.to_string()))?;
         }
         if !inputs.is_empty() {
-            self.take_in(&user, exploration, &inputs).await?;
+            let host = &self.runner.host;
+            let (of, dir) = (inputs::uploads_of(&user, exploration), host.exploration_inputs(exploration));
+            let taken = inputs::take_in(&host.store, &of, &inputs, &dir).await;
+            taken.map_err(|error| not_taken(&error))?;
         }
         tracing::info!(%user, %exploration, service, "explores");
         let explorations = self.clone();
@@ -90,20 +91,13 @@ impl Explorations {
     }
 }
 
-impl Explorations {
-    /// Takes the files of an exploration out of those that were uploaded, unless it has them.
-    async fn take_in(&self, user: &User, exploration: Key, inputs: &[FileSpec]) -> Result<(), Status> {
-        let _lock = self.runner.host.store.lock(user, exploration).await;
-        let (host, inputs) = (self.runner.host.clone(), inputs.to_vec());
-        let sent = UploadSet::of_owner(user.clone(), exploration);
-        let dir = self.runner.host.exploration_inputs(exploration);
-        let taken = blocking(&dir, move |dir| host.store.adopt(&sent, &inputs, dir)).await;
-        taken.map_err(|error| match error {
-            // The client sends it, and asks again.
-            StagingError::Missing { .. } => Status::aborted(error.public_message()),
-            error if error.may_pass() => Status::unavailable(error.public_message()),
-            error => Status::invalid_argument(error.public_message()),
-        })
+/// Why the files of an exploration cannot be taken, for its client.
+fn not_taken(error: &StagingError) -> Status {
+    match error {
+        // The client sends it, and asks again.
+        StagingError::Missing { .. } => Status::aborted(error.public_message()),
+        error if error.may_pass() => Status::unavailable(error.public_message()),
+        error => Status::invalid_argument(error.public_message()),
     }
 }
 
@@ -271,8 +265,7 @@ impl ExplorationCall {
         let number = id.number;
         let key = RequestKey { exploration: self.exploration, number };
         let dir = self.explorations.runner.host.request_dir(key);
-        let read = blocking(&dir, move |dir| output_of(dir, &name)).await;
-        let output = read.unwrap_or_else(|error| {
+        let output = output_of(&dir, &name).await.unwrap_or_else(|error| {
             tracing::warn!(%error, exploration = %self.exploration, number, "the output of a request cannot be read");
             Vec::new()
         });
@@ -281,8 +274,16 @@ impl ExplorationCall {
 }
 
 /// What a request has written, as much of it as is kept of one.
-fn output_of(dir: &Path, name: &ResultName) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+async fn output_of(dir: &Path, name: &ResultName) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
     let mut output = Vec::new();
-    JobFolder::at(dir)?.open(None, name, 0)?.take(OUTPUT_BYTES_MAX as u64).read_to_end(&mut output)?;
+    let mut stream = JobFolder::open(dir, None, name, 0).await?;
+    while output.len() < OUTPUT_BYTES_MAX {
+        let (piece, rest) = stream.piece(OUTPUT_BYTES_MAX - output.len()).await?;
+        if piece.is_empty() {
+            break;
+        }
+        output.extend_from_slice(&piece);
+        stream = rest;
+    }
     Ok(output)
 }

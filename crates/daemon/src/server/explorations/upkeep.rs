@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pliant_control::names::{Key, User};
+use pliant_control::names::User;
 use pliant_control::optional::server::{Event, TimedEvent, UserShare};
 use pliant_model::TimeMs;
 use pliant_policy::optional::unfairness;
@@ -14,9 +14,9 @@ use pliant_telemetry::names;
 use pliant_wire::Shares;
 use tokio::sync::watch;
 
-use super::{Explorations, moment};
+use super::{Explorations, inputs, moment};
 use crate::host::{Stopped, stopped};
-use crate::server::execution::blocking;
+use crate::server::execution::{FolderKey, blocking};
 
 /// How often metrics are brought up to date.
 const SHOWN_EVERY: Duration = Duration::from_secs(5);
@@ -43,17 +43,36 @@ impl Explorations {
 
     /// Goes on until the daemon is to stop.
     pub(super) async fn look_after(self, stop: watch::Receiver<bool>) {
+        self.recount_inputs().await;
         for round in 0_u32.. {
             if round.is_multiple_of(CLEANED_EVERY) {
                 self.clean().await;
             }
             if let Ok(shares) = self.shares(None).await {
                 show(&shares);
+                if self.user_metrics {
+                    show_users(&shares.users);
+                }
             }
             tokio::select! {
                 () = stopped(stop.clone()) => return,
                 () = tokio::time::sleep(SHOWN_EVERY) => {}
             }
+        }
+    }
+
+    /// Counts the input files of the explorations that were there before the server started.
+    async fn recount_inputs(&self) {
+        let known = self.mailbox.ask(|machine, _| {
+            let requests = machine.requests();
+            let owned = requests.explorations().filter_map(|key| Some((requests.owner(key)?.clone(), key)));
+            owned.collect::<Vec<_>>()
+        });
+        let Ok(known) = known.await else { return };
+        let host = &self.runner.host;
+        for (user, exploration) in known {
+            let of = inputs::uploads_of(&user, exploration);
+            inputs::recount(&host.store, &of, &host.exploration_inputs(exploration)).await;
         }
     }
 
@@ -67,22 +86,25 @@ impl Explorations {
         let listed = move || {
             // There is none before the first program.
             let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-            let key = |entry: fs::DirEntry| {
+            let named = |entry: fs::DirEntry| {
                 let age = entry.metadata().and_then(|metadata| metadata.modified()).ok()?.elapsed();
                 age.ok().filter(|age| *age >= FRESH)?;
-                entry.file_name().to_str()?.parse::<Key>().ok()
+                Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))
             };
-            entries.flatten().filter_map(key).collect()
+            entries.flatten().filter_map(named).collect()
         };
-        let found: Vec<Key> = tokio::task::spawn_blocking(listed).await.unwrap_or_default();
-        let known = self.mailbox.ask(|machine, _| machine.requests().explorations().collect::<BTreeSet<_>>());
+        let found: Vec<(FolderKey, PathBuf)> = tokio::task::spawn_blocking(listed).await.unwrap_or_default();
+        let known = self
+            .mailbox
+            .ask(|machine, _| machine.requests().explorations().map(FolderKey::of).collect::<BTreeSet<_>>());
         let Ok(known) = known.await else { return };
-        let forgotten = found.into_iter().filter(|key| !known.contains(key));
-        for dir in forgotten.map(|key| self.runner.host.exploration_dir(key)) {
+        for (_, dir) in found.into_iter().filter(|(key, _)| !known.contains(key)) {
             if let Err(error) = blocking(&dir, removed).await {
                 tracing::warn!(%error, dir = %dir.display(), "cannot remove the folder of an exploration");
             }
         }
+        let host = &self.runner.host;
+        inputs::give_back_removed(&host.store, |exploration| host.exploration_inputs(exploration)).await;
     }
 }
 
@@ -96,6 +118,7 @@ fn removed(dir: &Path) -> Result<(), FilesError> {
     JobFolder::at(dir)?.remove()
 }
 
+/// Shows metrics of all users together.
 fn show(shares: &Shares) {
     let Shares { users, cores, at: TimeMs(_) } = shares;
     metrics::gauge!(names::OPTIONAL_CORES).set(f64::from(*cores));
@@ -103,6 +126,10 @@ fn show(shares: &Shares) {
     metrics::gauge!(names::OPTIONAL_UNFAIRNESS_RATIO).set(unfairness(all()));
     let unhappy = all().filter(|share| share.late > 0).count();
     metrics::gauge!(names::OPTIONAL_UNHAPPY_USERS).set(unhappy as f64);
+}
+
+/// Shows metrics of each user, by name.
+fn show_users(users: &[UserShare]) {
     for UserShare { user, share } in users.iter().take(USERS_SHOWN) {
         let user = user.to_string();
         let (usage, fair_share) = (share.usage.seconds(), share.fair_share.seconds());

@@ -114,7 +114,7 @@ impl proto::links_server::Links for Service {
         &self,
         request: Request<proto::ProbeRequest>,
     ) -> Result<Response<proto::ProbeReply>, Status> {
-        gate::daemon(&request, &[Role::Agent])?;
+        let (_, _pass) = gate::daemon(&request, &[Role::Agent])?;
         let order = LinkProbe::try_from(request.into_inner())?;
         let _lock = self.turn()?;
         let to = &order.server.name;
@@ -128,7 +128,7 @@ impl proto::links_server::Links for Service {
     }
 
     async fn echo(&self, request: Request<proto::EchoRequest>) -> Result<Response<proto::EchoReply>, Status> {
-        gate::daemon(&request, &[Role::Server])?;
+        let (_, _pass) = gate::daemon(&request, &[Role::Server])?;
         Ok(Response::new(proto::EchoReply {}))
     }
 
@@ -136,7 +136,7 @@ impl proto::links_server::Links for Service {
         &self,
         request: Request<Streaming<proto::Ballast>>,
     ) -> Result<Response<proto::Taken>, Status> {
-        gate::daemon(&request, &[Role::Server])?;
+        let (_, _pass) = gate::daemon(&request, &[Role::Server])?;
         let _lock = self.turn()?;
         let mut bytes = request.into_inner();
         let first = in_time(CALL, bytes.message()).await?;
@@ -148,14 +148,14 @@ impl proto::links_server::Links for Service {
     type GiveStream = Pin<Box<dyn Stream<Item = Result<proto::Ballast, Status>> + Send>>;
 
     async fn give(&self, request: Request<proto::GiveRequest>) -> Result<Response<Self::GiveStream>, Status> {
-        gate::daemon(&request, &[Role::Server])?;
+        let (_, pass) = gate::daemon(&request, &[Role::Server])?;
         let DownloadProbe { bytes, limit } = request.into_inner().try_into()?;
         let turn = self.turn()?;
         let (kept, ended) = oneshot::channel::<Infallible>();
         // A receiver that takes nothing is not waited for: sending ends with the bytes, or with the time for them.
         tokio::spawn(async move {
             let _ = timeout(limit + CALL, ended).await;
-            drop(turn);
+            drop((turn, pass));
         });
         let given = tokio_stream::StreamExt::map(ballast(bytes, limit, kept), Ok);
         Ok(Response::new(Box::pin(given)))

@@ -83,8 +83,7 @@ impl Service {
 
 /// Looks into the folders of a launch's subjobs.
 fn find(host: &Host, caller: &Caller, of: &LaunchTask) -> std::io::Result<Task> {
-    for id in host.subjobs().into_iter().filter(|id| id.launch == of.launch) {
-        let subjob = host.subjob_dir(&id);
+    for (_, subjob) in host.subjobs().into_iter().filter(|(name, _)| name.is_of(&of.launch)) {
         let folder = JobFolder::at(&subjob).map_err(std::io::Error::other)?;
         if !folder.may_have_begun(&of.task) {
             continue;

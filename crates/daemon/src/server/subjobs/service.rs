@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status};
 
 use super::coordinators::verdict_word;
 use super::inputs::Inputs;
-use crate::gate;
+use crate::gate::{self, Pass};
 use crate::server::execution::Program as TaskWork;
 use crate::server::offer::PreparedWork;
 use crate::server::service::{Service, TIMEOUT, slow, stopping};
@@ -30,7 +30,7 @@ impl proto::subjobs_server::Subjobs for Service {
         &self,
         request: Request<proto::ListMachinesRequest>,
     ) -> Result<Response<proto::ListMachinesReply>, Status> {
-        agent(&request)?;
+        let (_, _pass) = agent(&request)?;
         self.refresh_listing().await;
         let machines = self.machines.list_machines(&self.mailbox).await.map_err(|_| stopping())?;
         Ok(Response::new(wire::machines_reply(&machines)))
@@ -40,7 +40,7 @@ impl proto::subjobs_server::Subjobs for Service {
         &self,
         request: Request<proto::PrepareSubjob>,
     ) -> Result<Response<proto::SubjobState>, Status> {
-        let from = agent(&request)?;
+        let (from, _pass) = agent(&request)?;
         let bytes = request.get_ref().encoded_len();
         let subjob = Subjob::try_from(request.into_inner())?;
         coordinates(&from, &subjob.id.launch)?;
@@ -52,7 +52,7 @@ impl proto::subjobs_server::Subjobs for Service {
         &self,
         request: Request<proto::DecideSubjob>,
     ) -> Result<Response<proto::SubjobState>, Status> {
-        let from = agent(&request)?;
+        let (from, _pass) = agent(&request)?;
         let bytes = request.get_ref().encoded_len();
         let (id, DecidedSubjob { decision, end_acknowledged }) = request.into_inner().try_into()?;
         coordinates(&from, &id.launch)?;
@@ -67,10 +67,11 @@ impl proto::subjobs_server::Subjobs for Service {
     }
 }
 
-/// The agent that calls.
-fn agent<T>(request: &Request<T>) -> Result<Name, Status> {
-    let peer = gate::daemon(request, &[Role::Agent])?.peer;
-    peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))
+/// The agent that calls, and its pass.
+fn agent<T>(request: &Request<T>) -> Result<(Name, Option<Pass>), Status> {
+    let (caller, pass) = gate::daemon(request, &[Role::Agent])?;
+    let name = caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
+    Ok((name, pass))
 }
 
 /// Refuses an agent that speaks of another one's launch.

@@ -12,7 +12,7 @@ use pliant_model::{JobId, Speedup};
 use pliant_site::services::{Catalogue, Script, SpeedupSpec};
 use pliant_wire::SubmittedWork;
 
-use super::super::execution::{self, Execution, ExecutionId};
+use super::super::execution::{self, Execution, ExecutionId, SubjobFolder};
 use super::*;
 
 pub(in crate::server) fn program(arguments: &[String]) -> Program {
@@ -76,7 +76,8 @@ async fn each_task_gets_its_name_and_the_addresses_of_its_neighbours() {
     let root = tempfile::tempdir().unwrap();
     let host = Host::for_tests(root.path(), &["/opt/pliant"]);
     let dir = host.subjob_dir(&subjob().subjob.id);
-    assert_eq!(dir, root.path().join(format!("subjobs/lyon.{}.0", Key([1; 16]))));
+    // The start of the SHA-256 checksum of its key.
+    assert_eq!(dir, root.path().join("subjobs/lyon.cc8cd41cef907c4d216069122c4b8993.0"));
     let work = execution::Work::Subjob(Box::new(subjob()));
     let allocation = Allocation::of(&host, Procs(1), 0..1, Span(1));
     let id = ExecutionId::Job(JobId(7));
@@ -84,7 +85,7 @@ async fn each_task_gets_its_name_and_the_addresses_of_its_neighbours() {
     // It was submitted for the time that it may be held as well.
     let execution = execution.with(&host, Procs(5), 0..5, Span(180));
     execution.prepare(&host, &[]).unwrap();
-    assert_eq!(host.subjobs(), [subjob().subjob.id].into());
+    assert_eq!(host.subjobs(), [(SubjobFolder::of(&subjob().subjob.id), dir.clone())].into());
     let spec: RunSpec = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
     assert_eq!(spec.program, ["/opt/pliant", "run-tasks", "../tasks.json"]);
     assert_eq!((spec.walltime_s, spec.env["PLIANT_OWNER"].as_str()), (60, "alice"));

@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_staging::{FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 use super::call::{Call, GateCall, REPLY_BYTES_MAX, Reply, line, read_line};
-use super::slots::CallSlot;
-use super::{FilesError, JobFiles};
+use super::slots::{CallSlot, READ_AT_ONCE, ReadingSlot};
+use super::{FilesError, JobFiles, off_thread};
 use crate::accounts::{AccountRun, Launched, LauncherError};
 use crate::processes::{DiskUsage, FoundState, Marks, Reservation, StartPermit, TaskAddresses, TaskEnd};
 
@@ -157,25 +160,32 @@ pub(super) fn longest(account: &AccountRun) -> Result<Option<u64>, FilesError> {
     }
 }
 
-pub(super) fn open(
+/// Opens a file, which takes one of the slots of the account until its stream is dropped.
+pub(super) async fn open(
     account: &AccountRun,
     task: Option<&str>,
     name: &ResultName,
     offset: u64,
 ) -> Result<AccountStream, FilesError> {
     let task = task.map(str::parse).transpose().map_err(StagingError::Name)?;
-    // Who asks may go meanwhile, but not this thread: an account that answers nothing keeps few of them.
+    let busy = || FilesError::Busy { account: account.name.clone(), limit: READ_AT_ONCE };
+    let slot = ReadingSlot::of(account).await.ok_or_else(busy)?;
+    let (account, call) = (account.clone(), Call::Open { task, name: name.clone(), offset });
+    // Who asks may go meanwhile, but not the thread: it keeps the slot.
+    let (opened, slot) = off_thread(move || Ok((opened(&account, &call)?, slot))).await?;
+    AccountStream::of(opened, slot)
+        .map_err(|source| LauncherError::Io { action: "read from what runs as the account", source }.into())
+}
+
+/// Something that has answered that the bytes of a file follow.
+fn opened(account: &AccountRun, call: &Call) -> Result<BufReader<Launched>, FilesError> {
+    // An account that answers nothing keeps few threads.
     let _slot = CallSlot::of(account)?;
-    let mut launched = begun(account, &Call::Open { task, name: name.clone(), offset })?;
+    let mut launched = begun(account, call)?;
     launched.answer_within(Some(ANSWERS_WITHIN));
-    let mut answer = Answer::of(launched)?;
+    let answer = Answer::of(launched)?;
     match answer.reply {
-        Some(Reply::Content) => {
-            let launched = answer.launched.get_mut();
-            launched.answer_within(None);
-            launched.wait_longer(PIECE_WITHIN)?;
-            Ok(AccountStream { launched: Some(answer.launched) })
-        }
+        Some(Reply::Content) => Ok(answer.launched),
         _ => {
             answer.finish(account)?;
             Err(unexpected(account))
@@ -331,24 +341,58 @@ impl Answer {
     }
 }
 
-/// A file of an account's that is being read.
+/// A file of an account's that is being read. While nothing comes it keeps no thread.
 #[derive(Debug)]
 pub struct AccountStream {
-    /// None once all was read.
-    launched: Option<BufReader<Launched>>,
+    /// What reads it, with its slot; none once all was read.
+    launched: Option<(Launched, ReadingSlot)>,
+    /// What came with the answer.
+    front: Vec<u8>,
+    /// The socket of what was launched.
+    socket: UnixStream,
 }
 
-impl Read for AccountStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(launched) = &mut self.launched else { return Ok(0) };
-        let read = launched.read(buffer)?;
-        if read == 0 && !buffer.is_empty() {
+impl AccountStream {
+    fn of(opened: BufReader<Launched>, slot: ReadingSlot) -> io::Result<AccountStream> {
+        let front = opened.buffer().to_vec();
+        let launched = opened.into_inner();
+        let socket = launched.with_socket(std::os::unix::net::UnixStream::try_clone)?;
+        socket.set_nonblocking(true)?;
+        let socket = UnixStream::from_std(socket)?;
+        Ok(AccountStream { launched: Some((launched, slot)), front, socket })
+    }
+
+    /// The next bytes, as many as have come and at most so many; none at the end of the file.
+    ///
+    /// # Errors
+    /// Nothing comes for too long, or the file was cut off.
+    pub(super) async fn piece(&mut self, bytes_max: usize) -> io::Result<Vec<u8>> {
+        if !self.front.is_empty() {
+            let rest = self.front.split_off(self.front.len().min(bytes_max));
+            return Ok(std::mem::replace(&mut self.front, rest));
+        }
+        let mut piece = vec![0; bytes_max];
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "what runs as the account does not answer");
+        let mut length = timeout(PIECE_WITHIN, self.socket.read(&mut piece)).await.map_err(late)??;
+        if length == 0 {
             // What was cut off is not the whole file.
-            if let Some(launched) = self.launched.take() {
-                launched.into_inner().finish_soon().map_err(io::Error::other)?;
+            if let Some((launched, slot)) = self.launched.take() {
+                // The slot stays with the thread.
+                let finish = move || (launched.finish_soon(), slot).0;
+                let finished = tokio::task::spawn_blocking(finish).await;
+                finished.map_err(io::Error::other)?.map_err(io::Error::other)?;
             }
         }
-        Ok(read)
+        while length > 0 && length < bytes_max {
+            match self.socket.try_read(&mut piece[length..]) {
+                Ok(0) => break,
+                Ok(more) => length += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        piece.truncate(length);
+        Ok(piece)
     }
 }
 

@@ -27,7 +27,7 @@ use pliant_staging::{
     open_result, seal, sealed,
 };
 
-use crate::accounts::{AccountRun, LauncherError};
+use crate::accounts::{AccountName, AccountRun, LauncherError};
 use crate::processes::{self, FolderError, RunSpec, account_of};
 
 pub use client::AccountStream;
@@ -87,6 +87,16 @@ pub enum FilesError {
     /// The account cannot be reached.
     #[error(transparent)]
     Launcher(#[from] LauncherError),
+    /// Too many files of the account are read already.
+    #[error(
+        "{limit} files of the account {account} are being read, which is the limit; try again once one of them was read"
+    )]
+    Busy {
+        /// The account.
+        account: AccountName,
+        /// How many at once.
+        limit: usize,
+    },
 }
 
 impl FilesError {
@@ -96,6 +106,7 @@ impl FilesError {
             FilesError::Staging(error) | FilesError::OfAccount(error) => error.public_message(),
             FilesError::Records(error) => error.public_message(),
             FilesError::Launcher(error) => error.public_message(),
+            FilesError::Busy { .. } => self.to_string(),
         }
     }
 
@@ -105,13 +116,14 @@ impl FilesError {
             FilesError::Staging(error) | FilesError::OfAccount(error) => error.may_pass(),
             FilesError::Records(error) => error.may_pass(),
             FilesError::Launcher(error) => error.may_pass(),
+            FilesError::Busy { .. } => true,
         }
     }
 
     /// True if what runs as the account fails, which its user can cause.
     pub fn is_of_account(&self) -> bool {
         match self {
-            FilesError::OfAccount(_) => true,
+            FilesError::OfAccount(_) | FilesError::Busy { .. } => true,
             FilesError::Launcher(error) => error.is_of_account(),
             FilesError::Staging(_) | FilesError::Records(_) => false,
         }
@@ -206,18 +218,24 @@ impl JobFolder {
         }
     }
 
-    /// Opens a result, of a task if one is named, to be read from `offset` on.
+    /// Opens a result of the execution that has its records there, of a task if one is named, to be read from `offset` on. Eight files of an
+    /// account are read at once; another one waits for one of them to be dropped, up to 20 s.
     ///
     /// # Errors
-    /// There is none, it cannot be read, or the account cannot be reached.
-    pub fn open(&self, task: Option<&str>, name: &ResultName, offset: u64) -> Result<FileStream, FilesError> {
-        Ok(match (&self.access, task) {
-            (Access::Own, None) => FileStream::Own(open_result(&self.records, name, offset)?),
-            (Access::Own, Some(task)) => {
-                FileStream::Own(open_result(&self.records.join(WORK).join(task), name, offset)?)
-            }
-            (Access::Account(account), _) => FileStream::Account(client::open(account, task, name, offset)?),
-        })
+    /// There is none, it cannot be read, the account cannot be reached, or too many of its files are read.
+    pub async fn open(
+        records: &Path,
+        task: Option<&str>,
+        name: &ResultName,
+        offset: u64,
+    ) -> Result<FileStream, FilesError> {
+        let dir = records.to_owned();
+        if let Access::Account(account) = off_thread(move || JobFolder::at(&dir)).await?.access {
+            return client::open(&account, task, name, offset).await.map(FileStream::Account);
+        }
+        let dir = task.map_or_else(|| records.to_owned(), |task| records.join(WORK).join(task));
+        let name = name.clone();
+        off_thread(move || Ok(FileStream::Own(open_result(&dir, &name, offset)?))).await
     }
 
     /// How long the longest instance of a batch took for each unit of its service, in milliseconds, if that is known.
@@ -274,11 +292,31 @@ pub enum FileStream {
     Account(AccountStream),
 }
 
-impl Read for FileStream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+impl FileStream {
+    /// The next bytes, at most so many, and the stream behind them; none at the end of the file. Keeps no thread while it waits for an
+    /// account.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what reads it as the account does not answer or fails.
+    pub async fn piece(self, bytes_max: usize) -> io::Result<(Vec<u8>, FileStream)> {
         match self {
-            FileStream::Own(file) => file.read(buffer),
-            FileStream::Account(file) => file.read(buffer),
+            FileStream::Own(mut file) => {
+                let read = tokio::task::spawn_blocking(move || {
+                    let mut piece = Vec::new();
+                    file.by_ref().take(bytes_max as u64).read_to_end(&mut piece)?;
+                    Ok((piece, FileStream::Own(file)))
+                });
+                read.await.map_err(io::Error::other)?
+            }
+            FileStream::Account(mut file) => Ok((file.piece(bytes_max).await?, FileStream::Account(file))),
         }
     }
+}
+
+/// Does something that blocks, off the threads that serve connections.
+async fn off_thread<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, FilesError> + Send + 'static,
+) -> Result<T, FilesError> {
+    let done = tokio::task::spawn_blocking(act).await.map_err(io::Error::other);
+    done.map_err(|source| LauncherError::Io { action: "open a file", source })?
 }

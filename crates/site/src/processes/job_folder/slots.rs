@@ -1,10 +1,13 @@
-//! How many short calls, and openings of files, as one account are under way at once: a user can stop the processes of the own account, and must not so keep
-//! all threads of the server.
+//! How many short calls, and openings of files, as one account are under way at once, and how many files are read: a user can stop the
+//! processes of the own account, and must not so keep all threads of the server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::accounts::{AccountName, AccountRun, LauncherError};
 
@@ -14,6 +17,10 @@ const AT_ONCE: usize = 8;
 const WAITING_AT_MOST: usize = 8;
 /// How long.
 const WAITS_AT_MOST: Duration = Duration::from_secs(2);
+/// How many files of an account are read at once. Each has a process.
+pub(super) const READ_AT_ONCE: usize = 8;
+/// How long another one waits for one of them to be closed. It keeps no thread.
+const READ_WITHIN: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(20) };
 
 /// The calls of an account.
 #[derive(Default)]
@@ -81,6 +88,29 @@ impl Drop for CallSlot {
     }
 }
 
+/// The files that are read, by account.
+static READING: Mutex<BTreeMap<AccountName, Arc<Semaphore>>> = Mutex::new(BTreeMap::new());
+
+/// A file that may be read. Dropped, another one may be.
+#[derive(Debug)]
+pub(super) struct ReadingSlot {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl ReadingSlot {
+    /// Waits for a slot; none if there is none for too long.
+    pub(super) async fn of(account: &AccountRun) -> Option<ReadingSlot> {
+        let slots = {
+            let mut all = READING.lock();
+            // Accounts of which no file is read or waits are forgotten.
+            all.retain(|_, slots| Arc::strong_count(slots) > 1);
+            all.entry(account.name.clone()).or_insert_with(|| Arc::new(Semaphore::new(READ_AT_ONCE))).clone()
+        };
+        let permit = timeout(READ_WITHIN, slots.acquire_owned()).await.ok()?;
+        Some(ReadingSlot { _permit: permit.ok()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +137,21 @@ mod tests {
         kept.push(CallSlot::of(&slow).unwrap());
         drop(kept);
         assert!(!UNDER_WAY.lock().contains_key(&slow.name));
+    }
+
+    #[tokio::test]
+    async fn files_of_an_account_are_read_a_few_at_a_time() {
+        let (slow, other) = (account("reading-slow"), account("reading-other"));
+        let mut kept = Vec::new();
+        for _ in 0..READ_AT_ONCE {
+            kept.push(ReadingSlot::of(&slow).await.unwrap());
+        }
+        assert!(ReadingSlot::of(&slow).await.is_none());
+        assert!(ReadingSlot::of(&other).await.is_some());
+        let (next, ()) = tokio::join!(ReadingSlot::of(&slow), async { drop(kept.pop()) });
+        assert!(next.is_some(), "who waits gets what is given back");
+        drop((next, kept));
+        drop(ReadingSlot::of(&other).await);
+        assert!(!READING.lock().contains_key(&slow.name));
     }
 }
