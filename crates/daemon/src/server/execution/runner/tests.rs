@@ -17,7 +17,6 @@ use super::*;
 use crate::config::AccountsFile;
 use crate::server::accounts::Accounts;
 use crate::server::subjobs::tests::{program, subjob};
-use std::time::Instant;
 
 /// Passes ends on.
 #[derive(Clone)]
