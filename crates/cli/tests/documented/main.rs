@@ -15,18 +15,16 @@ use serde_json::Value;
 use support::{folder, run};
 
 /// The pages about the command, with the verbs of each. A page about several verbs has a section of each, by its name.
-const PAGES: [(&str, &[&str]); 11] = [
+const PAGES: [(&str, &[&str]); 12] = [
     ("submit", &["submit"]),
     ("jobs", &["queue", "status", "explain", "wait", "cancel", "fetch", "logs"]),
     ("sweep", &["sweep"]),
     ("explore", &["explore"]),
+    ("federation", &["servers", "users", "reallocate", "what-if"]),
     ("launch", &["launch", "launch list", "launch spawn", "launch subjobs"]),
     (
-        "federation",
+        "admin",
         &[
-            "servers",
-            "users",
-            "reallocate",
             "admin drain",
             "admin resume",
             "admin hold",
@@ -34,7 +32,6 @@ const PAGES: [(&str, &[&str]); 11] = [
             "admin ban",
             "admin unban",
             "admin log",
-            "what-if",
         ],
     ),
     ("simulate", &["simulate", "report", "demo", "policies"]),

@@ -134,7 +134,7 @@ async fn a_banned_user_gets_nothing_until_an_operator_ends_the_ban() {
     // The user sees the jobs and cancels them.
     let explained = user.run(&format!("explain {waiting}")).1.to_string();
     assert!(explained.contains("root has banned the user since"), "{explained}");
-    assert_eq!(user.run(&format!("status {waiting}")).1["jobs"][0]["state"], "queued");
+    assert_eq!(user.run(&format!("status {waiting}")).1["jobs"][0]["state"], "QUEUED");
     assert_eq!(user.run(&format!("cancel {cancelled}")).0, 0);
     federation.reaches(&alice, &cancelled, JobState::Canceled).await;
 

@@ -30,17 +30,16 @@ pub(super) enum Input<M: Machine> {
 }
 
 /// Events that were sent and are not taken in: while the journal cannot be written, they pile up.
+#[derive(Default)]
 struct Waiting {
     events: AtomicUsize,
     bytes: AtomicUsize,
-    /// The metric, which shows them all.
-    gauge: metrics::Gauge,
 }
 
-impl Default for Waiting {
-    fn default() -> Waiting {
-        let gauge = metrics::gauge!(names::EVENTS_WAITING);
-        Waiting { events: AtomicUsize::default(), bytes: AtomicUsize::default(), gauge }
+impl Waiting {
+    /// Shows how many there are now.
+    fn show(&self) {
+        metrics::gauge!(names::EVENTS_WAITING).set(self.events.load(Ordering::Relaxed) as f64);
     }
 }
 
@@ -55,7 +54,7 @@ impl Waits {
     fn among(waiting: &Arc<Waiting>, bytes: usize) -> Waits {
         waiting.events.fetch_add(1, Ordering::Relaxed);
         waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
-        waiting.gauge.increment(1.0);
+        waiting.show();
         Waits { waiting: waiting.clone(), bytes }
     }
 
@@ -70,7 +69,7 @@ impl Drop for Waits {
     fn drop(&mut self) {
         self.waiting.events.fetch_sub(1, Ordering::Relaxed);
         self.waiting.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.waiting.gauge.decrement(1.0);
+        self.waiting.show();
     }
 }
 

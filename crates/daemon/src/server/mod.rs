@@ -317,23 +317,31 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
         |state| Server::from_state(again, state).map_err(|error| error.to_string()),
     )
     .await?;
+    let changed = host.machine().configuration().filter(|present| host.is_new() || *present != wanted);
+    let host = match changed {
+        None => host,
+        Some(present) => {
+            let (procs, policy) = wanted;
+            if !host.is_new() {
+                let (before, batch_before) = (present.0.0, present.1);
+                tracing::info!(
+                    procs = procs.0,
+                    batch = policy,
+                    before,
+                    batch_before,
+                    "the cluster was changed"
+                );
+            }
+            // Journaled, so that a replay plans earlier entries as they were planned.
+            journal_event(host, Event::Configured { procs, policy }).await?
+        }
+    };
     let limits = file.waiting_limits();
-    let host = match host.machine().waiting_limits() == limits {
-        true => host,
+    match host.machine().waiting_limits() == limits {
+        true => Ok(host),
         // Journaled, so that a replay refuses what was refused, and nothing that was accepted.
-        false => journal_event(host, Event::WaitingLimits(limits)).await?,
-    };
-    let Some(present) = host.machine().configuration().filter(|present| host.is_new() || *present != wanted)
-    else {
-        return Ok(host);
-    };
-    let (procs, policy) = wanted;
-    if !host.is_new() {
-        let (before, batch_before) = (present.0.0, present.1);
-        tracing::info!(procs = procs.0, batch = policy, before, batch_before, "the cluster was changed");
+        false => journal_event(host, Event::WaitingLimits(limits)).await,
     }
-    // Journaled, so that a replay plans earlier entries as they were planned.
-    journal_event(host, Event::Configured { procs, policy }).await
 }
 
 async fn journal_event(host: MachineHost<Server>, event: Event) -> Result<MachineHost<Server>, DaemonError> {
