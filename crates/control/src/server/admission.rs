@@ -192,9 +192,6 @@ impl Server {
         if self.next == u32::MAX {
             return Err(AdmissionRefusal::NoNumbersLeft);
         }
-        if let Some(reason) = self.refuses(owner) {
-            return Err(AdmissionRefusal::Other(reason));
-        }
         let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
         let estimate = self.estimate_at(now, &request, self.speed_for(own_time))?;
         if latest.is_some_and(|latest| is_late(&estimate, latest)) {

@@ -1,4 +1,4 @@
-//! What waits at a server: jobs, and the bytes that they keep in its memory and its journal. Both are bounded.
+//! What waits at a server: jobs, and the bytes of their names and of what they run. Both are bounded. Subjobs of launches are not counted.
 //!
 //! Counts are kept up to date with each change. A prepared job of another server has bytes too, but is no job of this one.
 
@@ -122,8 +122,11 @@ fn bytes_of_handoff(handoff: &Handoff) -> u64 {
 }
 
 impl Server {
-    /// Checks that one more job of so many bytes may wait.
+    /// Checks that one more job of so many bytes may wait, and that its owner is not banned, which is final.
     pub(super) fn check_waiting(&self, owner: &User, bytes: u64) -> Result<(), AdmissionRefusal> {
+        if let Some(reason) = self.refuses(owner) {
+            return Err(AdmissionRefusal::Other(reason));
+        }
         let WaitingLimits { jobs_per_user, bytes_per_user, bytes: bytes_max } = self.config.waiting;
         if self.waiting.jobs_of(owner) >= jobs_per_user {
             return Err(AdmissionRefusal::TooMany { limit: jobs_per_user });

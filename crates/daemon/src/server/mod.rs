@@ -358,8 +358,8 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
         speed: file.cluster.speed().map_err(in_memory)?,
         policy: file.cluster.policy(),
         tuner: file.cluster.tuner().map_err(in_memory)?,
-        // Journaled bounds are recovered. A journal without any was written when bytes were not bounded.
-        waiting: WaitingLimits::of_jobs(file.waiting_per_user),
+        // Until the journaled ones: a replay refuses nothing that was accepted before there were any.
+        waiting: WaitingLimits::of_jobs(u32::MAX),
     })
 }
 

@@ -217,12 +217,13 @@ impl ExplorationCall {
         asked.await.map_err(|Stopped| stopping())
     }
 
-    /// Why no request is accepted at the moment; none if it is, or if the server has that request already.
+    /// Why no request is accepted at the moment; none if it is, or if the server has that request already. A cancelled request is accepted
+    /// again with a later attempt, so it counts as a new one.
     async fn closed_to(&self, key: RequestKey) -> Result<Option<Reason>, Status> {
         let Some(reason) = self.explorations.closures.refuses(&self.user) else { return Ok(None) };
         let known = self.explorations.mailbox.glance(move |machine, _| machine.requests().request_state(key));
         let known = known.await.map_err(|Stopped| stopping())?;
-        Ok(known.is_none().then_some(reason))
+        Ok(known.is_none_or(|state| state == RequestState::Cancelled).then_some(reason))
     }
 
     fn submit(&self, call: Call) -> Result<Submit, Reason> {
