@@ -37,6 +37,7 @@ mod siblings;
 mod slurm;
 mod slurm_faults;
 mod slurm_siblings;
+mod slurm_standby;
 mod standby;
 mod steps;
 mod stolen_key;

@@ -44,6 +44,10 @@ pub struct ServerFile {
     pub parent: Vec<AgentAddress>,
     /// The folder of its journal and of its jobs' files.
     pub state: PathBuf,
+    /// A PostgreSQL connection string, in front of an external batch system: the journal is there and not in `state`, and a second
+    /// server with the same one waits until the first one is gone.
+    #[serde(default)]
+    pub postgres: Option<String>,
     /// Its cluster.
     pub cluster: ClusterFile,
     /// Cores for the requests of explorations.
@@ -234,6 +238,11 @@ impl ServerFile {
                 ));
             }
             None => {}
+        }
+        if self.postgres.is_some() && self.cluster.external().is_none() {
+            let why = "expected [cluster.slurm] or [cluster.oar], whose jobs a server on another host can take over, found the embedded \
+                       batch system, whose jobs run on this host";
+            return Err(("postgres", why.to_owned()));
         }
         check_shared(&self.shared)?;
         match &self.accounts {

@@ -50,6 +50,10 @@ pub fn cluster_change(file: &ServerFile) -> Result<Option<ClusterChange>, Daemon
 
 /// The server in the journal; none if there is no journal.
 fn recovered(file: &ServerFile) -> Result<Option<MachineHost<Server>>, DaemonError> {
+    if file.postgres.is_some() {
+        // An external batch system has no configuration of ours.
+        return Ok(None);
+    }
     let Some(mut journal) = journal::open_sqlite_read_only(&file.state)? else { return Ok(None) };
     journal.claim(&owner(file))?;
     let (config, again) = (machine_config(file)?, machine_config(file)?);

@@ -304,15 +304,19 @@ fn routes(front: &Front, service: Service, links: links::Service, message_bytes:
         .add_service(front.guarded(held))
 }
 
-/// The server, recovered from its journal.
+/// The server, recovered from its journal; waits while another one leads.
 async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> {
     let config = machine_config(file)?;
     let wanted = (config.procs, config.policy.clone());
-    let (again, state) = (config.clone(), file.state.clone());
+    let (again, state, postgres) = (config.clone(), file.state.clone(), file.postgres.clone());
     let owner = change::owner(file);
     let host = MachineHost::recover(
         owner,
-        move || journal::open_sqlite(&state),
+        move || match postgres {
+            // Waits while another server leads.
+            Some(connection) => journal::open_postgres(&connection),
+            None => journal::open_sqlite(&state),
+        },
         |_, now| Server::new(config, now).expect("the file was checked for the policy's name"),
         |state| Server::from_state(again, state).map_err(|error| error.to_string()),
     )

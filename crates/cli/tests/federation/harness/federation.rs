@@ -133,6 +133,26 @@ impl Federation {
         fs::write(&file, text.replace("LISTEN", &self.address(name))).unwrap();
     }
 
+    /// Starts a second server with the name, the state folder and the file of another one; it has to wait for its turn.
+    pub(crate) fn add_standby(&mut self, name: &str, of: &str) {
+        let (folder, first) = (self.folder(name), self.folder(of));
+        self.certify(&folder, Role::Server, of);
+        let text = fs::read_to_string(first.join("server.toml")).unwrap();
+        let state = format!("state = \"{}\"", first.join("state").display());
+        let text = text.replace("state = \"state\"", &state).replace(&self.address(of), "127.0.0.1:0");
+        fs::write(folder.join("server.toml"), text).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        self.daemons.insert(name.to_owned(), Daemon { verb: "server", address, child: None, user: None });
+        self.stand_by(name);
+    }
+
+    /// Waits until a daemon has ended by itself, and returns its exit code.
+    pub(crate) async fn ended(&mut self, name: &str) -> Option<i32> {
+        let daemon = self.daemons.get_mut(name).unwrap();
+        let mut child = daemon.child.take().unwrap();
+        until(&format!("{name} to end"), async || child.try_wait().unwrap()).await.code()
+    }
+
     /// Lets a user run the program, have a daemon's folder, and leave files beside it.
     fn open_to(&self, user: &User, folder: &Path) {
         fs::set_permissions(self.path(), fs::Permissions::from_mode(0o777)).unwrap();

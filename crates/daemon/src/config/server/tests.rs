@@ -57,6 +57,10 @@ fn invalid_settings_are_reported_with_their_key() {
     check("[cluster]\nfirst_core = 2\n[cluster.slurm]\n", &["cluster.first_core", beside]);
     check("[cluster]\ncpu_share = 0.5\n[cluster.slurm]\n", &["cluster.cpu_share", beside]);
     check("[cluster]\n", &["cluster.procs", "1 to 1000000", "0"]);
+    check(
+        "postgres = \"dbname=pliant\"\n[cluster]\nprocs = 4\n",
+        &["postgres", "[cluster.slurm]", "embedded"],
+    );
     check("[cluster]\nprocs = 1\npower_mflops = 0.0\n", &["cluster.power_mflops", "0.001 to", "found 0"]);
     for (line, words) in [
         ("partitions = \"main\"", ["partitions", "partition"]),
