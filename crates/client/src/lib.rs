@@ -31,8 +31,8 @@ use pliant_control::multi_job::Expectation;
 use pliant_control::names::{Handle, Name};
 use pliant_model::Time;
 use pliant_telemetry::RequestId;
-use pliant_transport::Connections;
 use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel};
+use pliant_transport::{Clock, Connections};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{
@@ -65,6 +65,11 @@ pub use work_folder::FolderError;
 const CALL: Duration = Duration::from_secs(40);
 /// How long a reallocation cycle may take, with its moves.
 const REALLOCATION: Duration = Duration::from_secs(600);
+/// What becomes of a job that its server does not know any more.
+const LOST: &str =
+    "if the server has lost its journal, the agent ends the job ten minutes after the server is back";
+/// How often the agent is asked for such a job.
+const LOST_POLL: Duration = Duration::from_secs(2);
 
 /// The longest answer, in bytes: more than the longest list of results.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -239,12 +244,19 @@ impl Client {
         self.find(handle).await.map(|located| located.record).map_err(|_| error)
     }
 
-    /// Withdraws a waiting job or ends a running one.
+    /// Withdraws a waiting job or ends a running one. Of a job that its server has lost, the record once the agent knows that.
     pub async fn cancel(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
         loop {
             let mut server = self.server_of(handle).await?;
-            let reply = server.cancel(self.request(wire::job_request(handle))).await;
-            let job = reply.map_err(|status| self.server_failed(handle, &status))?;
+            let job = match server.cancel(self.request(wire::job_request(handle))).await {
+                Ok(job) => job,
+                Err(status) => {
+                    let error = self.server_failed(handle, &status);
+                    let record = self.agent_record(handle, error.clone()).await?;
+                    let is_final = record.state.is_final();
+                    return if is_final { Ok(record) } else { Err(error.with_hint(LOST)) };
+                }
+            };
             let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
             if self.is_there(&record) {
                 return Ok(record);
@@ -264,8 +276,21 @@ impl Client {
     pub async fn explain(&self, handle: &Handle) -> Result<Explanation, ClientError> {
         loop {
             let mut server = self.server_of(handle).await?;
-            let reply = server.explain(self.request(wire::job_request(handle))).await;
-            let reply = reply.map_err(|status| self.server_failed(handle, &status))?;
+            let reply = match server.explain(self.request(wire::job_request(handle))).await {
+                Ok(reply) => reply,
+                Err(status) => {
+                    let error = self.server_failed(handle, &status);
+                    let record = self.agent_record(handle, error).await?;
+                    let unplanned =
+                        (!record.state.is_final()).then(|| format!("its server does not know it; {LOST}"));
+                    return Ok(Explanation {
+                        record,
+                        at: Clock::start(Time(0)).now(),
+                        waits: None,
+                        unplanned,
+                    });
+                }
+            };
             let found = Explanation::try_from(reply.into_inner()).map_err(ClientError::protocol)?;
             if self.is_there(&found.record) {
                 return Ok(found);
@@ -341,12 +366,17 @@ impl Client {
                     continue;
                 }
                 Err(error) => {
-                    let record = self.agent_record(handle, error.clone()).await?;
-                    if !record.state.is_final() {
-                        return Err(error);
+                    let record = self.agent_record(handle, error).await?;
+                    if reported != Some(record.state) {
+                        reported = Some(record.state);
+                        changed(&record);
                     }
-                    changed(&record);
-                    return Ok(record);
+                    if record.state.is_final() {
+                        return Ok(record);
+                    }
+                    // The agent ends it, or its server gets its journal back.
+                    tokio::time::sleep(LOST_POLL).await;
+                    continue;
                 }
             };
             while let Ok(Some(job)) = stream.message().await {

@@ -202,10 +202,7 @@ impl Client {
         for (spec, path) in &order.inputs {
             if let Err(error) = self.upload(&mut server, order.key, spec, path).await {
                 // Nothing was submitted. The server removes uploaded files in time.
-                return match error {
-                    error if error.may_pass() => Event::Unreachable(error.to_string()),
-                    error => Event::Rejected(Cause::Invalid.because(error.to_string())),
-                };
+                return upload_failed(&error);
             }
         }
         if !order.inputs.is_empty() {
@@ -228,6 +225,19 @@ fn limit(clock: Clock, until: Time) -> Duration {
 /// True if a submission was refused because its files are missing.
 pub(super) fn lacks_files(status: &Status) -> bool {
     status.code() == Code::FailedPrecondition && !is_broken(status)
+}
+
+/// The event of a file that was not uploaded, so that nothing was submitted.
+fn upload_failed(error: &ClientError) -> Event {
+    let why = error.to_string();
+    if error.may_pass() {
+        Event::Unreachable(why)
+    } else if error.is_denied() {
+        // By this server, which may have been closed to the user since its offer.
+        Event::Refused(AdmissionRefusal::Other(Cause::Unknown.because(why)))
+    } else {
+        rejected(why)
+    }
 }
 
 /// The event of an answered submission.
@@ -318,4 +328,19 @@ fn grouped(reasons: &[(Option<Name>, Reason)]) -> Vec<String> {
         _ => format!("{}: {why}", servers.join(", ")),
     };
     grouped.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_server_is_tried_when_one_refuses_a_file_of_the_user() {
+        let event = |status: Status| upload_failed(&ClientError::call("in.dat", &status));
+        let banned = event(Status::permission_denied("alice is banned"));
+        let Event::Refused(AdmissionRefusal::Other(reason)) = banned else { panic!("{banned:?}") };
+        assert_eq!(reason.why, "alice is banned");
+        assert!(matches!(event(Status::invalid_argument("the file is too long")), Event::Rejected(_)));
+        assert!(matches!(event(Status::resource_exhausted("busy")), Event::Unreachable(_)));
+    }
 }

@@ -288,7 +288,7 @@ impl JobRecord {
         self
     }
 
-    /// The record as it is archived: without the user's signature, which counts only while the job may move.
+    /// The record as it is archived where the job has left: without the user's signature, which its present server needs.
     pub(crate) fn without_claim(&self) -> JobRecord {
         JobRecord { claim: None, ..self.clone() }
     }

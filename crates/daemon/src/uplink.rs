@@ -2,8 +2,10 @@
 //!
 //! The child dials, so that only agents need an open port towards it. Status updates wait in the journal until the parent has
 //! acknowledged them; over each new connection they are sent again from the first one that it has not kept. They are read from
-//! the journal page by page, as the parent takes them in, so that a parent that is down or slow costs no memory.
+//! the journal page by page, as the parent takes them in, so that a parent that is down or slow costs no memory. To a parent that has
+//! lost what it had acknowledged all jobs are reported again ([`again`]).
 
+mod again;
 mod contact;
 mod outbound;
 
@@ -14,9 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::agent::{ChildKind, DiscoveryQuery};
-use pliant_control::names::Name;
+use pliant_control::job::JobRecord;
+use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::{Archive, StatusUpdate};
+use pliant_journal::{Archive, Filter, StatusUpdate};
 use pliant_model::{Procs, Time};
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;
@@ -30,6 +33,7 @@ use tonic::{Code, Status, Streaming};
 
 use crate::host::{SharedArchive, archived};
 
+use again::{AgainPage, ReportingAgain};
 pub(crate) use contact::{ParentContact, readiness};
 use outbound::TransientMessage;
 pub(crate) use outbound::{Outbound, Upward, upward};
@@ -74,6 +78,16 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The parent has kept the status updates up to there.
     fn acknowledged(&self, sequence: u64);
 
+    /// Up to so many jobs in memory after a position. A server leaves those out that have gone elsewhere.
+    fn jobs_after(
+        &self,
+        after: Option<Handle>,
+        limit: usize,
+    ) -> impl Future<Output = Result<JobsInMemory, Status>> + Send;
+
+    /// Which ended jobs of the archive it reports.
+    fn archived_jobs(&self) -> Filter;
+
     /// The free processors of these servers, as far as they are known.
     fn free(&self) -> Vec<(Name, Procs)>;
 
@@ -88,6 +102,13 @@ pub(crate) trait Child: Send + Sync + 'static {
 
     /// The highest job number that the agents above know of that server, which is this one or one below.
     fn numbered(&self, server: Name, highest: u32) -> impl Future<Output = ()> + Send;
+}
+
+/// Some of the jobs that a child has in memory.
+pub(crate) struct JobsInMemory {
+    pub(crate) jobs: Vec<JobRecord>,
+    /// The position of the last one that was looked at; none if there are no more.
+    pub(crate) last: Option<Handle>,
 }
 
 /// What a daemon with a parent has to reach it.
@@ -129,6 +150,7 @@ impl<C: Child> Uplink<C> {
             outbound,
             last_sent: 0,
             page: VecDeque::new(),
+            again: None,
             announce: false,
             freed: false,
             said: VecDeque::new(),
@@ -168,8 +190,10 @@ struct ParentConnection<C> {
     outbound: Outbound,
     /// The last status update that was sent over the present connection, or that the parent had kept before.
     last_sent: u64,
-    /// Status updates that were read from the journal and are sent next.
-    page: VecDeque<StatusUpdate>,
+    /// Status updates and other reports that were read from the journal and are sent next.
+    page: VecDeque<Report>,
+    /// What is reported again, before status updates.
+    again: Option<ReportingAgain>,
     /// The servers are to be announced.
     announce: bool,
     /// The parent is to be notified that processors are free early.
@@ -184,8 +208,22 @@ struct ParentConnection<C> {
 
 type Sender = mpsc::Sender<proto::Up>;
 
-/// Status updates that are being read, up to at least that number unless they fill the page.
-type Reading = Pin<Box<dyn Future<Output = (u64, Result<Vec<StatusUpdate>, Status>)> + Send>>;
+/// A report about a job.
+enum Report {
+    /// For the first time.
+    Update(StatusUpdate),
+    /// Again, or that all were.
+    Again(FromChild),
+}
+
+/// A page of reports, while it is being read.
+type Reading = Pin<Box<dyn Future<Output = Result<ReadPage, Status>> + Send>>;
+
+enum ReadPage {
+    /// Status updates, up to at least that number unless they fill the page.
+    Updates(u64, Vec<StatusUpdate>),
+    Again(AgainPage),
+}
 
 impl<C: Child> ParentConnection<C> {
     /// One connection, from its beginning to its end; why it ended.
@@ -207,6 +245,14 @@ impl<C: Child> ParentConnection<C> {
         self.last_sent = self.greeted(&mut down).await?;
         let last = *self.outbound.last_update.borrow();
         not_older(last, self.last_sent)?;
+        self.again = ReportingAgain::to(&self.archive, self.last_sent, last).await?;
+        if let Some(again) = &self.again {
+            let (kept, acknowledged) = (self.last_sent, again.acknowledged());
+            tracing::warn!(
+                parent = %parent.name, kept, acknowledged,
+                "the parent does not know status updates that it had acknowledged: all jobs are reported again"
+            );
+        }
         self.contact.now();
         let unsent = last.saturating_sub(self.last_sent);
         tracing::info!(parent = %parent.name, address = %parent.address, unsent, "attached");
@@ -255,12 +301,16 @@ impl<C: Child> ParentConnection<C> {
                         permit.send(message);
                     }
                 }
-                (last, page) = wait(&mut reading), if reading.is_some() => {
+                page = wait(&mut reading), if reading.is_some() => {
                     reading = None;
                     match page {
-                        // Another parent has kept those that this one asks for.
-                        Ok(page) if page.is_empty() => self.last_sent = last,
-                        Ok(page) => self.page = page.into(),
+                        // The parent had acknowledged those that it asks for.
+                        Ok(ReadPage::Updates(last, page)) if page.is_empty() => self.last_sent = last,
+                        Ok(ReadPage::Updates(_, page)) => self.page = page.into_iter().map(Report::Update).collect(),
+                        Ok(ReadPage::Again((page, rest))) => {
+                            self.page = page.into_iter().map(Report::Again).collect();
+                            self.again = rest;
+                        }
                         Err(_) => is_unreadable = true,
                     }
                 }
@@ -291,16 +341,20 @@ impl<C: Child> ParentConnection<C> {
         }
     }
 
-    /// Begins to read the status updates after those that were sent, if there are any.
+    /// Begins to read what is reported again, then the status updates after those that were sent, if there are any.
     fn read(&mut self) -> Option<Reading> {
         let (archive, last_sent) = (self.archive.clone(), self.last_sent);
+        if let Some(again) = self.again.clone() {
+            let child = self.child.clone();
+            return Some(Box::pin(async move { Ok(ReadPage::Again(again.next(&archive, &*child).await?)) }));
+        }
         let last = *self.outbound.last_update.borrow_and_update();
         if last <= last_sent {
             return None;
         }
         Some(Box::pin(async move {
             let look = move |archive: &mut dyn Archive| archive.status_updates(last_sent, PAGE);
-            (last, archived(&archive, look).await)
+            Ok(ReadPage::Updates(last, archived(&archive, look).await?))
         }))
     }
 
@@ -316,9 +370,14 @@ impl<C: Child> ParentConnection<C> {
         if std::mem::take(&mut self.freed) {
             return Ok(Some((&FromChild::Freed).into()));
         }
-        let Some(notice) = self.page.pop_front() else { return Ok(None) };
-        self.last_sent = notice.seq;
-        status_update(&notice).map(|update| Some((&update).into()))
+        match self.page.pop_front() {
+            Some(Report::Update(update)) => {
+                self.last_sent = update.seq;
+                status_update(&update).map(|update| Some((&update).into()))
+            }
+            Some(Report::Again(message)) => Ok(Some((&message).into())),
+            None => Ok(None),
+        }
     }
 
     async fn receive(&mut self, message: proto::Down) -> Result<(), Status> {
@@ -366,7 +425,7 @@ impl<C: Child> ParentConnection<C> {
     }
 }
 
-async fn wait(reading: &mut Option<Reading>) -> (u64, Result<Vec<StatusUpdate>, Status>) {
+async fn wait(reading: &mut Option<Reading>) -> Result<ReadPage, Status> {
     match reading {
         Some(reading) => reading.await,
         None => std::future::pending().await,

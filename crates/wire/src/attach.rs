@@ -74,6 +74,13 @@ pub enum FromChild {
         /// The server.
         server: Name,
     },
+    /// A job that was reported before: the parent has lost status updates that it had acknowledged.
+    ReportedAgain(Box<JobRecord>),
+    /// All jobs were reported again: the status updates up to this one need not be known.
+    AllReported {
+        /// The child's number of the update.
+        sequence: u64,
+    },
 }
 
 /// A message of a parent to its child.
@@ -138,6 +145,8 @@ one_of! {
         },
         Freed(empty()) <=> Freed,
         Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
+        ReportedAgain(proto::ReportedAgain) <=> ReportedAgain(job: boxed(required("a job"))),
+        AllReported(proto::AllReported) <=> AllReported { sequence },
     } => (else: FromChild::Heartbeat {
         now: None,
         free: Vec::new(),

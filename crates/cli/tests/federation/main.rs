@@ -21,6 +21,7 @@ mod in_place;
 mod job_folders;
 mod kill;
 mod launches;
+mod lost_journals;
 mod monitoring;
 mod moves;
 mod new_journals;

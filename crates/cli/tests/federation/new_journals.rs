@@ -107,7 +107,7 @@ async fn numbers_are_known_wherever_in_the_tree_a_server_comes_back() {
 }
 
 /// A client of a local agent.
-fn client_of(federation: &Federation, agent: &str) -> Client {
+pub(crate) fn client_of(federation: &Federation, agent: &str) -> Client {
     let folder = federation.path().join("users").join(format!("alice-of-{agent}"));
     federation.certify(&folder, Role::User, "alice");
     let file = folder.join("client.toml");

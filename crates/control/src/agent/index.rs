@@ -39,6 +39,7 @@ impl Agent {
         let Some(known) = self.children.get_mut(child) else { return };
         if sequence > known.sequence {
             known.sequence = sequence;
+            self.is_not_lost(child, &record.handle);
             let known = self.jobs.get(&record.handle);
             if let Some(why) = known.and_then(|known| Contradiction::of(known, &record)) {
                 let (child, job) = (child.clone(), record.handle);
@@ -73,25 +74,25 @@ impl Agent {
 
     /// True if the agent knows a later status of the job. Two agents may report a job that has moved from one to the other,
     /// and the updates of the first one may be late.
-    fn is_late(&self, record: &JobRecord) -> bool {
+    pub(super) fn is_late(&self, record: &JobRecord) -> bool {
         let known = self.jobs.get(&record.handle);
         known.is_some_and(|known| known.progress() > record.progress()) || self.departed.is_late(record)
     }
 
     /// True if this agent receives the status updates of a server. The master agent receives those of every server.
-    fn is_below(&self, server: &Name) -> bool {
+    pub(super) fn is_below(&self, server: &Name) -> bool {
         self.config.root || self.servers().any(|(info, ..)| info.name == *server)
     }
 
     /// Archives a job that has gone to a server below another agent: this agent gets no further status updates of it. The
     /// record is kept for good, because earlier servers of the job may still report it.
-    fn archive_departed(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
+    pub(super) fn archive_departed(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
         self.jobs.remove(&record.handle);
         self.departed.insert(now, &record);
         commands.push(Command::Archive(Box::new(record)));
     }
 
-    fn update_index(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
+    pub(super) fn update_index(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
         let before = self.jobs.get(&record.handle);
         let waited = before.is_some_and(|before| before.state == JobState::Queued);
         let had_ended = before.is_some_and(|before| before.state.is_final());
@@ -166,6 +167,11 @@ impl Agent {
     /// A job in memory: one that has not ended, or ended just now.
     pub fn job(&self, handle: &Handle) -> Option<&JobRecord> {
         self.jobs.get(handle)
+    }
+
+    /// The jobs in memory after one, by server and number.
+    pub fn jobs_after(&self, after: Option<&Handle>) -> impl Iterator<Item = &JobRecord> {
+        self.jobs.after(after)
     }
 
     /// The highest number among a server's jobs in memory.

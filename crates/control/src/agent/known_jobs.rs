@@ -96,6 +96,12 @@ impl KnownJobs {
         of_owner.into_iter().flatten().filter_map(|(_, handle)| self.jobs.get(handle))
     }
 
+    /// The jobs after one, by server and number.
+    pub(super) fn after(&self, after: Option<&Handle>) -> impl Iterator<Item = &JobRecord> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.jobs.range((from, Bound::Unbounded)).map(|(_, record)| record)
+    }
+
     /// Every job, by server and number.
     pub(super) fn all(&self) -> impl Iterator<Item = &JobRecord> {
         self.jobs.values()

@@ -10,6 +10,7 @@ mod departed;
 mod discovery;
 mod index;
 mod known_jobs;
+mod lost_journals;
 mod offers;
 mod reallocation;
 mod reports;
@@ -196,12 +197,20 @@ pub enum Event {
         /// The job.
         record: Box<JobRecord>,
     },
-    /// A child has reported a job that it may not report, as the driver found: the status update is acknowledged, not kept.
+    /// The status updates of a child up to this one are acknowledged, and this one is not kept: the child may not report the job, the
+    /// archive knows the job's end, or all jobs were reported again.
     StatusRefused {
         /// The child.
         child: Name,
         /// The child's sequence number of the status update.
         sequence: u64,
+    },
+    /// A child reports a job again: this agent had acknowledged its status updates, and has lost some of them.
+    StatusAgain {
+        /// The child.
+        child: Name,
+        /// The job.
+        record: Box<JobRecord>,
     },
     /// Processors below a child have become free early, although no job of the federation has ended.
     Freed {
@@ -300,6 +309,9 @@ struct Child {
     journal: u64,
     /// The sequence number of its last status update.
     sequence: u64,
+    /// A server's jobs in an earlier journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<lost_journals::LostJournal>,
 }
 
 /// An agent.
@@ -385,8 +397,10 @@ impl Agent {
                 self.record_status(now, &child, sequence, *record, commands)
             }
             Event::StatusRefused { child, sequence } => self.skip_status(&child, sequence, commands),
+            Event::StatusAgain { child, record } => self.record_again(now, &child, *record, commands),
             Event::Due => {
                 self.conclude_overdue(now, commands);
+                self.end_lost_jobs(now, commands);
                 self.start_due_cycle(now, commands);
                 self.forget(now);
             }
@@ -397,7 +411,7 @@ impl Agent {
     pub fn next_due(&self) -> Option<Time> {
         let timeout = self.discoveries.values().map(|open| open.until);
         let forget = self.next_forgotten();
-        timeout.chain(forget).chain(self.next_cycle()).min()
+        timeout.chain(forget).chain(self.next_lost()).chain(self.next_cycle()).min()
     }
 
     fn attach(
@@ -410,14 +424,15 @@ impl Agent {
         commands: &mut Vec<Command>,
     ) {
         self.remove_from_detached(&child, &servers);
-        let before = self.children.get(&child);
         // A new journal starts its sequence numbers again.
-        let sequence = before.filter(|before| before.journal == journal).map_or(0, |before| before.sequence);
+        let (sequence, lost) = self.journals_of(now, &child, kind, journal);
+        let before = self.children.get(&child);
         let changed = before.is_none_or(|before| !before.attached || before.servers != servers);
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
         // A query sent over an earlier connection is not answered over this one.
         self.stop_waiting_for(now, &child, commands);
-        self.children.insert(child, Child { kind, servers, attached: true, since: now, journal, sequence });
+        self.children
+            .insert(child, Child { kind, servers, attached: true, since: now, journal, sequence, lost });
         if changed && !self.config.root {
             commands.push(Command::Announce);
         }

@@ -79,28 +79,28 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
     })
 }
 
-struct Bench {
-    agent: Agent,
-    now: Time,
+pub(super) struct Bench {
+    pub(super) agent: Agent,
+    pub(super) now: Time,
 }
 
 impl Bench {
-    fn new(root: bool) -> Bench {
+    pub(super) fn new(root: bool) -> Bench {
         let config = AgentConfig { name: name("master"), root, timeout: Span(3), reallocation: None };
         Bench { agent: Agent::new(config), now: Time(0) }
     }
 
-    fn handle(&mut self, event: Event) -> Vec<Command> {
+    pub(super) fn handle(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         self.agent.on(self.now, event, &mut commands);
         commands
     }
 
-    fn attach(&mut self, child: &str) -> Vec<Command> {
+    pub(super) fn attach(&mut self, child: &str) -> Vec<Command> {
         self.attach_with(child, 1)
     }
 
-    fn attach_with(&mut self, child: &str, journal: u64) -> Vec<Command> {
+    pub(super) fn attach_with(&mut self, child: &str, journal: u64) -> Vec<Command> {
         let servers = vec![info(child)];
         self.handle(Event::Attached { child: name(child), kind: ChildKind::Server, journal, servers })
     }
@@ -120,7 +120,7 @@ impl Bench {
         answer(self.handle(event))
     }
 
-    fn report(&mut self, sequence: u64, record: Box<JobRecord>) -> Vec<Command> {
+    pub(super) fn report(&mut self, sequence: u64, record: Box<JobRecord>) -> Vec<Command> {
         self.handle(Event::StatusUpdate { child: name("a"), sequence, record })
     }
 }

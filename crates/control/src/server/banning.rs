@@ -95,11 +95,9 @@ impl Server {
         Answer::Banned(None)
     }
 
-    /// Takes the waiting jobs of a user out of the queue, and gives up their handoffs.
+    /// Gives up the handoffs and the siblings of the waiting jobs of a user, and takes these out of the queue, unless it is one of an
+    /// external batch system.
     fn keep_back_all(&mut self, now: Time, user: &User, commands: &mut Vec<Command>) {
-        if self.is_external() {
-            return;
-        }
         let submissions: Vec<_> = self.waiting_jobs_of(user).map(ServerJob::submission).collect();
         for submission in submissions {
             let number = submission.job.0;
@@ -107,6 +105,10 @@ impl Server {
                 && let Some(outgoing) = self.outgoing.remove(&number)
             {
                 outgoing.abort(StayReason::Held, commands);
+            }
+            self.abort_siblings(number, commands);
+            if self.is_external() {
+                continue;
             }
             // False for jobs that are held already, or that were withdrawn for another server.
             self.batch.keep_back(now, submission);

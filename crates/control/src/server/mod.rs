@@ -389,7 +389,7 @@ impl Server {
             entry.payload = Payload::default();
         }
         report(&entry.record, commands);
-        commands.push(Command::Archive(Box::new(entry.record.without_claim())));
+        commands.push(Command::Archive(Box::new(entry.record.clone())));
         self.ended.push_back((now, job.0));
         self.ended_keys.push_back((now, entry.record.key));
     }

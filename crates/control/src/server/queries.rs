@@ -2,6 +2,7 @@
 
 use crate::payload::Payload;
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
 use pliant_policy::completion::is_earlier;
@@ -157,6 +158,12 @@ impl Server {
     /// Every job in memory, in the order of acceptance.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
         self.jobs.values().map(|entry| &entry.record)
+    }
+
+    /// The jobs in memory after a number here, each with its own, in the order of acceptance.
+    pub fn jobs_after(&self, number: u32) -> impl Iterator<Item = (u32, &JobRecord)> {
+        let after = (Bound::Excluded(number), Bound::Unbounded);
+        self.jobs.range(after).map(|(number, entry)| (*number, &entry.record))
     }
 
     /// The number here of the job with this handle.

@@ -114,12 +114,17 @@ fn of_two_ready_siblings_the_first_to_ask_runs() {
 }
 
 #[test]
-fn a_job_that_starts_or_is_cancelled_at_its_source_aborts_its_siblings() {
-    for cancelled in [false, true] {
+fn a_job_that_starts_or_is_cancelled_or_whose_owner_is_banned_at_its_source_aborts_its_siblings() {
+    for act in ["start", "cancel", "ban"] {
         let mut bench = Bench::with_siblings();
-        match cancelled {
-            true => drop(bench.cancel("lyon.2", "lyon")),
-            false => bench.ended("lyon", 1),
+        match act {
+            "start" => bench.ended("lyon", 1),
+            "cancel" => drop(bench.cancel("lyon.2", "lyon")),
+            _ => {
+                let (by, why) = ("root".parse().unwrap(), "stolen key".to_owned());
+                let user = "alice".parse().unwrap();
+                bench.deliver("lyon", |reply| Event::Ban { reply, user, by, why });
+            }
         }
         let aborts = TARGETS.map(|at| (at.to_owned(), Call::Abort));
         assert_eq!((bench.take_calls(), bench.siblings()), (aborts.to_vec(), 0));

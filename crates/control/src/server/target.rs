@@ -4,7 +4,7 @@ use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::incoming_siblings::{self, SiblingState};
-use super::waiting::bytes_of;
+use super::waiting::bytes_of_handoff;
 use super::{AdmissionRefusal, Answer, Command, Server, ServerJob, audit, report};
 use crate::audit::{Actor, AuditAct};
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, Reply};
@@ -97,7 +97,9 @@ impl Server {
         }
         let latest = (!handoff.sibling).then_some(handoff.latest);
         let Handoff { owner, submitted, work, .. } = handoff;
-        let may_wait = self.check_waiting(owner, bytes_of(&handoff.name, &handoff.payload));
+        // The attempt that it replaces is counted already.
+        let replaced = self.prepared.get(job).map_or(0, |prepared| bytes_of_handoff(&prepared.handoff));
+        let may_wait = self.check_waiting(owner, bytes_of_handoff(handoff).saturating_sub(replaced));
         let shape = may_wait.and_then(|()| self.shape_for(now, owner, *submitted, work, false, latest));
         shape.map(Some).map_err(|refused| refused.to_string())
     }

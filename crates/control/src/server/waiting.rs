@@ -117,7 +117,7 @@ fn bytes_of_job(entry: &ServerJob) -> u64 {
     bytes_of(&entry.record.name, &entry.payload)
 }
 
-fn bytes_of_handoff(handoff: &Handoff) -> u64 {
+pub(super) fn bytes_of_handoff(handoff: &Handoff) -> u64 {
     bytes_of(&handoff.name, &handoff.payload)
 }
 

@@ -134,7 +134,7 @@ async fn same_journal(child: &Name, journal: u64, mailbox: &Mailbox<Agent>) {
     let known = mailbox.ask(move |agent, _| agent.journal_of(&name)).await.ok().flatten();
     if known.is_some_and(|known| known != journal) {
         tracing::warn!(
-            %child, "a child has another journal than before: there are no more status updates of the jobs in the earlier one"
+            %child, "a child has another journal than before: jobs of the earlier one that it does not report end in ten minutes"
         );
     }
 }
@@ -241,6 +241,21 @@ impl ChildConnection {
                         Event::StatusRefused { child, sequence }
                     }
                 }
+            }
+            FromChild::ReportedAgain(record) => {
+                let job = record.handle.clone();
+                match incoming.reports.checked_again(*record).await? {
+                    Some(Ok(record)) => Event::StatusAgain { child, record: Box::new(record) },
+                    Some(Err(refusal)) => {
+                        refusal.note(&child, &job);
+                        return Ok(());
+                    }
+                    None => return Ok(()),
+                }
+            }
+            FromChild::AllReported { sequence } => {
+                tracing::info!(%child, sequence, "all jobs were reported again");
+                Event::StatusRefused { child, sequence }
             }
             // Put together above: an answer is no piece.
             FromChild::Piece { .. } => return Ok(()),

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use pliant_control::agent::{Agent, ChildKind, DiscoveryQuery, Event, Requester};
-use pliant_control::names::Name;
+use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
+use pliant_journal::Filter;
 use pliant_model::{Procs, Time};
 use pliant_telemetry::RequestId;
 use pliant_transport::ClientTls;
+use tonic::Status;
 
+use super::child_connection::stopped;
 use super::child_connections::ChildConnections;
 use super::driver::ParentRequests;
 use super::numbers::Numbers;
 use crate::host::Mailbox;
-use crate::uplink::Child;
+use crate::uplink::{Child, JobsInMemory};
 
 /// What is attached to the parent: this agent and all below it.
 pub(super) struct AgentChild {
@@ -70,6 +73,19 @@ impl Child for AgentChild {
 
     fn acknowledged(&self, sequence: u64) {
         self.mailbox.acknowledged(sequence);
+    }
+
+    async fn jobs_after(&self, after: Option<Handle>, limit: usize) -> Result<JobsInMemory, Status> {
+        let jobs = move |agent: &mut Agent, _| {
+            let jobs: Vec<_> = agent.jobs_after(after.as_ref()).take(limit).cloned().collect();
+            let last = jobs.last().map(|last| last.handle.clone());
+            JobsInMemory { jobs, last }
+        };
+        self.mailbox.ask(jobs).await.map_err(|_| stopped())
+    }
+
+    fn archived_jobs(&self) -> Filter {
+        Filter::default()
     }
 
     fn unnumbered(&self) -> Option<Name> {

@@ -138,6 +138,17 @@ impl Reports {
         Ok(Ok(checked))
     }
 
+    /// The same of a job that is reported again; none if the agent knows as much of it.
+    pub(super) async fn checked_again(
+        &self,
+        reported: JobRecord,
+    ) -> Result<Option<Result<JobRecord, ReportRefusal>>, Status> {
+        match self.known(&reported.handle).await? {
+            Some(known) if known.progress() >= reported.progress() => Ok(None),
+            _ => self.checked(reported).await.map(Some),
+        }
+    }
+
     /// Verifies that the user has signed for the server of the job ID, and that the job came to the child by signed handoffs. Of
     /// a job that is known neither its user's signature nor those of its known moves are needed.
     fn verify(&self, reported: &JobRecord, known: Option<&JobRecord>) -> Result<(), ReportRefusal> {

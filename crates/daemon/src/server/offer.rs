@@ -8,11 +8,12 @@ use std::time::Duration;
 use pliant_control::agent::{ChildKind, DiscoveryQuery, DiscoveryResult, DiscoverySubject};
 use pliant_control::handoff::{MoveOutcome, MoveProposal, StayReason};
 use pliant_control::job::Work;
-use pliant_control::names::{Name, User};
+use pliant_control::names::{Handle, Name, User};
 use pliant_control::reason::{Cause, Reason};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
 use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
+use pliant_journal::Filter;
 use pliant_model::{Procs, Span, Time};
 use pliant_site::accounts::AccountName;
 use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
@@ -21,12 +22,14 @@ use pliant_telemetry::RequestId;
 use pliant_transport::ClientTls;
 use pliant_wire::{InstanceCall, SubmittedWork};
 use tokio::sync::watch;
+use tonic::Status;
 
 use super::accounts::Accounts;
 use super::closures::Closures;
 use super::cluster::FreshListings;
+use super::service::stopping;
 use crate::host::{Mailbox, Replies, Stopped};
-use crate::uplink::{Child, Upward};
+use crate::uplink::{Child, JobsInMemory, Upward};
 
 /// What a server is to others, and what it offers.
 #[derive(Clone, Debug)]
@@ -227,6 +230,21 @@ impl Child for ServerChild {
 
     fn acknowledged(&self, sequence: u64) {
         self.mailbox.acknowledged(sequence);
+    }
+
+    async fn jobs_after(&self, after: Option<Handle>, limit: usize) -> Result<JobsInMemory, Status> {
+        let (own, after) = (self.name(), after.map_or(0, |after| after.number));
+        let jobs = move |server: &mut Server, _| {
+            let page: Vec<_> = server.jobs_after(after).take(limit).collect();
+            let last = page.last().map(|(number, _)| Handle { server: own.clone(), number: *number });
+            let here = page.into_iter().map(|(_, job)| job).filter(|job| *job.server() == own);
+            JobsInMemory { jobs: here.cloned().collect(), last }
+        };
+        self.mailbox.ask(jobs).await.map_err(|Stopped| stopping())
+    }
+
+    fn archived_jobs(&self) -> Filter {
+        Filter { server: Some(self.name().to_string()), ..Filter::default() }
     }
 
     fn unnumbered(&self) -> Option<Name> {

@@ -16,6 +16,7 @@ use prost::Message;
 
 use super::*;
 use crate::config::LimitsFile;
+use crate::host::row;
 
 /// A journal with status updates from one number to another.
 #[derive(Clone)]
@@ -53,8 +54,11 @@ impl Archive for Updates {
         unreachable!("only status updates are read")
     }
 
-    fn jobs(&mut self, _: &Filter) -> Result<Vec<JobRow>, JournalError> {
-        unreachable!("only status updates are read")
+    /// `lyon.1` to `lyon.1000` have ended, the last to be submitted first.
+    fn jobs(&mut self, filter: &Filter) -> Result<Vec<JobRow>, JournalError> {
+        assert_eq!(filter.server.as_deref(), Some("lyon"));
+        let before = filter.before.as_ref().map_or(1001, |(_, _, number)| *number);
+        Ok((1..before).rev().take(filter.limit as usize).map(|number| row(&job(number))).collect())
     }
 
     fn ended_since(&mut self, _: i64, _: Option<JobCursor>, _: u32) -> Result<Vec<JobRow>, JournalError> {
@@ -95,6 +99,11 @@ impl Archive for Updates {
     }
 }
 
+fn job(number: u32) -> JobRecord {
+    let record: JobRecord = serde_json::from_str(RECORD).unwrap();
+    JobRecord { handle: Handle { number, ..record.handle.clone() }, ..record }
+}
+
 struct Lyon;
 
 impl Child for Lyon {
@@ -117,6 +126,18 @@ impl Child for Lyon {
     async fn asked(&self, _: u64, _: DiscoveryQuery, _: RequestId) {}
 
     fn acknowledged(&self, _: u64) {}
+
+    /// `lyon.1001` to `lyon.1300`.
+    async fn jobs_after(&self, after: Option<Handle>, limit: usize) -> Result<JobsInMemory, Status> {
+        let numbers = after.map_or(1001, |after| after.number + 1)..=1300;
+        let jobs: Vec<JobRecord> = numbers.take(limit).map(job).collect();
+        let last = jobs.last().map(|last| last.handle.clone());
+        Ok(JobsInMemory { jobs, last })
+    }
+
+    fn archived_jobs(&self) -> Filter {
+        Filter { server: Some("lyon".to_owned()), ..Filter::default() }
+    }
 
     fn free(&self) -> Vec<(Name, Procs)> {
         vec![(self.name(), Procs(3))]
@@ -165,6 +186,11 @@ struct Bench {
 impl Bench {
     /// The journal has status updates up to a number, and those before `from` no more.
     fn new(from: u64, last: u64, failing: u32) -> Bench {
+        Bench::with(from, last, failing, None)
+    }
+
+    /// The same, with jobs to report again.
+    fn with(from: u64, last: u64, failing: u32, again: Option<ReportingAgain>) -> Bench {
         let (to, read, attempts) = (Arc::new(AtomicU64::new(last)), Arc::default(), Arc::default());
         let updates = Updates {
             from,
@@ -182,6 +208,7 @@ impl Bench {
             outbound,
             last_sent: 0,
             page: VecDeque::new(),
+            again,
             announce: false,
             freed: false,
             said: VecDeque::new(),
@@ -261,6 +288,36 @@ async fn status_updates_stay_in_the_journal_until_the_parent_takes_them_in() {
     bench.to.store(LAST + 2, Ordering::Relaxed);
     bench.upward.status_update(LAST + 2);
     assert_eq!((bench.next_update().await, bench.next_update().await), (LAST + 1, LAST + 2));
+}
+
+#[tokio::test]
+async fn a_parent_without_what_it_had_acknowledged_gets_all_jobs_again() {
+    let updates = |from, to| {
+        let (to, read, attempts) = (Arc::new(AtomicU64::new(to)), Arc::default(), Arc::default());
+        let updates = Updates { from, to, read, failing: 0, attempts };
+        SharedArchive::open(move || Ok(Box::new(updates.clone()))).unwrap()
+    };
+    // The journal ends at 12, and has those from 10 on still.
+    for kept in [9, 10, 12] {
+        assert_eq!(ReportingAgain::to(&updates(10, 12), kept, 12).await.unwrap(), None);
+        assert_eq!(ReportingAgain::to(&updates(13, 12), 12, 12).await.unwrap(), None);
+    }
+    let again = ReportingAgain::to(&updates(10, 12), 3, 12).await.unwrap().unwrap();
+    assert_eq!(again.acknowledged(), 9);
+
+    let mut bench = Bench::with(10, 12, 0, Some(again));
+    let mut numbers = Vec::new();
+    loop {
+        match bench.next().await {
+            FromChild::ReportedAgain(record) => numbers.push(record.handle.number),
+            message => break assert_eq!(message, FromChild::AllReported { sequence: 9 }),
+        }
+    }
+    let expected: Vec<u32> = (1001..=1300).chain((1..=1000).rev()).collect();
+    assert_eq!(numbers, expected);
+    for expected in 10..=12 {
+        assert_eq!(bench.next_update().await, expected);
+    }
 }
 
 #[tokio::test]

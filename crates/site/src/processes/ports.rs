@@ -2,7 +2,7 @@
 //!
 //! A port is kept by a socket that is bound and does not listen: no other process is given it, and a client that connects too early is
 //! refused, as by a task that is not there yet. It is let go right before the tasks start, since few programs could take
-//! over a socket; in that instant another process may take the port, and then its task cannot listen and fails.
+//! over a socket; in that instant another process may take the port, and then its task fails (`tasks/port.rs`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -58,7 +58,7 @@ impl Ports {
 pub(super) fn own_address(toward: &str) -> io::Result<String> {
     let toward = resolved(toward)?;
     // Nothing is sent.
-    let socket = UdpSocket::bind(anywhere(toward))?;
+    let socket = UdpSocket::bind(SocketAddr::new(anywhere(toward).ip(), 0))?;
     socket.connect(toward)?;
     Ok(match socket.local_addr()?.ip() {
         IpAddr::V4(ip) => ip.to_string(),
@@ -66,7 +66,7 @@ pub(super) fn own_address(toward: &str) -> io::Result<String> {
     })
 }
 
-fn resolved(address: &str) -> io::Result<SocketAddr> {
+pub(super) fn resolved(address: &str) -> io::Result<SocketAddr> {
     let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("`{address}` has no address here"));
     let found = address
         .to_socket_addrs()
@@ -74,14 +74,15 @@ fn resolved(address: &str) -> io::Result<SocketAddr> {
     found?.next().ok_or_else(unknown)
 }
 
-fn anywhere(like: SocketAddr) -> SocketAddr {
+/// All addresses of the host, with the port of that one.
+pub(super) fn anywhere(like: SocketAddr) -> SocketAddr {
     match like {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, like.port()).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, like.port()).into(),
     }
 }
 
-fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
+pub(super) fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.bind(address)?;
     Ok(socket)

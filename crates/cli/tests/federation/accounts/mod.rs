@@ -6,6 +6,7 @@ mod isolation;
 mod limits;
 mod oar;
 mod places;
+mod ports;
 pub(crate) mod site;
 pub(crate) mod slurm;
 mod slurm_kills;

@@ -58,6 +58,18 @@ fn a_handoff_is_refused_where_it_exceeds_the_bounds() {
 }
 
 #[test]
+fn a_further_attempt_of_a_handoff_takes_the_place_of_the_earlier_one() {
+    let mut bench = bench_with(1_500, 100_000);
+    for attempt in [1, 2] {
+        let payload = Payload::of(&"x".repeat(1_000));
+        let handoff = Box::new(Handoff { payload, ..handoff_from_paris(5, attempt) });
+        let reply = bench.deliver(Event::Prepare { reply: Token(50 + u64::from(attempt)), handoff });
+        assert!(matches!(reply, Some(Answer::Handoff(Reply::Prepared(_)))), "attempt {attempt}: {reply:?}");
+    }
+    assert_eq!(bench.server.prepared().count(), 1);
+}
+
+#[test]
 fn a_cancelled_job_gives_its_script_back() {
     let mut bench = bench_with(u64::MAX, u64::MAX);
     for key in 1..=20 {

@@ -15,7 +15,9 @@ use pliant_control::batch::external::RELEASE_TIMEOUT;
 use pliant_control::coallocation::{Addresses, PlacedTask, Subjob};
 use pliant_control::server::{Server, SubjobCommand};
 use pliant_model::{Procs, Span};
-use pliant_site::processes::{Reservation, RunSpec, SubjobSpec, TaskInput, TaskList, TaskRun};
+use pliant_site::processes::{
+    ADDRESS_VARIABLE, Reservation, RunSpec, SubjobSpec, TaskInput, TaskList, TaskRun,
+};
 use pliant_site::{JobFiles, JobFolder};
 use pliant_staging::{FileSpec, SHARED, TASKS, put_tasks};
 use pliant_wire::TaskProgram;
@@ -116,7 +118,7 @@ impl SubjobRun {
         let peers: Vec<String> = peers.map(|(name, address)| format!("{name}={address}")).collect();
         let own = [
             ("PLIANT_TASK", task.name.clone()),
-            ("PLIANT_ADDRESS", self.listens.get(&task.name).cloned().unwrap_or_default()),
+            (ADDRESS_VARIABLE, self.listens.get(&task.name).cloned().unwrap_or_default()),
             ("PLIANT_PEERS", peers.join(" ")),
         ];
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));

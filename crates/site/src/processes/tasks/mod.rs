@@ -7,6 +7,7 @@
 //! did not by themselves.
 
 mod batch;
+mod port;
 mod process;
 mod subjob;
 
@@ -20,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::watch::Signals;
 
 pub use batch::{BatchSpec, InstanceRun, OUTPUT_BYTES, longest_of_batch};
-pub use subjob::{SubjobSpec, TaskEnd, TaskInput, TaskRun, task_ends, task_ends_length};
+pub use subjob::{ADDRESS_VARIABLE, SubjobSpec, TaskEnd, TaskInput, TaskRun, task_ends, task_ends_length};
 
 /// The programs that a job runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pliant_control::names::User;
 use pliant_control::script_text::ScriptText;
@@ -15,10 +15,14 @@ use pliant_wire::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::TasksEnd;
+use super::port::TaskPort;
 use super::process::{OUTPUT_AT_MOST, ProcessEnd, TaskProcess};
 use crate::processes::inputs::Inputs;
 use crate::processes::output::Copy;
 use crate::processes::watch::Signals;
+
+/// The variable of a task that says where it is to listen.
+pub const ADDRESS_VARIABLE: &str = "PLIANT_ADDRESS";
 
 /// A subjob.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -89,8 +93,10 @@ impl SubjobSpec {
             report(&ended)
         };
         let mut running = Vec::new();
-        for task in &self.tasks {
-            match Running::start(task, &here.join(&task.name), shared) {
+        // All of them before a task starts, which may be what takes the port of another.
+        let ports: Vec<_> = self.tasks.iter().map(TaskRun::keep_port).collect();
+        for (task, port) in self.tasks.iter().zip(ports) {
+            match port.and_then(|port| Running::start(task, &here.join(&task.name), shared, port)) {
                 Ok(started) => running.push(started),
                 Err(error) => report(TaskEnd::of(&task.name, ProcessEnd::not_started(&error), [false; 2]))?,
             }
@@ -99,11 +105,11 @@ impl SubjobSpec {
         let mut is_ending = false;
         while !running.is_empty() {
             is_ending |= signals.is_terminated();
-            let waits = running.iter_mut().map(|task: &mut Running<'_>| task.process.tick(is_ending, grace));
+            let waits = running.iter_mut().map(|task: &mut Running<'_>| task.tick(is_ending, grace));
             if let Some(wait) = waits.min() {
                 signals.wait(wait);
             }
-            for task in running.extract_if(.., |task| task.process.is_over()) {
+            for task in running.extract_if(.., |task| task.is_over()) {
                 let ended = task.finish();
                 if !is_ending {
                     report(ended)?;
@@ -111,6 +117,14 @@ impl SubjobSpec {
             }
         }
         Ok(if is_ending { TasksEnd::Ended } else { end })
+    }
+}
+
+impl TaskRun {
+    /// Keeps the port where it is to listen, if it is to.
+    fn keep_port(&self) -> io::Result<Option<TaskPort>> {
+        let address = self.env.get(ADDRESS_VARIABLE).filter(|address| !address.is_empty());
+        address.map(|address| TaskPort::keep(address)).transpose()
     }
 }
 
@@ -125,10 +139,19 @@ struct Running<'a> {
     name: &'a str,
     process: TaskProcess<'a>,
     output: [Copy; 2],
+    /// Until it listens there.
+    port: Option<TaskPort>,
+    /// Why it cannot go on.
+    failure: Option<String>,
 }
 
 impl Running<'_> {
-    fn start<'a>(task: &'a TaskRun, folder: &Path, shared: &Path) -> io::Result<Running<'a>> {
+    fn start<'a>(
+        task: &'a TaskRun,
+        folder: &Path,
+        shared: &Path,
+        mut port: Option<TaskPort>,
+    ) -> io::Result<Running<'a>> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         if let Some(text) = &task.script {
             put_script(folder, text.as_bytes()).map_err(io::Error::other)?;
@@ -136,6 +159,9 @@ impl Running<'_> {
         let files = [File::create(folder.join("stdout"))?, File::create(folder.join("stderr"))?];
         let names = task.inputs.iter().map(|input| (&input.shared, &input.name));
         let inputs = Inputs::new(shared.to_owned(), names);
+        if let Some(port) = &mut port {
+            port.free();
+        }
         let (process, stdout, stderr) =
             TaskProcess::start(&task.program, &task.env, folder.join(WORK), inputs)?;
         let [to_stdout, to_stderr] = files;
@@ -143,7 +169,7 @@ impl Running<'_> {
         let copies = Copy::start(stdout, to_stdout, most)
             .and_then(|copy| Ok([copy, Copy::start(stderr, to_stderr, most)?]));
         match copies {
-            Ok(output) => Ok(Running { name: &task.name, process, output }),
+            Ok(output) => Ok(Running { name: &task.name, process, output, port, failure: None }),
             Err(error) => {
                 process.finish();
                 Err(io::Error::new(error.kind(), format!("cannot copy its output: {error}")))
@@ -151,8 +177,32 @@ impl Running<'_> {
         }
     }
 
+    /// Has it end if all are to end; says how long nothing need be done.
+    fn tick(&mut self, all_end: bool, grace: Duration) -> Duration {
+        let wait = self.process.tick(all_end, grace);
+        let Some(port) = &mut self.port else { return wait };
+        match port.look(Instant::now()) {
+            Ok(Some(look_in)) => wait.min(look_in),
+            Ok(None) => {
+                self.port = None;
+                wait
+            }
+            Err(why) => {
+                self.failure = Some(why);
+                Duration::ZERO
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.failure.is_some() || self.process.is_over()
+    }
+
     fn finish(self) -> TaskEnd {
-        let end = self.process.finish();
+        let mut end = self.process.finish();
+        if let Some(why) = self.failure {
+            end.outcome = Outcome::NotStarted(why);
+        }
         TaskEnd::of(self.name, end, self.output.map(|copy| copy.finish(OUTPUT_AT_MOST).was_cut))
     }
 }
