@@ -91,6 +91,9 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The free processors of these servers, as far as they are known.
     fn free(&self) -> Vec<(Name, Procs)>;
 
+    /// Those of these servers that operators have drained, as far as they are known.
+    fn drained(&self) -> Vec<Name>;
+
     /// The last second of the own certificate, and of those of the servers below, as far as they are known.
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>);
 
@@ -321,7 +324,8 @@ impl<C: Child> ParentConnection<C> {
                     }
                     let (certificate, certificates) = self.child.certificates();
                     let (now, free) = (Some(self.clock.now()), self.child.free());
-                    let beat = FromChild::Heartbeat { now, free, certificate, certificates };
+                    let drained = self.child.drained();
+                    let beat = FromChild::Heartbeat { now, free, certificate, certificates, drained };
                     // If the window is full, enough is under way that shows that we are up.
                     let _ = sender.try_send((&beat).into());
                     if self.said.is_empty() && let Some(server) = self.child.unnumbered() {

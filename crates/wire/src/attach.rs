@@ -64,6 +64,8 @@ pub enum FromChild {
         certificate: Option<Time>,
         /// The last second of the certificates of the servers below it, as far as they are known.
         certificates: Vec<(Name, Time)>,
+        /// Those of the servers that the child is or has below it that operators have drained.
+        drained: Vec<Name>,
     },
     /// Processors are free earlier than planned although no job of the federation has ended.
     Freed,
@@ -139,12 +141,19 @@ one_of! {
             free: list(nested(), bounds::SERVERS_MAX),
             certificate_not_after <=> certificate: optional(TIME),
             certificates: list(nested(), bounds::SERVERS_MAX),
+            drained: list(NAME, bounds::SERVERS_MAX),
         },
         Freed(empty()) <=> Freed,
         Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
         ReportedAgain(proto::ReportedAgain) <=> ReportedAgain(job: boxed(required("a job"))),
         AllReported(proto::AllReported) <=> AllReported { sequence },
-    } => (else: FromChild::Heartbeat { now: None, free: Vec::new(), certificate: None, certificates: Vec::new() })
+    } => (else: FromChild::Heartbeat {
+        now: None,
+        free: Vec::new(),
+        certificate: None,
+        certificates: Vec::new(),
+        drained: Vec::new(),
+    })
 
     proto::Down { message: proto::down::Message } <=> FromParent {
         Question(proto::Question) <=> Question {

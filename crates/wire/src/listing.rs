@@ -33,6 +33,8 @@ message! {
         free_procs <=> free: Option<Procs> = optional(ANY_PROCS),
         /// The last second of its certificate, as it last reported; none if it is down or has not reported.
         certificate_not_after: Option<Time> = optional(TIME),
+        /// True if an operator has drained it, as it last reported; false if it is down.
+        drained: bool,
     }
 
     /// A child of an agent that is an agent.

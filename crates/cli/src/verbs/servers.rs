@@ -117,6 +117,7 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
             "policy": info.policy,
             "via": server.via,
             "attached": server.attached,
+            "drained": server.drained,
             "queued": server.queued,
             "active": server.active,
             "clock_ahead_s": server.clock_ahead,
@@ -187,10 +188,10 @@ fn federation_text(federation: &Federation, now: Time) -> String {
         "server", "state", "via", "policy", "procs", "free", "speed", "rank", "active", "queued", "services",
     ];
     let mut table = Table::new(4, &header);
-    for ServerStatus { info, via, attached, queued, active, free, .. } in &federation.servers {
+    for ServerStatus { info, via, attached, queued, active, free, drained, .. } in &federation.servers {
         table.row(vec![
             info.name.to_string(),
-            if *attached { "up" } else { "down" }.to_owned(),
+            state(*attached, *drained).to_owned(),
             // A server that is attached to the agent itself.
             if *via == info.name { "-".to_owned() } else { via.to_string() },
             info.policy.clone(),
@@ -208,6 +209,15 @@ fn federation_text(federation: &Federation, now: Time) -> String {
         text.push_str(&format!("agent {} is down since {}\n", agent.name, both(agent.since, now)));
     }
     text + &clocks_text(federation, now)
+}
+
+/// The column `state` of a server.
+fn state(attached: bool, drained: bool) -> &'static str {
+    match (attached, drained) {
+        (false, _) => "down",
+        (true, true) => "drained",
+        (true, false) => "up",
+    }
 }
 
 /// A line for each clock that differs. `now` is the time of this machine.
@@ -346,6 +356,13 @@ tours
   takes no scripts
 ";
         assert_eq!(offers_text(&offers), expected);
+    }
+
+    #[test]
+    fn a_drained_server_is_shown_as_such_while_it_is_up() {
+        let states = [(true, false), (true, true), (false, false), (false, true)];
+        let shown = states.map(|(attached, drained)| state(attached, drained));
+        assert_eq!(shown, ["up", "drained", "down", "down"]);
     }
 
     #[test]

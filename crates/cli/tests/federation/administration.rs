@@ -23,11 +23,15 @@ async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
     assert_eq!(operator.run("admin drain lyon").0, 2);
     let (code, drained, stderr) = operator.run("admin drain lyon --why disks");
     assert_eq!((code, &drained["drained"]["why"]), (0, &"disks".into()), "{stderr}");
+    shows_drained(&federation, &["lyon"]).await;
 
     // The drain outlives its server's end, and what runs is not ended.
     federation.kill("lyon");
     federation.revive("lyon");
     federation.attached(2).await;
+    shows_drained(&federation, &["lyon"]).await;
+    let (_, servers, _) = user.run("servers");
+    assert_eq!([0, 1].map(|at| servers["servers"][at]["drained"] == true), [true, false], "{servers}");
     let (code, _, stderr) = user.run("submit say text=hi --server lyon");
     assert_ne!(code, 0, "{stderr}");
     assert!(stderr.contains("root has drained the server since") && stderr.contains("disks"), "{stderr}");
@@ -39,6 +43,7 @@ async fn a_drained_server_gets_no_new_jobs_until_an_operator_resumes_it() {
 
     let (code, resumed, stderr) = operator.run("admin resume lyon --why done");
     assert_eq!((code, resumed["drained"].is_null()), (0, true), "{stderr}");
+    shows_drained(&federation, &[]).await;
     let again = run(&alice, &order(rigid("true", 1, 60))).await;
     assert_eq!(again.server().as_str(), "lyon");
 
@@ -155,4 +160,15 @@ async fn a_banned_user_gets_nothing_until_an_operator_ends_the_ban() {
     let records = log["records"].as_array().unwrap().iter().filter(|one| one["user"] == "alice");
     let acts: Vec<&str> = records.map(|one| one["act"].as_str().unwrap()).collect();
     assert_eq!(acts, ["ban", "unban", "unban", "unban"], "{stderr}");
+}
+
+/// Waits until the agent lists these servers as drained, and no others.
+async fn shows_drained(federation: &Federation, expected: &[&str]) {
+    let client = federation.operator();
+    until(&format!("{expected:?} drained"), async || {
+        let found = client.servers().await.ok()?;
+        let drained = found.servers.iter().filter(|server| server.drained);
+        drained.map(|server| server.info.name.as_str()).eq(expected.iter().copied()).then_some(())
+    })
+    .await;
 }

@@ -259,7 +259,7 @@ async fn send_updates(agent: &AgentAddress, credentials: Credentials, operator: 
         let message = tokio::select! {
             message = down.message() => message?.ok_or("the agent closed the connection")?,
             _ = beat.tick() => {
-                heart.send((&FromChild::Heartbeat { now: None, free: Vec::new(), certificate: None, certificates: Vec::new() }).into()).await?;
+                heart.send((&FromChild::Heartbeat { now: None, free: Vec::new(), certificate: None, certificates: Vec::new(), drained: Vec::new() }).into()).await?;
                 continue;
             }
         };

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::child_connections::{ChildConnections, ReportedCertificates, TakenIn};
+use super::child_connections::{ChildConnections, ReportedCertificates, ReportedServers, TakenIn};
 use super::numbers::Numbers;
 use super::reports::Reports;
 use crate::gate;
@@ -262,13 +262,14 @@ impl ChildConnection {
             FromChild::Hello { .. } => {
                 return Err(Status::invalid_argument("expected one greeting, found another"));
             }
-            FromChild::Heartbeat { now, free, certificate, certificates } => {
+            FromChild::Heartbeat { now, free, certificate, certificates, drained } => {
                 if let Some(now) = now {
                     self.connections.clock(&child, now - self.clock.now());
                 }
                 let own = |server: &Name| self.kind == ChildKind::Agent || *server == child;
                 let free = free.into_iter().filter(|(server, _)| own(server)).collect();
-                self.connections.report_free(&child, free);
+                let drained = drained.into_iter().filter(own).collect();
+                self.connections.report_servers(&child, ReportedServers { free, drained });
                 self.connections.report_certificates(&child, self.validity(certificate, certificates));
                 return Ok(());
             }

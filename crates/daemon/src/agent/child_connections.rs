@@ -1,6 +1,6 @@
 //! The connections to the children that are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ struct Table {
     last_contact: BTreeMap<String, Instant>,
     /// The clocks of children that have said what time it is.
     skews: BTreeMap<Name, Skew>,
-    /// What each connected child last reported: the free processors of servers.
-    free: BTreeMap<Name, BTreeMap<Name, Procs>>,
+    /// What each connected child last reported of servers.
+    servers: BTreeMap<Name, ReportedServers>,
     /// What each connected child last reported of certificates.
     certificates: BTreeMap<Name, ReportedCertificates>,
 }
@@ -60,6 +60,13 @@ pub(super) struct TakenIn {
     pub(super) earlier: Option<SocketAddr>,
     /// Receives the address of the connection that takes its place.
     pub(super) displaced: oneshot::Receiver<SocketAddr>,
+}
+
+/// What is reported of servers: their free processors, and those that operators have drained.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct ReportedServers {
+    pub(super) free: BTreeMap<Name, Procs>,
+    pub(super) drained: BTreeSet<Name>,
 }
 
 /// The last second of the certificates of agents and of servers.
@@ -89,7 +96,7 @@ impl ChildConnections {
         notify()?;
         table.last += 1;
         let number = table.last;
-        table.free.remove(&child);
+        table.servers.remove(&child);
         table.certificates.remove(&child);
         let (displace, displaced) = oneshot::channel();
         let earlier = table.open.insert(child, OpenConnection { number, remote, sender, displace });
@@ -117,7 +124,7 @@ impl ChildConnections {
         let mut table = self.0.lock();
         if table.is_open(child, number) {
             table.open.remove(child);
-            table.free.remove(child);
+            table.servers.remove(child);
             table.certificates.remove(child);
             // A daemon that has stopped knows no children anyway.
             let _ = notify();
@@ -167,18 +174,22 @@ impl ChildConnections {
         table.skews.iter().filter_map(|(child, skew)| Some((child.clone(), skew.apart()?))).collect()
     }
 
-    /// A connected child reports the free processors of servers.
-    pub(super) fn report_free(&self, child: &Name, free: BTreeMap<Name, Procs>) {
+    /// A connected child reports on servers.
+    pub(super) fn report_servers(&self, child: &Name, reported: ReportedServers) {
         let mut table = self.0.lock();
         if table.open.contains_key(child) {
-            table.free.insert(child.clone(), free);
+            table.servers.insert(child.clone(), reported);
         }
     }
 
-    /// The free processors of servers, as connected children last reported them.
-    pub(super) fn free(&self) -> BTreeMap<Name, Procs> {
-        let table = self.0.lock();
-        table.free.values().flatten().map(|(server, procs)| (server.clone(), *procs)).collect()
+    /// What connected children last reported of servers.
+    pub(super) fn servers(&self) -> ReportedServers {
+        let mut all = ReportedServers::default();
+        for reported in self.0.lock().servers.values().cloned() {
+            all.free.extend(reported.free);
+            all.drained.extend(reported.drained);
+        }
+        all
     }
 
     /// A connected child reports until when certificates are valid.
@@ -271,23 +282,26 @@ mod tests {
     }
 
     #[test]
-    fn free_processors_are_known_of_connected_children() {
+    fn servers_are_known_of_connected_children() {
         let connections = ChildConnections::default();
         let child: Name = "lyon".parse().unwrap();
-        let report = || BTreeMap::from([(child.clone(), Procs(3))]);
-        connections.report_free(&child, report());
-        assert_eq!(connections.free(), BTreeMap::new(), "it is not connected");
+        let report = || ReportedServers {
+            free: BTreeMap::from([(child.clone(), Procs(3))]),
+            drained: BTreeSet::from([child.clone()]),
+        };
+        connections.report_servers(&child, report());
+        assert_eq!(connections.servers(), ReportedServers::default(), "it is not connected");
         let open = || open(&connections, &child, 1, || Ok(())).number;
         let first = open();
-        connections.report_free(&child, report());
-        assert_eq!(connections.free(), report());
+        connections.report_servers(&child, report());
+        assert_eq!(connections.servers(), report());
         let second = open();
-        assert_eq!(connections.free(), BTreeMap::new(), "a new connection has not reported");
-        connections.report_free(&child, report());
+        assert_eq!(connections.servers(), ReportedServers::default(), "a new connection has not reported");
+        connections.report_servers(&child, report());
         connections.close(&child, first, || Ok(()));
-        assert_eq!(connections.free(), report(), "an earlier connection has ended");
+        assert_eq!(connections.servers(), report(), "an earlier connection has ended");
         connections.close(&child, second, || Ok(()));
-        assert_eq!(connections.free(), BTreeMap::new());
+        assert_eq!(connections.servers(), ReportedServers::default());
     }
 
     #[test]

@@ -60,7 +60,11 @@ impl Child for AgentChild {
     }
 
     fn free(&self) -> Vec<(Name, Procs)> {
-        self.connections.free().into_iter().collect()
+        self.connections.servers().free.into_iter().collect()
+    }
+
+    fn drained(&self) -> Vec<Name> {
+        self.connections.servers().drained.into_iter().collect()
     }
 
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {

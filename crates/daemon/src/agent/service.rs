@@ -14,7 +14,7 @@ use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name, User};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::Archive;
-use pliant_model::{Procs, Span, Time};
+use pliant_model::{Span, Time};
 use pliant_telemetry::{RequestId, names};
 use pliant_transport::Clock;
 use pliant_transport::ServerTls;
@@ -27,7 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::child_connection::{attach, stopped};
-use super::child_connections::{ChildConnections, ReportedCertificates};
+use super::child_connections::{ChildConnections, ReportedCertificates, ReportedServers};
 use super::history;
 use super::listing::{self, OWN_JOBS};
 use super::numbers::Numbers;
@@ -86,10 +86,12 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::ServersRequest>,
     ) -> Result<Response<proto::ServersReply>, Status> {
         let _pass = self.gate.user(&request)?;
-        let (apart, free) = (self.connections.clocks_apart(), self.connections.free());
+        let (apart, reported) = (self.connections.clocks_apart(), self.connections.servers());
         let certificates = self.connections.certificates();
-        let federation =
-            self.mailbox.ask(move |agent, now| federation(agent, now, &apart, &free, &certificates)).await;
+        let federation = self
+            .mailbox
+            .ask(move |agent, now| federation(agent, now, &apart, &reported, &certificates))
+            .await;
         let mut federation = federation.map_err(|_| stopped())?;
         federation.certificate_not_after = Some(self.tls.own().not_after);
         Ok(Response::new((&federation).into()))
@@ -309,20 +311,20 @@ pub(super) fn rejected(why: Rejected) -> Status {
     }
 }
 
-/// Everybody, at that time, how far the clocks of children are ahead if they are `apart`, the `free` processors of servers,
+/// Everybody, at that time, how far the clocks of children are ahead if they are `apart`, what servers have `reported`,
 /// and until when `certificates` are valid.
 fn federation(
     agent: &mut Agent,
     now: Time,
     apart: &BTreeMap<Name, Span>,
-    free: &BTreeMap<Name, Procs>,
+    reported: &ReportedServers,
     certificates: &ReportedCertificates,
 ) -> Federation {
     let ahead = |child: &Name, is_there: bool| apart.get(child).copied().filter(|_| is_there);
     let status = |(info, via, attached): (&ServerInfo, &Name, bool)| {
         let JobCounts { queued, active } = agent.job_counts(&info.name);
         let clock_ahead = ahead(&info.name, attached && *via == info.name);
-        let free = free.get(&info.name).copied().filter(|_| attached);
+        let free = reported.free.get(&info.name).copied().filter(|_| attached);
         let certificate_not_after = certificates.servers.get(&info.name).copied().filter(|_| attached);
         ServerStatus {
             info: info.clone(),
@@ -333,6 +335,7 @@ fn federation(
             clock_ahead,
             free,
             certificate_not_after,
+            drained: attached && reported.drained.contains(&info.name),
         }
     };
     let servers = agent.servers().map(status).collect();

@@ -35,6 +35,11 @@ impl Closures {
         self.0.read().banned.get(user).map(Ban::to_string)
     }
 
+    /// True if an operator has drained the server.
+    pub(super) fn is_drained(&self) -> bool {
+        self.0.read().drained.is_some()
+    }
+
     /// Why nothing of a user is accepted at the moment; none if it is.
     pub(super) fn refuses(&self, user: &User) -> Option<Reason> {
         let acts = self.0.read();

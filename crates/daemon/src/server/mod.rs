@@ -133,6 +133,7 @@ pub async fn serve(
         replies: replies.clone(),
         numbered: is_numbered,
         free: free.clone(),
+        closures: closures.clone(),
         tls: client_tls.clone(),
     };
     let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());

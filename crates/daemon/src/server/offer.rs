@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use super::accounts::Accounts;
+use super::closures::Closures;
 use super::cluster::FreshListings;
 use super::service::stopping;
 use crate::host::{Mailbox, Replies, Stopped};
@@ -160,6 +161,8 @@ pub(super) struct ServerChild {
     pub(super) numbered: watch::Sender<bool>,
     /// The processors that no job uses.
     pub(super) free: FreeProcs,
+    /// Whether an operator has drained the server.
+    pub(super) closures: Closures,
     pub(super) tls: Arc<ClientTls>,
 }
 
@@ -215,6 +218,10 @@ impl Child for ServerChild {
 
     fn free(&self) -> Vec<(Name, Procs)> {
         vec![(self.name(), self.free.get())]
+    }
+
+    fn drained(&self) -> Vec<Name> {
+        if self.closures.is_drained() { vec![self.name()] } else { Vec::new() }
     }
 
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {

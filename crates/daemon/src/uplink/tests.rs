@@ -143,6 +143,10 @@ impl Child for Lyon {
         vec![(self.name(), Procs(3))]
     }
 
+    fn drained(&self) -> Vec<Name> {
+        vec![self.name()]
+    }
+
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {
         (Some(Time(7)), Vec::new())
     }
@@ -226,10 +230,10 @@ impl Bench {
         loop {
             let message = self.parent.recv().await.expect("the connection holds");
             match FromChild::try_from(message).unwrap() {
-                FromChild::Heartbeat { now, free, certificate, certificates } => {
+                FromChild::Heartbeat { now, free, certificate, certificates, drained } => {
                     assert!(now.is_some());
                     assert_eq!((certificate, certificates), Lyon.certificates());
-                    assert_eq!(free, Lyon.free());
+                    assert_eq!((free, drained), (Lyon.free(), Lyon.drained()));
                 }
                 message => return message,
             }

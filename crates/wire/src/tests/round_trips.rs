@@ -158,7 +158,13 @@ fn one<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>) -> T {
 fn a_message_of_a_later_version_is_a_sign_of_life() {
     assert_eq!(
         FromChild::try_from(proto::Up { message: None }),
-        Ok(FromChild::Heartbeat { now: None, free: Vec::new(), certificate: None, certificates: Vec::new() })
+        Ok(FromChild::Heartbeat {
+            now: None,
+            free: Vec::new(),
+            certificate: None,
+            certificates: Vec::new(),
+            drained: Vec::new()
+        })
     );
     assert_eq!(FromParent::try_from(proto::Down { message: None }), Ok(FromParent::Heartbeat));
     // A field that this version does not know: number 99, a varint.
