@@ -2,7 +2,7 @@
 
 use pliant_model::Time;
 
-use crate::kernel::{DaemonMachine, Node, NumberedCommand};
+use crate::kernel::{DaemonMachine, Node, NodeMachine, NumberedCommand};
 
 /// The time at which schedules begin, on a correct clock.
 pub(super) const ORIGIN: Time = Time(1_000_000);
@@ -103,6 +103,13 @@ impl<M: DaemonMachine> Daemon<M> {
             state.remove(part);
         }
         self.node.restore(&state.to_string())
+    }
+
+    /// The events in its journal and its state, as JSON.
+    pub(super) fn recorded(&mut self, at: u64) -> (Vec<String>, String) {
+        let now = self.clock.now(at);
+        let text = |event| serde_json::to_string(event).expect("events are plain data with text keys");
+        (self.node.events().map(text).collect(), self.node.machine.state(now))
     }
 
     /// Checks that a replay of the whole journal gives the same commands and the same state.

@@ -141,6 +141,17 @@ pub struct Summary {
 
 add_each!(Summary { events, jobs, moves, sibling_moves, cancelled, crashes, launches, ran, completed });
 
+/// The journal of a machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordedJournal {
+    /// What kind of machine it is.
+    pub machine: &'static str,
+    /// Its events as JSON, in order.
+    pub events: Vec<String>,
+    /// Its state as JSON.
+    pub state: String,
+}
+
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Summary { events, jobs, moves, sibling_moves, cancelled, crashes, launches, ran, completed } =
@@ -157,6 +168,19 @@ impl std::fmt::Display for Summary {
 pub fn run(seed: u64, kind: FederationKind, bug: Option<Bug>) -> Result<Summary, Violation> {
     let mut world = World::new(seed, kind, bug, false);
     world.run().map(|()| world.summary())
+}
+
+/// The journals of a schedule at its end, each with its machine: `server`, `agent` or `coordinator`.
+pub fn journals(seed: u64, kind: FederationKind) -> Vec<RecordedJournal> {
+    let mut world = World::new(seed, kind, None, false);
+    // What was journaled before a violation is recorded as well.
+    let _ = world.run();
+    let now = world.queue.now();
+    let servers = world.servers.iter_mut().map(|server| ("server", server.daemon.recorded(now)));
+    let agents = world.agents.iter_mut().map(|agent| ("agent", agent.daemon.recorded(now)));
+    let coordinator = std::iter::once(("coordinator", world.launches.coordinator.recorded(now)));
+    let all = servers.chain(agents).chain(coordinator);
+    all.map(|(machine, (events, state))| RecordedJournal { machine, events, state }).collect()
 }
 
 /// Traces the schedule of a seed in one line per event, up to the first violation.

@@ -228,6 +228,11 @@ impl<M: NodeMachine> Node<M> {
         Ok(())
     }
 
+    /// The events in the journal, in order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = &M::Event> {
+        self.entries.iter().map(|entry| &entry.event)
+    }
+
     /// Replays the whole journal and compares commands and state.
     pub(crate) fn check_journal(&mut self, now: M::Time) -> Result<(), String> {
         let mut again = M::start(&self.config);

@@ -1,0 +1,94 @@
+//! What earlier builds wrote into their journals is still read, with every field: `fixtures/journal-v1.txt` has an event of each kind and a
+//! state of each machine. `cargo run --example journals -p pliant-sim 40` prints it. Lines of earlier builds are kept.
+
+use std::collections::BTreeSet;
+
+use pliant_control::agent::{self, Agent, AgentConfig, AgentState};
+use pliant_control::coallocation::Coordinator;
+use pliant_control::replay::Machine;
+use pliant_control::server::{self, Server};
+use pliant_model::{Span, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+const RECORDED: &str = include_str!("fixtures/journal-v1.txt");
+
+/// Events that are no part of a journal: questions.
+const QUESTIONS: [&str; 3] = ["queried", "answered", "reallocate"];
+
+/// The lines about a machine: its events or its states, each with the kind of the event.
+fn recorded(machine: &str, what: &str) -> Vec<(&'static str, &'static str)> {
+    let begin = format!("{machine} {what} ");
+    let lines = RECORDED.lines().filter_map(|line| line.strip_prefix(&begin));
+    lines.map(|line| line.split_once(' ').unwrap()).collect()
+}
+
+/// Fails unless all that one value has is in the other one, which may have more.
+fn check_kept(was: &Value, is: &Value, at: &str) {
+    match (was, is) {
+        (Value::Object(was), Value::Object(is)) => {
+            for (name, value) in was {
+                let kept = is.get(name).unwrap_or_else(|| panic!("{at}.{name} is lost"));
+                check_kept(value, kept, &format!("{at}.{name}"));
+            }
+        }
+        (Value::Array(was), Value::Array(is)) => {
+            assert_eq!(was.len(), is.len(), "{at}");
+            was.iter().zip(is).for_each(|(was, is)| check_kept(was, is, at));
+        }
+        _ => assert_eq!(was, is, "{at}"),
+    }
+}
+
+/// Reads a recorded value and writes it again.
+fn read<T: Serialize + DeserializeOwned>(text: &str, what: &str) -> T {
+    let value: T = serde_json::from_str(text).unwrap_or_else(|error| panic!("{what}: {error}: {text}"));
+    let (was, is) = (serde_json::from_str(text).unwrap(), serde_json::to_value(&value).unwrap());
+    check_kept(&was, &is, what);
+    value
+}
+
+/// The names of the variants of an enumeration, as the error about a wrong one lists them.
+fn variants<T: DeserializeOwned>() -> BTreeSet<String> {
+    let Err(error) = serde_json::from_str::<T>("\"no such variant\"") else { panic!("it was read") };
+    let error = error.to_string();
+    let (_, list) = error.split_once("expected one of ").expect(&error);
+    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+fn check_events<E: Serialize + DeserializeOwned>(machine: &str, left_out: &[&str]) {
+    let mut kinds = BTreeSet::new();
+    for (kind, text) in recorded(machine, "event") {
+        read::<E>(text, &format!("{machine} {kind}"));
+        kinds.insert(kind.split('.').next().unwrap().to_owned());
+    }
+    kinds.extend(left_out.iter().map(|name| (*name).to_owned()));
+    assert_eq!(kinds, variants::<E>(), "an event of each kind of a {machine}");
+}
+
+#[test]
+fn events_of_earlier_journals_are_read() {
+    check_events::<server::Event>("server", &[]);
+    check_events::<agent::Event>("agent", &QUESTIONS);
+    check_events::<<Coordinator as Machine>::Event>("coordinator", &[]);
+}
+
+#[test]
+fn snapshots_of_earlier_journals_are_read_and_go_on() {
+    for (_, text) in recorded("server", "state") {
+        read::<<Server as Machine>::State>(text, "the state of a server");
+    }
+    for (_, text) in recorded("coordinator", "state") {
+        read::<<Coordinator as Machine>::State>(text, "the state of a coordinator");
+    }
+    let states = recorded("agent", "state");
+    assert!(!states.is_empty());
+    for (_, text) in states {
+        let state: AgentState = read(text, "the state of an agent");
+        let name = "a0".parse().unwrap();
+        let config = AgentConfig { name, root: true, timeout: Span(3), reallocation: None };
+        let mut agent = Agent::from_state(config, state);
+        agent.on(Time(2_000_000), agent::Event::Due, &mut Vec::new());
+    }
+}

@@ -1,0 +1,108 @@
+//! Prints a record of what machines write into their journals, as the lines of `crates/control/tests/fixtures/journal-v1.txt`: an event of
+//! each kind and a state of each machine, from fault schedules. `cargo run --release --example journals -p pliant-sim 300`
+
+use std::collections::BTreeMap;
+
+use pliant_control::access::Caller;
+use pliant_control::agent;
+use pliant_control::coallocation::{LaunchId, SubjobId};
+use pliant_control::handoff::HandoffId;
+use pliant_control::names::{Handle, Key, Token, User};
+use pliant_control::server::{Event, SubjobEvent, WaitingLimits};
+use pliant_control::signed::{Digest, HandoffSignature, Signature};
+use pliant_model::{Procs, Time};
+use pliant_sim::faults::{FederationKind, RecordedJournal, journals};
+use serde_json::{Value, json};
+
+/// Where the schedules of each kind begin: with all that schedules of later seeds have.
+const FROM: u64 = 250_000_000;
+
+#[allow(clippy::disallowed_macros, reason = "a command for developers")]
+fn main() {
+    let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100);
+    let mut events: BTreeMap<(&str, String), String> = BTreeMap::new();
+    let mut states: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    for seed in FROM..FROM + seeds {
+        for kind in [FederationKind::Embedded, FederationKind::Mixed, FederationKind::Launching] {
+            for RecordedJournal { machine, events: new, state } in journals(seed, kind) {
+                for event in new {
+                    let value: Value = serde_json::from_str(&event).expect("events are written as JSON");
+                    // No agent loses its journal there.
+                    if let Some(update) = value.get("status-update") {
+                        let again = json!({ "status-again": { "child": update["child"], "record": update["record"] } });
+                        events.entry((machine, kind_of(&again))).or_insert_with(|| again.to_string());
+                    }
+                    let known = events.entry((machine, kind_of(&value))).or_insert_with(|| event.clone());
+                    if event.len() < known.len() {
+                        *known = event;
+                    }
+                }
+                let fields = filled(&serde_json::from_str(&state).expect("states are written as JSON"));
+                let known = states.entry(machine).or_insert_with(|| (fields, state.clone()));
+                if (fields, known.1.len()) > (known.0, state.len()) {
+                    *known = (fields, state);
+                }
+            }
+        }
+    }
+    for (machine, event) in further() {
+        let value: Value = serde_json::from_str(&event).expect("events are written as JSON");
+        events.entry((machine, kind_of(&value))).or_insert(event);
+    }
+    for ((machine, kind), event) in events {
+        println!("{machine} event {kind} {event}");
+    }
+    for (machine, (_, state)) in states {
+        println!("{machine} state - {state}");
+    }
+}
+
+/// Events that no schedule has.
+fn further() -> Vec<(&'static str, String)> {
+    let (reply, number, by): (Token, u32, User) = (Token(7), 3, "root".parse().expect("a name"));
+    let job: Handle = "lyon.3".parse().expect("a job ID");
+    let caller = Caller { user: "alice".parse().expect("a name"), operator: false };
+    let launch = LaunchId { agent: "master".parse().expect("a name"), key: Key([1; 16]) };
+    let signature = Signature { bytes: vec![1, 2, 3], certificate: vec![4, 5, 6] };
+    let signed = HandoffSignature { claim: Digest([9; 32]), at: Time(1_000_000), signature };
+    let ended = SubjobEvent::EndedByOperator { reply, id: SubjobId { launch, number: 0 }, by: by.clone() };
+    let server = [
+        Event::Withdraw { reply, number, caller },
+        Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned() },
+        Event::WaitingLimits(WaitingLimits { jobs_per_user: 10, bytes_per_user: 1 << 20, bytes: 1 << 24 }),
+        Event::Denied { by, act: "drain".to_owned() },
+        Event::Numbered { highest: 41 },
+        Event::LongestInstance { number, ms: 1_500 },
+        Event::HandoffSigned { id: HandoffId { job, attempt: 2 }, signed: Box::new(signed) },
+        Event::Subjob(ended),
+    ];
+    let refused = agent::Event::StatusRefused { child: "lyon".parse().expect("a name"), sequence: 12 };
+    let text = |event: &Event| ("server", serde_json::to_string(event).expect("events are plain data"));
+    let of_agent = serde_json::to_string(&refused).expect("events are plain data");
+    server.iter().map(text).chain([("agent", of_agent)]).collect()
+}
+
+/// The names of the variants of an event, from the outermost on.
+fn kind_of(value: &Value) -> String {
+    match value {
+        Value::String(name) => name.clone(),
+        Value::Object(fields) if fields.len() == 1 => {
+            fields.iter().fold(String::new(), |_, (name, inner)| {
+                let is_nested = ["batch", "subjob", "external", "commitment"].contains(&name.as_str());
+                if is_nested { format!("{name}.{}", kind_of(inner)) } else { name.clone() }
+            })
+        }
+        _ => "?".to_owned(),
+    }
+}
+
+/// How many fields of a state hold something.
+fn filled(state: &Value) -> usize {
+    let is_filled = |value: &&Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        _ => true,
+    };
+    state.as_object().map_or(0, |fields| fields.values().filter(is_filled).count())
+}
