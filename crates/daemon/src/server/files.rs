@@ -2,13 +2,13 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Name, User};
 use pliant_site::{FileStream, FilesError, JobFolder};
 use pliant_staging::{ResultLimits, ResultName, StagingError, Store, UploadSet};
-use pliant_telemetry::{names, spawn_of_call};
+use pliant_telemetry::{LineLimit, names, spawn_of_call};
 use pliant_wire::{Download, Fetchable, JobResults, OmittedFile, Upload, UploadAnswer, proto};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -30,6 +30,9 @@ const SLOW: Duration = Duration::from_secs(60);
 const SEALING: Duration = Duration::from_secs(20);
 /// How often a growing file is looked at.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
+
+/// The lines about refused uploads, by caller.
+static REFUSED: LineLimit = LineLimit::new();
 
 type UploadStream = ReceiverStream<Result<proto::UploadReply, Status>>;
 type Pieces = ReceiverStream<Result<proto::Chunk, Status>>;
@@ -82,7 +85,9 @@ where
     let (sender, receiver) = mpsc::channel(4);
     spawn_of_call(async move {
         if let Err(status) = take(&mut requests, &caller, (&open, &claims), store, &sender, accepted).await {
-            tracing::warn!(%caller, reason = %status.message(), "upload refused");
+            if let Some(left_out) = REFUSED.admit(&caller.to_string(), Instant::now()) {
+                tracing::warn!(%caller, reason = %status.message(), left_out, "upload refused");
+            }
             // The client may have gone.
             let _ = sender.send(Err(status)).await;
         }

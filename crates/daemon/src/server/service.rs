@@ -1,7 +1,7 @@
 //! What clients ask a server.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pliant_control::access::Caller;
 use pliant_control::explain::Explanation;
@@ -11,7 +11,7 @@ use pliant_control::names::Handle;
 use pliant_control::names::Token;
 use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError};
-use pliant_telemetry::{RequestId, spawn_of_call};
+use pliant_telemetry::{LineLimit, RequestId, spawn_of_call};
 use pliant_transport::{Role, ServerTls};
 use pliant_wire::{self as wire, LocalJobsQuery, Prepare, ProspectsQuery, Submission, proto};
 use prost::Message;
@@ -35,6 +35,9 @@ use super::sealing::Sealing;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
 use crate::host::{JournalHealth, Mailbox, NoReply, Rejected, Replies, stopped};
+
+/// The lines about calls that change nothing as long as they are repeated, by caller.
+static CALLS: LineLimit = LineLimit::new();
 
 /// How long a call waits for the journal.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -117,14 +120,18 @@ impl proto::server_server::Server for Service {
     async fn cancel(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let handle = wire::handle_of(&request.into_inner().handle)?;
-        tracing::info!(job = %handle, by = %caller.user, "cancel");
+        if let Some(left_out) = CALLS.admit(caller.user.as_str(), Instant::now()) {
+            tracing::info!(job = %handle, by = %caller.user, left_out, "cancel");
+        }
         self.end(&caller, &handle, |reply, number, caller| Event::Cancel { reply, number, caller }).await
     }
 
     async fn withdraw(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let handle = wire::handle_of(&request.into_inner().handle)?;
-        tracing::info!(job = %handle, by = %caller.user, "withdraw");
+        if let Some(left_out) = CALLS.admit(caller.user.as_str(), Instant::now()) {
+            tracing::info!(job = %handle, by = %caller.user, left_out, "withdraw");
+        }
         self.end(&caller, &handle, |reply, number, caller| Event::Withdraw { reply, number, caller }).await
     }
 
@@ -212,7 +219,9 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<Self::UploadStream>, Status> {
         let (sender, open) = self.open_to_send(&request)?;
         self.has_room()?;
-        tracing::info!(%sender, "upload");
+        if let Some(left_out) = CALLS.admit(&sender.to_string(), Instant::now()) {
+            tracing::info!(%sender, left_out, "upload");
+        }
         let own = self.clone();
         let accepted = move |user, key| {
             let (own, who) = (own.clone(), Caller { user, operator: false });
