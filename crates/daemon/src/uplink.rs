@@ -142,8 +142,11 @@ impl<C: Child> Uplink<C> {
     async fn connections(self, outbound: Outbound) {
         let Uplink { child, parents, tls, contact, archive, clock } = self;
         let next_question = clock.exact().as_micros() as u64;
+        let (journal, loaded) = (child.journal(), Some(*outbound.last_update.borrow()));
         let mut connection = ParentConnection {
             child,
+            journal,
+            loaded,
             contact,
             archive,
             clock,
@@ -184,6 +187,10 @@ fn next_pause(pause: Duration, held: Duration) -> Duration {
 
 struct ParentConnection<C> {
     child: Arc<C>,
+    /// The number of the journal for the parent.
+    journal: u64,
+    /// The last status update when the daemon started; none once a parent has shown that the journal is no older copy.
+    loaded: Option<u64>,
     contact: ParentContact,
     archive: SharedArchive,
     clock: Clock,
@@ -237,14 +244,15 @@ impl<C: Child> ParentConnection<C> {
         self.page.clear();
         (self.announce, self.freed) = (false, false);
         self.said.clear();
-        let (name, kind, journal) = (self.child.name(), self.child.kind(), self.child.journal());
+        let (name, kind, journal) = (self.child.name(), self.child.kind(), self.journal);
         let servers = self.child.servers().await;
         let hello = FromChild::Hello { name, kind, journal, servers };
         sender.try_send((&hello).into()).map_err(|_| broken())?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
         self.last_sent = self.greeted(&mut down).await?;
+        self.compare(self.last_sent)?;
+        self.acknowledge(self.last_sent);
         let last = *self.outbound.last_update.borrow();
-        not_older(last, self.last_sent)?;
         self.again = ReportingAgain::to(&self.archive, self.last_sent, last).await?;
         if let Some(again) = &self.again {
             let (kept, acknowledged) = (self.last_sent, again.acknowledged());
@@ -266,15 +274,33 @@ impl<C: Child> ParentConnection<C> {
             let message = timeout(SILENCE, down.message()).await;
             let message = message.map_err(|_| Status::deadline_exceeded("no answer to the greeting"))??;
             let message = message.ok_or_else(|| Status::unavailable("the parent closed the connection"))?;
-            let kept = match &message.message {
-                Some(proto::down::Message::Acknowledge(kept)) => Some(kept.sequence),
-                _ => None,
-            };
-            self.receive(message).await?;
-            if let Some(kept) = kept {
-                return Ok(kept);
+            if let Some(proto::down::Message::Acknowledge(kept)) = &message.message {
+                return Ok(kept.sequence);
             }
+            self.receive(message).await?;
         }
+    }
+
+    /// Compares the journal with what the parent has kept of it. The journal of a local agent may be an older copy, because servers
+    /// report to it again: the next connection names another journal, of which the parent has kept nothing. After a restart
+    /// that is the number of the copy again, and all jobs are reported once more.
+    ///
+    /// # Errors
+    /// The journal is an older copy.
+    fn compare(&mut self, kept: u64) -> Result<(), Status> {
+        // What came since the daemon started has the numbers of what the copy lacks.
+        let last = self.loaded.unwrap_or_else(|| *self.outbound.last_update.borrow());
+        let compared = not_older(last, kept);
+        if compared.is_ok() {
+            self.loaded = None;
+        } else if self.child.kind() == ChildKind::Agent {
+            self.journal = rand::random();
+            return Err(Status::aborted(format!(
+                "the journal of this agent is an older copy of itself: it ended at status update {last}, of which the parent has kept \
+                 those up to {kept}. All jobs are reported to the parent again"
+            )));
+        }
+        compared
     }
 
     async fn converse(

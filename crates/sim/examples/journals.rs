@@ -1,5 +1,5 @@
 //! Prints a record of what machines write into their journals, as the lines of `crates/control/tests/fixtures/journal-v1.txt`: an event of
-//! each kind and a state of each machine, from fault schedules. `cargo run --release --example journals -p pliant-sim 300`
+//! each kind and a state of each machine, from fault schedules. `cargo run -q -p pliant-sim --example journals 40`
 
 use std::collections::BTreeMap;
 

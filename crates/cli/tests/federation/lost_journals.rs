@@ -123,3 +123,45 @@ async fn a_master_learns_what_its_local_agent_has_lost() {
     federation.attached(1).await;
     listed(&federation, &expected).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_agent_with_an_older_journal_is_attached_again_and_misses_nothing() {
+    let mut federation = Federation::without_daemons();
+    federation.add_agent(MASTER, None, "");
+    federation.add_agent("north", Some(MASTER), "");
+    federation.add_server(&Cluster { parent: "north", ..Cluster::new("lyon", 1, 1.0) });
+    federation.attached(1).await;
+    let alice = federation.client("alice");
+    let mut expected = BTreeMap::new();
+    expected.insert(run(&alice, &order(rigid("true", 1, 60))).await.handle, JobState::Completed);
+    listed(&federation, &expected).await;
+    federation.stop("north");
+    let state = federation.folder("north").join("state");
+    let older = federation.path().join("older");
+    copy(&state, &older);
+    federation.revive("north");
+    federation.attached(1).await;
+    for (script, state) in [("exit 3", JobState::Failed), ("true", JobState::Completed)] {
+        expected.insert(run(&alice, &order(rigid(script, 1, 60))).await.handle, state);
+    }
+    let running = submit(&alice, &order(rigid("sleep 1000", 1, 2000))).await.handle;
+    expected.insert(running.clone(), JobState::Active);
+    listed(&federation, &expected).await;
+
+    federation.kill("north");
+    fs::remove_dir_all(&state).unwrap();
+    copy(&older, &state);
+    federation.revive("north");
+    federation.logged("north", &["an older copy of itself", "all jobs are reported again"]).await;
+    federation.attached(1).await;
+    // The numbers of these updates are those of others that the master had.
+    alice.cancel(&running).await.unwrap();
+    expected.insert(running, JobState::Canceled);
+    listed(&federation, &expected).await;
+    // Neither after a restart.
+    federation.kill("north");
+    federation.revive("north");
+    federation.attached(1).await;
+    expected.insert(run(&alice, &order(rigid("exit 5", 1, 60))).await.handle, JobState::Failed);
+    listed(&federation, &expected).await;
+}

@@ -183,6 +183,31 @@ struct Bench {
     line: tokio::task::JoinHandle<()>,
 }
 
+fn connection(
+    archive: SharedArchive,
+    outbound: Outbound,
+    again: Option<ReportingAgain>,
+) -> ParentConnection<Lyon> {
+    ParentConnection {
+        child: Arc::new(Lyon),
+        journal: Lyon.journal(),
+        loaded: Some(*outbound.last_update.borrow()),
+        contact: ParentContact::start(),
+        archive,
+        clock: Clock::start(Time(0)),
+        outbound,
+        last_sent: 0,
+        page: VecDeque::new(),
+        again,
+        announce: false,
+        freed: false,
+        said: VecDeque::new(),
+        acknowledged: 0,
+        next_question: 1,
+        questions: BTreeMap::from([(8, 80)]),
+    }
+}
+
 impl Bench {
     /// The journal has status updates up to a number, and those before `from` no more.
     fn new(from: u64, last: u64, failing: u32) -> Bench {
@@ -200,22 +225,8 @@ impl Bench {
             attempts: Arc::clone(&attempts),
         };
         let (upward, outbound) = upward(last + 1);
-        let mut line = ParentConnection {
-            child: Arc::new(Lyon),
-            contact: ParentContact::start(),
-            archive: SharedArchive::open(|| Ok(Box::new(updates.clone()))).unwrap(),
-            clock: Clock::start(Time(0)),
-            outbound,
-            last_sent: 0,
-            page: VecDeque::new(),
-            again,
-            announce: false,
-            freed: false,
-            said: VecDeque::new(),
-            acknowledged: 0,
-            next_question: 1,
-            questions: BTreeMap::from([(8, 80)]),
-        };
+        let archive = SharedArchive::open(|| Ok(Box::new(updates.clone()))).unwrap();
+        let mut line = connection(archive, outbound, again);
         let (sender, parent) = mpsc::channel(WINDOW);
         let line = tokio::spawn(async move {
             let decoder = tonic_prost::ProstDecoder::<proto::Down>::default();
@@ -335,6 +346,24 @@ fn a_journal_that_was_put_back_is_no_journal_of_the_parents_child() {
     assert!(not_older(7, 0).is_ok() && not_older(7, 7).is_ok());
     let why = not_older(7, 8).unwrap_err();
     assert!(why.message().contains("ends at status update 7") && why.message().contains("up to 8"), "{why}");
+}
+
+#[tokio::test]
+async fn an_older_journal_is_noticed_after_it_has_caught_up() {
+    let updates =
+        Updates { from: 1, to: Arc::default(), read: Arc::default(), failing: 0, attempts: Arc::default() };
+    let archive = SharedArchive::open(move || Ok(Box::new(updates.clone()))).unwrap();
+    let (upward, outbound) = upward(7 + 1);
+    let mut older = connection(archive, outbound, None);
+    upward.status_update(9);
+    for _ in 0..2 {
+        assert!(older.compare(8).unwrap_err().message().contains("ends at status update 7"));
+    }
+    assert_eq!(older.journal, Lyon.journal(), "a server's journal is not given another number");
+    // One that is as new as the parent's records goes on from there.
+    older.compare(7).unwrap();
+    older.compare(9).unwrap();
+    older.compare(10).unwrap_err();
 }
 
 #[tokio::test]
