@@ -57,15 +57,13 @@ fn refuse(reason: &dyn std::fmt::Display) {
     }
 }
 
-fn serve(config: &Path) -> Result<(), Error> {
+fn serve(path: &Path) -> Result<(), Error> {
     let caller = privileges::prepare()?;
-    let config = Config::load(config)?;
-    if account::caller(&config)? != caller {
-        let expected = format!("a call by the user {:?} (`caller` in the file)", config.caller);
-        return Err(Error::refused("caller", caller, expected));
-    }
+    load(path, caller)?;
     let request = privileges::as_caller(request)?;
     let request = request.map_err(|why| Error(format!("no request on standard input: {why}")))?;
+    // Again: a caller can take as long as it likes for its request, and begin it before an account is banned.
+    let config = load(path, caller)?;
     let account = Account::allowed(&request.account, &config, caller)?;
     match request.action {
         Action::Check => Ok(()),
@@ -87,6 +85,16 @@ fn serve(config: &Path) -> Result<(), Error> {
             send(signal, &targets)
         }
     }
+}
+
+/// The launcher's file, if it allows calls by that user.
+fn load(path: &Path, caller: u32) -> Result<Config, Error> {
+    let config = Config::load(path)?;
+    if account::caller(&config)? == caller {
+        return Ok(config);
+    }
+    let expected = format!("a call by the user {:?} (`caller` in the file)", config.caller);
+    Err(Error::refused("caller", caller, expected))
 }
 
 /// Reads the request from standard input, and nothing behind it.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// Where the schedules of each kind begin: with all that schedules of later seeds have.
 const FROM: u64 = 250_000_000;
 
-#[allow(clippy::disallowed_macros, reason = "a command for developers")]
+#[allow(clippy::disallowed_macros, clippy::disallowed_methods, reason = "a command for developers")]
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100);
     let mut events: BTreeMap<(&str, String), String> = BTreeMap::new();

@@ -152,7 +152,8 @@ async fn a_local_agent_with_an_older_journal_is_attached_again_and_misses_nothin
     fs::remove_dir_all(&state).unwrap();
     copy(&older, &state);
     federation.revive("north");
-    federation.logged("north", &["an older copy of itself", "all jobs are reported again"]).await;
+    federation.logged("north", &["an older copy of itself"]).await;
+    federation.logged("north", &["all jobs are reported again"]).await;
     federation.attached(1).await;
     // The numbers of these updates are those of others that the master had.
     alice.cancel(&running).await.unwrap();

@@ -1,8 +1,9 @@
 //! The pages of a daemon for monitoring: `/metrics`, `/healthz` and `/readyz` over HTTP/1 on a loopback address.
 //!
 //! No client is trusted here: each connection is answered once, within seconds, and few are open at a
-//! time, so that slow or many clients cost neither the daemon nor other clients anything.
+//! time, of which the oldest gives way to a new one, so that slow or many clients cost neither the daemon nor other clients anything.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,13 +23,13 @@ use pliant_telemetry::names;
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 /// What a client is given; more is cut off.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Connections open at once; more are closed unanswered.
+    /// Connections open at once, at least 1; a new one ends the oldest.
     connections: usize,
     /// Until the headers are complete.
     head: Duration,
@@ -161,6 +162,7 @@ async fn serve<R>(
     let pages = pages(metrics.clone(), ready);
     let (stopping, stopped) = watch::channel(false);
     let mut open = JoinSet::new();
+    let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stop = pin!(stop);
@@ -170,11 +172,15 @@ async fn serve<R>(
             _ = upkeep.tick() => metrics.run_upkeep(),
             Some(_) = open.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok(_) if open.len() >= limits.connections => {
-                    metrics::counter!(names::CONNECTIONS_REFUSED, "reason" => "http_full").increment(1);
-                }
                 Ok((stream, _)) => {
-                    open.spawn(answer(stream, pages.clone(), stopped.clone(), limits));
+                    oldest_first.retain(|connection| !connection.is_finished());
+                    // Every user of the host can open connections, and keep them.
+                    if oldest_first.len() >= limits.connections && let Some(oldest) = oldest_first.pop_front() {
+                        oldest.abort();
+                        metrics::counter!(names::CONNECTIONS_REFUSED, "reason" => "http_full").increment(1);
+                    }
+                    let answered = answer(stream, pages.clone(), stopped.clone(), limits);
+                    oldest_first.push_back(open.spawn(answered));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot take a connection to the monitoring pages");
@@ -311,21 +317,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_over_the_limit_is_closed_and_a_freed_slot_is_used() {
+    async fn who_keeps_connections_open_keeps_no_other_from_the_pages() {
         let limits = Limits { connections: 2, head: HOUR, connection: HOUR };
         let address = served(limits).await;
         let request = "GET /healthz HTTP/1.1\r\n";
-        let (mut first, second) = (sent(address, request).await, sent(address, request).await);
-        assert_eq!(rest(sent(address, "").await).await, "");
-        first.write_all(b"\r\n").await.unwrap();
-        assert!(rest(first).await.ends_with("ok\n"));
-        // The slot is free once the server has noticed, which is after the answer.
-        loop {
-            if rest(sent(address, "GET /healthz HTTP/1.0\r\n\r\n").await).await.ends_with("ok\n") {
-                break;
-            }
-        }
-        drop(second);
+        let (first, mut second) = (sent(address, request).await, sent(address, request).await);
+        let whole = async || rest(sent(address, "GET /healthz HTTP/1.0\r\n\r\n").await).await;
+        assert!(whole().await.ends_with("ok\n"), "the oldest gives way");
+        assert_eq!(rest(first).await, "");
+        second.write_all(b"\r\n").await.unwrap();
+        assert!(rest(second).await.ends_with("ok\n"), "and no other");
     }
 
     #[tokio::test]

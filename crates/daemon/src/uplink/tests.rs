@@ -188,10 +188,11 @@ fn connection(
     outbound: Outbound,
     again: Option<ReportingAgain>,
 ) -> ParentConnection<Lyon> {
+    let loaded = Some(*outbound.last_update.borrow());
     ParentConnection {
         child: Arc::new(Lyon),
         journal: Lyon.journal(),
-        loaded: Some(*outbound.last_update.borrow()),
+        loaded,
         contact: ParentContact::start(),
         archive,
         clock: Clock::start(Time(0)),

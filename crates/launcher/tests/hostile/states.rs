@@ -1,12 +1,16 @@
 //! A file, a folder or a program of the launcher's that others than root could change, or that is not what it should be.
 
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
 use crate::Case;
 use crate::requests::{make, run};
-use crate::site::{CONFIG, Site, configure, job, shell};
+use crate::site::{CONFIG, Site, configure, finish, job, outcome, shell};
 
 /// The number of calls.
 pub(crate) fn check(site: &Site) -> usize {
-    files(site) + permissions(site) + lists(site)
+    files(site) + permissions(site) + lists(site) + changes(site)
 }
 
 /// What the file says.
@@ -113,4 +117,41 @@ fn lists(site: &Site) -> usize {
     }
     configure(CONFIG);
     rows.len()
+}
+
+/// A file that changes between the beginning of a call and its request: what it says then counts.
+fn changes(site: &Site) -> usize {
+    let rows: &[(&str, &str)] = &[
+        ("deny = ['ptl-alice']\nprograms = ['/bin/sh']", "does not ban"),
+        ("allow = []\nprograms = ['/bin/sh']", "one in `allow`"),
+        ("programs = []", "one of `programs`"),
+    ];
+    for (lines, expected) in rows {
+        let begun = site.start("ptl-caller", "", Stdio::piped());
+        waits_for_request(&begun);
+        configure(&format!("caller = 'ptl-caller'\n{lines}\n"));
+        let request = run("ptl-alice", &["/bin/sh", "-c", "id"], "/");
+        let (code, stdout, stderr) = outcome(&finish(begun, &request.encode()));
+        assert_eq!((code, stdout.as_str()), (Some(pliant_launcher::REFUSED.into()), ""), "{lines}: {stderr}");
+        assert!(stderr.contains(expected), "{lines}: {stderr}");
+        configure(CONFIG);
+    }
+    rows.len()
+}
+
+/// Waits until a call has read the file: then it reads its request with the rights of its caller.
+fn waits_for_request(call: &Child) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let status = format!("/proc/{}/status", call.id());
+    let is_waiting = || {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let uids = text.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+        let uids: Vec<&str> = uids.split_whitespace().collect();
+        // As whom it acts, and as whom it could act again.
+        text.contains("pliant-launcher") && uids.len() == 4 && uids[1] == uids[0] && uids[2] == "0"
+    };
+    while !is_waiting() {
+        assert!(Instant::now() < deadline, "waited in vain for a call to read its request");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

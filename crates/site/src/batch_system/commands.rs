@@ -33,6 +33,8 @@ const OF_ACCOUNTS_AT_ONCE: usize = 32;
 pub(crate) struct Call {
     pub(crate) command: &'static str,
     pub(crate) arguments: Vec<OsString>,
+    /// A variable of its environment that says more: every user of the host reads arguments, and none but the server's the environment.
+    pub(crate) variable: Option<(&'static str, OsString)>,
     /// What it reads on its standard input.
     pub(crate) input: &'static [u8],
     /// The job it is about, for what it says of one it does not know.
@@ -44,12 +46,17 @@ pub(crate) struct Call {
 impl Call {
     pub(crate) fn new(command: &'static str, arguments: &[&str]) -> Call {
         let arguments = arguments.iter().map(OsString::from).collect();
-        Call { command, arguments, input: b"", id: None, account: None }
+        Call { command, arguments, variable: None, input: b"", id: None, account: None }
     }
 
     /// The same as an account, if there is one.
     pub(crate) fn run_by(mut self, account: Option<Launcher>) -> Call {
         self.account = account;
+        self
+    }
+
+    pub(crate) fn with_variable(mut self, name: &'static str, value: &str) -> Call {
+        self.variable = Some((name, value.into()));
         self
     }
 

@@ -89,7 +89,7 @@ impl Usage {
         let (mut own, mut shared, mut threads) = (0, 0, 0);
         for process in processes.iter().filter(|process| !process.is_zombie) {
             threads += process.threads;
-            if let Some((resident, common)) = table::resident_pages(process.pid) {
+            if let Some((resident, common)) = process.resident_pages() {
                 own += resident.saturating_sub(common);
                 shared = shared.max(common);
             }

@@ -30,7 +30,7 @@ const LOOKED_AT_MOST: usize = 200_000;
 pub(crate) fn shared_memory_bytes(supervisor: Pid, account: Option<u32>) -> Result<u64, String> {
     let mut count = Count::default();
     for process in table::descendants(supervisor) {
-        count.descriptors(Path::new(&format!("/proc/{}/fd", process.pid)))?;
+        count.descriptors(&process.folder().join("fd"))?;
     }
     let Some(account) = account else { return Ok(count.bytes) };
     count.files(Path::new(FOLDER), account)?;

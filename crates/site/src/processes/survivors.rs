@@ -100,8 +100,7 @@ impl Marks {
                 || recorded.leader_ticks.is_none_or(|ticks| ticks == process.since_ticks);
             recorded.group == process.group && recorded.session == process.session && is_same
         };
-        self.recorded.as_ref().is_some_and(is_recorded)
-            || table::has_variable(process.pid, FOLDER_VARIABLE, &self.folder)
+        self.recorded.as_ref().is_some_and(is_recorded) || process.has_variable(FOLDER_VARIABLE, &self.folder)
     }
 
     /// Signals the process that was looked at and no other which got its id meanwhile.

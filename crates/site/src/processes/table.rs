@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
@@ -17,6 +17,8 @@ pub(super) struct Process {
     pub(super) session: i32,
     /// It has ended and its parent has not noticed.
     pub(super) is_zombie: bool,
+    /// Its first thread has ended and others have not. Then its own files in `/proc` show no memory, environment or descriptors.
+    lost_first_thread: bool,
     /// Its threads.
     pub(super) threads: u64,
     /// When it came to be, in clock ticks since the host was started.
@@ -45,13 +47,16 @@ impl Process {
         let number = |index: usize| fields.get(index - 3)?.parse::<i32>().ok();
         // The children's times and the threads are signed in the manual, though never below zero.
         let unsigned = |index: usize| fields.get(index - 3)?.parse::<u64>().ok();
+        // Of the first thread. What has ended has no other.
+        let (has_ended, threads) = (matches!(*fields.first()?, "Z" | "X"), unsigned(20)?);
         Some(Process {
             pid,
             parent: number(4)?,
             group: number(5)?,
             session: number(6)?,
-            is_zombie: matches!(*fields.first()?, "Z" | "X"),
-            threads: unsigned(20)?,
+            is_zombie: has_ended && threads <= 1,
+            lost_first_thread: has_ended && threads > 1,
+            threads,
             since_ticks: unsigned(22)?,
             own_ticks: unsigned(14)? + unsigned(15)?,
             children_ticks: unsigned(16)? + unsigned(17)?,
@@ -61,6 +66,36 @@ impl Process {
     pub(super) fn id(&self) -> Option<Pid> {
         Pid::from_raw(self.pid)
     }
+
+    /// The folder in `/proc` that shows its memory, environment and descriptors: that of a thread which has not ended.
+    pub(super) fn folder(&self) -> PathBuf {
+        let own = PathBuf::from(format!("/proc/{}", self.pid));
+        if !self.lost_first_thread {
+            return own;
+        }
+        let threads = fs::read_dir(own.join("task")).into_iter().flatten().flatten();
+        let mut folders = threads.map(|thread| thread.path());
+        folders.find(|folder| pages_in(folder).is_some_and(|(all, _)| all > 0)).unwrap_or(own)
+    }
+
+    /// Pages of memory that it has resident, and how many of these it shares with others or with a file. None if it has gone.
+    pub(super) fn resident_pages(&self) -> Option<(u64, u64)> {
+        pages_in(&self.folder())
+    }
+
+    /// Whether it was started with this in its environment. False if that cannot be read.
+    pub(super) fn has_variable(&self, name: &str, value: &Path) -> bool {
+        let Ok(environment) = fs::read(self.folder().join("environ")) else { return false };
+        let expected = [OsStr::new(name), value.as_os_str()].map(OsStrExt::as_bytes).join(&b'=');
+        environment.split(|&byte| byte == 0).any(|variable| variable == expected)
+    }
+}
+
+/// The pages of a process or thread, by its folder in `/proc`.
+fn pages_in(folder: &Path) -> Option<(u64, u64)> {
+    let statm = fs::read_to_string(folder.join("statm")).ok()?;
+    let mut fields = statm.split_ascii_whitespace().skip(1).map(str::parse);
+    Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
 /// All processes. Costs some microseconds for each.
@@ -93,20 +128,6 @@ fn descendants_among(processes: Vec<Process>, of: i32) -> Vec<Process> {
     found.into_iter().map(|index| processes[index].clone()).collect()
 }
 
-/// Pages of memory that a process has resident, and how many of these it shares with others or with a file. None if it has gone.
-pub(super) fn resident_pages(pid: i32) -> Option<(u64, u64)> {
-    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let mut fields = statm.split_ascii_whitespace().skip(1).map(str::parse);
-    Some((fields.next()?.ok()?, fields.next()?.ok()?))
-}
-
-/// Whether a process was started with this in its environment. False if that cannot be read.
-pub(super) fn has_variable(pid: i32, name: &str, value: &Path) -> bool {
-    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-    let expected = [OsStr::new(name), value.as_os_str()].map(OsStrExt::as_bytes).join(&b'=');
-    environment.split(|&byte| byte == 0).any(|variable| variable == expected)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,8 +135,19 @@ mod tests {
     fn process(pid: i32, parent: i32) -> Process {
         let (group, session) = (pid, pid);
         let (threads, since_ticks, own_ticks, children_ticks) = (1, 0, 0, 0);
-        let is_zombie = false;
-        Process { pid, parent, group, session, is_zombie, threads, since_ticks, own_ticks, children_ticks }
+        let (is_zombie, lost_first_thread) = (false, false);
+        Process {
+            pid,
+            parent,
+            group,
+            session,
+            is_zombie,
+            lost_first_thread,
+            threads,
+            since_ticks,
+            own_ticks,
+            children_ticks,
+        }
     }
 
     #[test]
@@ -135,7 +167,12 @@ mod tests {
         check(&format!("1234 (sh) S {numbers}\n"), Some(expected.clone()));
         check(&format!("1234 (a b) R (c) S {numbers}"), Some(expected.clone()));
         check(&format!("1234 (()\n) R {numbers}"), Some(expected.clone()));
-        check(&format!("1234 (sh) Z {numbers}"), Some(Process { is_zombie: true, ..expected }));
+        check(&format!("1234 (sh) Z {numbers}"), Some(Process { is_zombie: true, ..expected.clone() }));
+        // Its first thread has ended.
+        let (numbers, goes_on) =
+            (numbers.replace("20 0 1 0", "20 0 2 0"), Process { threads: 2, ..expected });
+        check(&format!("1234 (sh) S {numbers}"), Some(goes_on.clone()));
+        check(&format!("1234 (sh) Z {numbers}"), Some(Process { lost_first_thread: true, ..goes_on }));
         check("1234 (sh) S 7 8", None);
         check("1234 (sh", None);
         check("", None);

@@ -152,9 +152,10 @@ pub(super) fn reshape(id: &str, shape: CoreLayout, walltime: Span) -> Call {
         .about(id)
 }
 
-/// Lists all jobs in a format.
+/// Lists all jobs in a format. Its mark is in no argument: who reads it while the command runs can write it into the name of an own job,
+/// and with it the jobs of others.
 pub(super) fn jobs(format: &str) -> Call {
-    Call::new("squeue", &["--all", "--noheader", "--states=all"]).with(format!("--format={format}"))
+    Call::new("squeue", &["--all", "--noheader", "--states=all"]).with_variable("SQUEUE_FORMAT", format)
 }
 
 /// Lists one job in a format.
@@ -167,7 +168,7 @@ pub(super) fn job(id: &str, format: &str) -> Call {
 pub(super) fn exits(ids: &str, format: &str) -> Call {
     Call::new("squeue", &["--all", "--noheader", "--states=all"])
         .with(format!("--jobs={ids}"))
-        .with(format!("--Format={format}"))
+        .with_variable("SQUEUE_FORMAT2", format)
         .about(ids)
 }
 

@@ -453,5 +453,6 @@ fn variables(settings: &Settings, call: &Call) -> Vec<(&'static str, OsString)> 
             ("SLURM_BITSTR_LEN", "0".into()),
         ]);
     }
+    variables.extend(call.variable.clone());
     variables
 }

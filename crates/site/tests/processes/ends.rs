@@ -35,6 +35,22 @@ async fn exits_and_output() {
     check("(echo child; exec sleep 1000) & sleep 0.3", Outcome::ExitCode(0), "child\n", "").await;
 }
 
+/// As what its job leaves behind, and as a job over its walltime.
+#[tokio::test]
+async fn a_process_without_its_first_thread_ends() {
+    let Some(stays) = without_first_thread(WRITES_PID) else { return };
+    let left = format!("setsid {stays} & while [ ! -e pid ]; do sleep 0.05; done");
+    for text in [format!("{left}; exit 3"), format!("{left}; exec sleep 1000"), format!("exec {stays}")] {
+        let scratch = Scratch::with(&RunSpec { walltime_s: 5, grace_s: 0, ..script(&text) });
+        let exit = scratch.run().await;
+        assert_eq!(exit.over_walltime, !text.ends_with("exit 3"), "{exit:?}");
+        let pid: i32 = scratch.text("work/pid").trim().parse().unwrap();
+        let goes_on = std::path::Path::new(&format!("/proc/{pid}")).exists();
+        kill(pid);
+        assert!(!goes_on, "{text}");
+    }
+}
+
 #[tokio::test]
 async fn walltime_is_enforced() {
     async fn check(text: &str, cpu_share: Option<f64>, grace_s: u64, outcome: Outcome, stdout: &str) {

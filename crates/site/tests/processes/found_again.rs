@@ -84,6 +84,10 @@ async fn a_killed_supervisor_loses_its_job_and_nothing_stays() {
     check("sleep 1000 & sleep 1000 & echo on; exec sleep 1000", None, 3).await;
     // One left the group, and one forgot its environment.
     check("setsid sleep 1000 & env -i sleep 1000 & sleep 0.3; echo on; exec sleep 1000", None, 3).await;
+    // One left the group and seems to have ended.
+    let Some(stays) = without_first_thread(WRITES_PID) else { return };
+    let text = format!("setsid {stays} & while [ ! -e pid ]; do sleep 0.05; done; echo on; exec sleep 1000");
+    check(&text, None, 2).await;
 }
 
 #[test]

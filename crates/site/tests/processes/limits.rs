@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pliant_site::processes::{Exit, JobLimits, RunSpec};
 
-use crate::scratch::{Scratch, script};
+use crate::scratch::{Scratch, script, without_first_thread};
 
 /// Runs a script under limits to its end, which must come long before its walltime.
 async fn run(text: &str, limits: JobLimits) -> Exit {
@@ -42,6 +42,18 @@ async fn memory_that_belongs_to_no_process_counts() {
     let unnamed =
         r#"f=/dev/shm/pliant-limits-$$; exec 5> $f; rm $f; head -c 100000000 /dev/zero >&5; sleep 1000"#;
     assert_exceeded(&run(unnamed, limits).await, allowed);
+}
+
+#[tokio::test]
+async fn a_process_without_its_first_thread_counts() {
+    let hoard = "my $hoard = \"x\" x (96 << 20); sleep 1000";
+    let Some(hog) = without_first_thread(hoard) else { return };
+    let limits = JobLimits { memory_bytes: Some(64 << 20), ..JobLimits::default() };
+    assert_exceeded(&run(&format!("{hog} & wait"), limits).await, "bytes of memory, 67108864 are allowed");
+    let Some(idle) = without_first_thread("sleep 1000") else { return };
+    let limits = JobLimits { processes: Some(20), ..JobLimits::default() };
+    let many = format!("for i in $(seq 30); do {idle} & done; sleep 1000");
+    assert_exceeded(&run(&many, limits).await, "processes and threads, 20 are allowed");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -151,4 +152,20 @@ pub(crate) fn program(arguments: &[&str]) -> RunSpec {
 
 pub(crate) fn script(text: &str) -> RunSpec {
     program(&["/bin/sh", "-c", text])
+}
+
+/// Perl that writes its process id to a file `pid`, and goes on.
+pub(crate) const WRITES_PID: &str = r#"open(my $file, ">", "pid.tmp"); print $file "$$\n"; close($file); rename("pid.tmp", "pid"); sleep 1000"#;
+
+/// A command whose process goes on with this in perl after its first thread has ended: `/proc` shows it as one that has ended. None, with a
+/// note, where perl has no threads.
+pub(crate) fn without_first_thread(then: &str) -> Option<String> {
+    let has_threads = Command::new("perl").args(["-Mthreads", "-e", "1"]).output();
+    if !has_threads.is_ok_and(|output| output.status.success()) {
+        pliant_testing::skip(pliant_testing::Needed::Program, "no perl with threads");
+        return None;
+    }
+    // The system call `exit`.
+    let end = "my $exit = $Config{archname} =~ /x86_64/ ? 60 : 93; syscall($exit, 0)";
+    Some(format!("perl -Mthreads -MConfig -e '$| = 1; threads->create(sub {{ {then} }}); {end}'"))
 }

@@ -11,6 +11,7 @@ use crate::batch_system::commands::Call;
 use crate::slurm::call::{self, ArraySubmission};
 use crate::slurm::mark::Mark;
 use crate::slurm::settings::Settings;
+use crate::slurm::{accounts, queue, variables};
 
 fn words(call: &Call) -> Vec<String> {
     let arguments = call.arguments.iter().map(|word| word.to_str().unwrap().to_owned());
@@ -126,9 +127,9 @@ fn the_rest_is_asked_so() {
         call::reshape("7", shape, Span(600)),
         "scontrol update JobId=7 NumNodes=1 NumTasks=6 NumCPUs=6 TimeLimit=10",
     );
-    check(call::jobs("F"), "squeue --all --noheader --states=all --format=F");
-    check(call::job("7", "F"), "squeue --all --noheader --states=all --format=F --jobs=7");
-    check(call::exits("7,8", "F"), "squeue --all --noheader --states=all --jobs=7,8 --Format=F");
+    check(call::jobs("F"), "squeue --all --noheader --states=all");
+    check(call::job("7", "F"), "squeue --all --noheader --states=all --jobs=7");
+    check(call::exits("7,8", "F"), "squeue --all --noheader --states=all --jobs=7,8");
     check(call::nodes("F"), "sinfo --all --noheader --Node --format=F");
     check(call::details(), "scontrol --details --oneliner --all show jobs");
     check(call::configuration(), "scontrol show config");
@@ -137,6 +138,21 @@ fn the_rest_is_asked_so() {
     let sacct = "sacct --allusers --allocations --noheader --parsable --delimiter=MARK --format=F";
     check(call::accounts_of("7", "F", &mark), &format!("{sacct} --jobs=7"));
     check(call::accounts_named("a,b", 30, "F", &mark), &format!("{sacct} --name=a,b --starttime=now-30days"));
+}
+
+/// A user who reads the mark while squeue runs could write the jobs of others into the name of an own job.
+#[test]
+fn the_mark_of_a_listing_is_in_no_argument() {
+    let mark = Mark::draw();
+    let (queue, exits) = (queue::format(&mark), accounts::exits_format(&mark));
+    let check = |call: Call, name: &'static str, format: &str| {
+        assert!(!words(&call).join(" ").contains(mark.text()), "{call:?}");
+        let variables = variables(&Settings::default(), &call);
+        assert!(variables.contains(&(name, format.into())), "{variables:?}");
+    };
+    check(call::jobs(&queue), "SQUEUE_FORMAT", &queue);
+    check(call::job("7", &queue), "SQUEUE_FORMAT", &queue);
+    check(call::exits("7,8", &exits), "SQUEUE_FORMAT2", &exits);
 }
 
 #[test]
