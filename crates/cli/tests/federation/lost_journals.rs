@@ -25,6 +25,16 @@ async fn listed(federation: &Federation, expected: &BTreeMap<Handle, JobState>) 
     .await;
 }
 
+/// A server below the local agent `north`.
+async fn below_a_local_agent() -> Federation {
+    let mut federation = Federation::without_daemons();
+    federation.add_agent(MASTER, None, "");
+    federation.add_agent("north", Some(MASTER), "");
+    federation.add_server(&Cluster { parent: "north", ..Cluster::new("lyon", 1, 1.0) });
+    federation.attached(1).await;
+    federation
+}
+
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(status.success());
@@ -88,11 +98,7 @@ async fn an_agent_whose_journal_is_lost_or_older_gets_all_jobs_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_learns_what_its_local_agent_has_lost() {
-    let mut federation = Federation::without_daemons();
-    federation.add_agent(MASTER, None, "");
-    federation.add_agent("north", Some(MASTER), "");
-    federation.add_server(&Cluster { parent: "north", ..Cluster::new("lyon", 1, 1.0) });
-    federation.attached(1).await;
+    let mut federation = below_a_local_agent().await;
     let alice = federation.client("alice");
     let mut expected = BTreeMap::new();
     // The local agent has acknowledged it, and loses it before the master is back.
@@ -126,11 +132,7 @@ async fn a_master_learns_what_its_local_agent_has_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_agent_with_an_older_journal_is_attached_again_and_misses_nothing() {
-    let mut federation = Federation::without_daemons();
-    federation.add_agent(MASTER, None, "");
-    federation.add_agent("north", Some(MASTER), "");
-    federation.add_server(&Cluster { parent: "north", ..Cluster::new("lyon", 1, 1.0) });
-    federation.attached(1).await;
+    let mut federation = below_a_local_agent().await;
     let alice = federation.client("alice");
     let mut expected = BTreeMap::new();
     expected.insert(run(&alice, &order(rigid("true", 1, 60))).await.handle, JobState::Completed);

@@ -311,7 +311,7 @@ pub(super) fn rejected(why: Rejected) -> Status {
     }
 }
 
-/// Everybody, at that time, how far the clocks of children are ahead if they are `apart`, what servers have `reported`,
+/// The federation at that time: how far the clocks of children are ahead if they are `apart`, what servers have `reported`,
 /// and until when `certificates` are valid.
 fn federation(
     agent: &mut Agent,
