@@ -29,17 +29,21 @@ mod records;
 mod schema;
 mod sequence;
 mod sqlite;
+mod trim;
 
 use std::path::Path;
 
 pub use error::JournalError;
 pub use records::{
-    AuditRow, Batch, Entry, Filter, JobCursor, JobRow, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
-    SnapshotPart, StatusUpdate,
+    AuditRow, Batch, Entry, Filter, JobCursor, JobRow, KeepFrom, Loaded, LocalJobCursor, LocalJobRow,
+    Snapshot, SnapshotPart, StatusUpdate,
 };
 
-/// The largest number of entries that one call deletes, so that no commit waits long for it.
+/// The largest number of entries that one call deletes, so that no commit waits long for it. The same of records of the audit trail,
+/// and of local users' runs.
 pub const TRIM_LIMIT: u64 = 10_000;
+/// The same of ended jobs, which are in many indexes.
+pub const JOBS_LIMIT: u64 = 1_000;
 /// The same of parts of snapshots.
 pub const PARTS_LIMIT: u32 = 4;
 
@@ -95,16 +99,16 @@ pub trait Journal: Send {
     /// [`JournalError::Deposed`] if another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
-    /// Deletes what the last snapshot makes superfluous: parts of other snapshots but for the one that is being written, at most
-    /// [`PARTS_LIMIT`], and entries that are
-    /// in the last snapshot and older than `keep_after`, in seconds since the Unix epoch: the oldest first, at most
-    /// [`TRIM_LIMIT`]. As many runs of local users' jobs that ended before `keep_after` are deleted too. True if there is more
-    /// to delete.
+    /// Deletes what has been kept long enough, the oldest first, and a bounded number at once: parts of snapshots other than the last
+    /// one and the one that is being written ([`PARTS_LIMIT`]), entries that are in the last snapshot, runs of local users' jobs, records
+    /// of the audit trail ([`TRIM_LIMIT`] each), and ended jobs ([`JOBS_LIMIT`]). The job of each server with the highest number stays
+    /// ([`Archive::last_number`]), and so does the last record of the audit trail. SQLite gives some of the pages that are free back to
+    /// the disk. True if there is more to delete or to give back.
     ///
     /// # Errors
     ///
     /// As [`Journal::commit`].
-    fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError>;
+    fn trim(&mut self, keep_from: &KeepFrom, writing: Option<u64>) -> Result<bool, JournalError>;
 
     /// Allocates so many bytes of its disk to commits, which so go on when the disk is full. Does nothing if they are allocated.
     /// A database has a disk of its own, where nothing is allocated.

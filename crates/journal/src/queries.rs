@@ -3,13 +3,13 @@
 use pliant_model::Fnv;
 
 use crate::database::{Row, Statements, Value, read_all, read_first, read_one};
+use crate::listing;
 use crate::listing::JOB_COLUMNS;
 use crate::sequence::{Tail, same};
 use crate::{
     AuditRow, Batch, Entry, JobCursor, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
     SnapshotPart, StatusUpdate,
 };
-use crate::{PARTS_LIMIT, TRIM_LIMIT, listing};
 
 /// Replaces an older row of the same job; the end of an `INSERT` into `jobs`.
 pub(crate) const REPLACE_JOB: &str = "ON CONFLICT (server, number) DO UPDATE SET \
@@ -217,44 +217,4 @@ pub(crate) fn store_part(db: &mut dyn Statements, part: &SnapshotPart) -> Result
                 ON CONFLICT (seq) DO UPDATE SET at = excluded.at, parts = excluded.parts";
     db.execute(text, &[(*seq).into(), (*at).into(), (part + 1).into()])?;
     db.execute("DELETE FROM snapshots WHERE seq < (SELECT max(seq) FROM snapshots)", &[])
-}
-
-/// Deletes parts of snapshots that are neither the last one nor being written, at most [`PARTS_LIMIT`]. True if there are more.
-fn trim_parts(db: &mut dyn Statements, writing: Option<u64>) -> Result<bool, JournalError> {
-    let text = "SELECT seq, part FROM snapshot_parts WHERE seq NOT IN (SELECT seq FROM snapshots) AND seq <> $1 \
-                ORDER BY seq, part LIMIT $2";
-    let read = |row: &mut Row| Ok((row.take(0)?, row.take(1)?));
-    // No entry has the number 0. A snapshot of none has nothing that could be lost.
-    let writing = writing.unwrap_or(0);
-    let parts: Vec<(u64, u32)> = read_all(db, text, &[writing.into(), (PARTS_LIMIT + 1).into()], read)?;
-    for (seq, part) in parts.iter().take(PARTS_LIMIT as usize) {
-        let text = "DELETE FROM snapshot_parts WHERE seq = $1 AND part = $2";
-        db.execute(text, &[(*seq).into(), (*part).into()])?;
-    }
-    Ok(parts.len() > PARTS_LIMIT as usize)
-}
-
-/// Deletes the oldest entries up to the first one to keep, and runs of local users' jobs, at most [`TRIM_LIMIT`] of each, and parts of
-/// snapshots. True if more entries or parts can be deleted.
-pub(crate) fn trim(
-    db: &mut dyn Statements,
-    keep_after: i64,
-    writing: Option<u64>,
-) -> Result<bool, JournalError> {
-    let more_parts = trim_parts(db, writing)?;
-    let text = "DELETE FROM local_jobs WHERE seq IN \
-                (SELECT seq FROM local_jobs WHERE ended < $1 ORDER BY ended, seq LIMIT $2)";
-    db.execute(text, &[keep_after.into(), TRIM_LIMIT.into()])?;
-    let text = "SELECT (SELECT min(seq) FROM entries), (SELECT max(seq) FROM snapshots)";
-    let bounds = read_one(db, text, &[], |row| Ok((row.take(0)?, row.take(1)?)))?;
-    let (Some(first), Some(snapshot)): (Option<u64>, Option<u64>) = bounds else { return Ok(more_parts) };
-    let end = (first + TRIM_LIMIT).min(snapshot + 1);
-    let text = "SELECT seq FROM entries WHERE seq >= $1 AND seq < $2 AND at >= $3 ORDER BY seq LIMIT 1";
-    let kept = read_first(db, text, &[first.into(), end.into(), keep_after.into()], |row| row.take(0))?;
-    let end: u64 = kept.unwrap_or(end);
-    db.execute("DELETE FROM entries WHERE seq < $1", &[end.into()])?;
-    let text = "SELECT EXISTS (SELECT 1 FROM entries WHERE seq = $1 AND seq <= $2 AND at < $3)";
-    let more_entries: bool =
-        read_one(db, text, &[end.into(), snapshot.into(), keep_after.into()], |row| row.take(0))?;
-    Ok(more_parts || more_entries)
 }

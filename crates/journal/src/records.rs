@@ -115,7 +115,7 @@ pub struct Batch {
     pub ended: Vec<JobRow>,
     /// Ended runs of local users' jobs. They need entries in the same batch, by which a repetition is recognised.
     pub local_jobs: Vec<LocalJobRow>,
-    /// Records of the audit trail, which are never deleted. They need entries in the same batch, as [`Batch::local_jobs`].
+    /// Records of the audit trail. They need entries in the same batch, as [`Batch::local_jobs`].
     pub audit: Vec<AuditRow>,
     /// The parent has acknowledged the status updates up to this one: they are deleted.
     pub updates_acknowledged: Option<u64>,
@@ -134,6 +134,17 @@ impl Batch {
             && self.updates_acknowledged.is_none()
             && self.snapshot_part.is_none()
     }
+}
+
+/// From when on things are kept: what is older may be deleted. All times are in seconds since the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeepFrom {
+    /// Entries, and ends of local users' runs.
+    pub entries: i64,
+    /// Ends of jobs.
+    pub jobs: i64,
+    /// Records of the audit trail.
+    pub audit: i64,
 }
 
 /// What a restart begins with. The parts of the snapshot and the entries after it are read piece by piece

@@ -167,7 +167,7 @@ fn write_past(folder: &Path) -> Outcome<()> {
     past.commit(&mut *journal)
 }
 
-fn row(record: &JobRecord) -> JobRow {
+pub(crate) fn row(record: &JobRecord) -> JobRow {
     JobRow {
         server: record.handle.server.to_string(),
         number: record.handle.number,

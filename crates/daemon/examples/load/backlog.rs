@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pliant_control::names::{Key, Token, User};
 use pliant_control::server::{Event, Server, ServerConfig, ServerState, Submit, WaitingLimits};
-use pliant_journal::{self as journal, Journal};
+use pliant_journal::{self as journal, Journal, KeepFrom};
 use pliant_model::{Procs, Speed};
 use pliant_policy::tuning::Tuner;
 use pliant_transport::Role;
@@ -96,7 +96,8 @@ fn write_past(folder: &Path) -> Outcome<usize> {
     let template = template(&mut *journal)?;
     submit(&mut past, &mut *journal, &template, 0..WAITING - SINCE_SNAPSHOT)?;
     let bytes = past.snapshot(&mut *journal)?;
-    while journal.trim(i64::MAX, None)? {}
+    let keep_from = KeepFrom { entries: i64::MAX, jobs: i64::MIN, audit: i64::MIN };
+    while journal.trim(&keep_from, None)? {}
     submit(&mut past, &mut *journal, &template, WAITING - SINCE_SNAPSHOT..WAITING)?;
     Ok(bytes)
 }

@@ -1,6 +1,6 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations|scripts]...
-//! [--dir DIR] [--seconds N] [--figures DIR]`
+//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]...
+//! [--dir DIR] [--seconds N] [--figures DIR] [--jobs N]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
@@ -13,6 +13,7 @@
 //! - `flood`: one user asks an agent with 600,000 ended jobs 2,000 questions a second while another submits and lists jobs.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/research/paper-001.md).
 //! - `scripts`: 200 jobs with scripts of 1 MiB wait at a server, and are cancelled: its memory and its disk space, also of a debug build.
+//! - `retention`: a server's journal goes through 1,000,000 jobs (or `--jobs N`) in 1,000 days of compressed time: the size of its files.
 //! - `explorations`: 100 users share 138 servers, as in section 5.2 of paper 004; `--figures DIR` draws what that uses.
 #![allow(
     clippy::disallowed_macros,
@@ -31,6 +32,7 @@ mod figures;
 mod flood;
 mod folding;
 mod past;
+mod retention;
 mod scripts;
 mod submits;
 
@@ -40,7 +42,10 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations|scripts]... [--dir DIR] [--seconds N] [--figures DIR]";
+const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]... [--dir DIR] [--seconds N] [--figures DIR] [--jobs N]";
+
+/// The measurements of sizes, which are the same in every build.
+const SIZES: [&str; 2] = ["scripts", "retention"];
 
 /// What was asked for on the command line.
 struct Options {
@@ -50,6 +55,8 @@ struct Options {
     time: Duration,
     /// Where figures are drawn, if they are.
     figures: Option<PathBuf>,
+    /// How many jobs a server goes through.
+    jobs: u32,
 }
 
 fn main() -> Outcome<()> {
@@ -67,15 +74,16 @@ fn main() -> Outcome<()> {
 
 fn options(arguments: Vec<String>) -> Outcome<Options> {
     let (dir, time) = (std::env::temp_dir(), Duration::from_secs(10));
-    let mut options = Options { wanted: Vec::new(), dir, time, figures: None };
+    let mut options = Options { wanted: Vec::new(), dir, time, figures: None, jobs: retention::JOBS };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
             "submits" | "discovery" | "archive" | "backlog" | "flood" | "folding" | "explorations"
-            | "scripts" => options.wanted.push(argument),
+            | "scripts" | "retention" => options.wanted.push(argument),
             "--dir" => options.dir = value()?.into(),
             "--figures" => options.figures = Some(value()?.into()),
+            "--jobs" => options.jobs = value()?.parse()?,
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
             _ => return Err(USAGE.into()),
         }
@@ -84,7 +92,8 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
 }
 
 fn measure(options: &Options) -> Outcome<()> {
-    let only_sizes = !options.wanted.is_empty() && options.wanted.iter().all(|one| one == "scripts");
+    let only_sizes =
+        !options.wanted.is_empty() && options.wanted.iter().all(|one| SIZES.contains(&one.as_str()));
     if cfg!(debug_assertions) && !only_sizes {
         return Err("expected a release build (--release): the figures of others mean nothing".into());
     }
@@ -114,6 +123,9 @@ fn measure(options: &Options) -> Outcome<()> {
         }
         if is_wanted("scripts") {
             scripts::measure(&options.dir).await?;
+        }
+        if is_wanted("retention") {
+            retention::measure(&options.dir, options.jobs)?;
         }
         Ok(())
     })

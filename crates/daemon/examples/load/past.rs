@@ -24,14 +24,15 @@ impl<M: Machine> Past<M> {
         Past { machine, at, entries: Vec::new(), sequence }
     }
 
-    pub(crate) fn deliver(&mut self, event: M::Event) -> Outcome<()> {
+    /// Hands an event to the machine. Returns what follows from it.
+    pub(crate) fn deliver(&mut self, event: M::Event) -> Outcome<Vec<M::Command>> {
         let text = serde_json::to_string(&event)?;
         let mut commands = Vec::new();
         self.machine.on(self.at, event, &mut commands);
         self.sequence += 1;
-        let commands = digest::<M>(&commands);
-        self.entries.push(Entry { seq: self.sequence, at: self.at.0, event: text, commands });
-        Ok(())
+        let digest = digest::<M>(&commands);
+        self.entries.push(Entry { seq: self.sequence, at: self.at.0, event: text, commands: digest });
+        Ok(commands)
     }
 
     /// Commits the entries.

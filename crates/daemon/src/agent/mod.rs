@@ -118,8 +118,7 @@ pub async fn serve(
         };
         front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));
     }
-    let settings =
-        Settings { history: Settings::days(file.history_days), notices: has_parent, ..Settings::default() };
+    let settings = Settings { notices: has_parent, ..file.journal_settings() };
     let thread = host.start("agent", driver, settings)?;
     front.tasks.spawn(observe(connections.clone(), front.halted.clone()));
     let service = Service {

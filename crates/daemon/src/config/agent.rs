@@ -12,6 +12,8 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 
+use crate::host::Settings;
+
 use super::{HttpFile, LimitsFile, ProbesFile, check_advertised, socket_address, wrong_value};
 
 const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
@@ -49,6 +51,9 @@ pub struct AgentFile {
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
+    /// How many days after their ends the journal keeps the records of jobs and launches.
+    #[serde(default = "jobs_days")]
+    pub jobs_days: u32,
     /// Its certificate.
     pub tls: Credentials,
     /// Metrics and health.
@@ -136,6 +141,24 @@ pub(super) fn history_days() -> u32 {
     30
 }
 
+fn jobs_days() -> u32 {
+    365
+}
+
+/// So long a server accepts a job that another one hands over, by its signature: until then it must know which ones it had.
+const JOBS_DAYS_MIN: u32 = 30;
+
+/// Checks how many days the records of jobs are kept.
+pub(super) fn check_jobs_days(days: u32) -> Result<(), (&'static str, String)> {
+    if days >= JOBS_DAYS_MIN {
+        return Ok(());
+    }
+    let why = format!(
+        "expected at least {JOBS_DAYS_MIN}, as long as a signed submission may be handed over, found {days}"
+    );
+    Err(("jobs_days", why))
+}
+
 impl AgentFile {
     /// Reads and checks the file.
     pub fn read(path: &Path) -> Result<AgentFile, ConfigError> {
@@ -155,6 +178,7 @@ impl AgentFile {
         if let Some(reallocation) = &file.reallocation {
             reallocation.moving().map_err(|(key, message)| wrong(key, message))?;
         }
+        check_jobs_days(file.jobs_days).map_err(|(key, message)| wrong(key, message))?;
         file.probes.check().map_err(|(key, message)| wrong(key, message))?;
         if file.state.is_some() == file.postgres.is_some() {
             let message =
@@ -167,6 +191,15 @@ impl AgentFile {
     /// How waiting jobs are moved. The file was checked when it was read.
     pub fn moving(&self) -> Option<ReallocationConfig> {
         self.reallocation.as_ref().and_then(|reallocation| reallocation.moving().ok())
+    }
+
+    /// How long its journals keep what they have.
+    pub(crate) fn journal_settings(&self) -> Settings {
+        Settings {
+            history: Settings::days(self.history_days),
+            jobs: Settings::days(self.jobs_days),
+            ..Settings::default()
+        }
     }
 
     /// How long children may take.

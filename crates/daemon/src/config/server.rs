@@ -17,7 +17,7 @@ use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::agent::history_days;
+use super::agent::{check_jobs_days, history_days};
 use super::job_limits::JobLimitsFile;
 use super::{
     ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, check_advertised, socket_address,
@@ -74,6 +74,12 @@ pub struct ServerFile {
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
+    /// How many days after their ends the journal keeps the records of jobs.
+    #[serde(default = "jobs_days")]
+    pub jobs_days: u32,
+    /// How many days the journal keeps the audit trail.
+    #[serde(default = "audit_days")]
+    pub audit_days: u32,
     /// Whether users may run their own scripts.
     #[serde(default = "yes")]
     pub scripts: bool,
@@ -176,6 +182,14 @@ fn results_days() -> u32 {
     30
 }
 
+fn jobs_days() -> u32 {
+    90
+}
+
+fn audit_days() -> u32 {
+    365
+}
+
 fn journal_reserve_bytes() -> u64 {
     64 << 20
 }
@@ -245,6 +259,14 @@ impl ServerFile {
             return Err(("postgres", why.to_owned()));
         }
         check_shared(&self.shared)?;
+        check_jobs_days(self.jobs_days)?;
+        if self.jobs_days < self.results_days {
+            let why = format!(
+                "expected at least `results_days` ({}), since files are fetched by the record of their job, found {}",
+                self.results_days, self.jobs_days
+            );
+            return Err(("jobs_days", why));
+        }
         match &self.accounts {
             None => {
                 let why = "expected a table that says as whom jobs run, found none";

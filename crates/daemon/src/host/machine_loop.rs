@@ -45,6 +45,8 @@ const IDLE: Duration = Duration::from_secs(1);
 const UNWRITTEN: Duration = Duration::from_secs(1);
 /// The pause between two attempts to commit.
 const RETRY: Duration = Duration::from_millis(250);
+/// How often things become too old, at the latest: snapshots are rare where little happens.
+const TRIM_EVERY: Duration = Duration::from_secs(600);
 /// After how many failed attempts the log says again that the journal cannot be written.
 const LOGGED_EVERY: u32 = 240;
 
@@ -113,6 +115,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         before_snapshot: Since::default(),
         // An earlier process may have left parts of a snapshot.
         is_long: true,
+        trimmed: Instant::now(),
         trim_pause: Pause::default(),
     };
     runner.run()
@@ -145,6 +148,8 @@ struct Runner<M: Machine, D> {
     before_snapshot: Since,
     /// The journal holds more than it is to keep.
     is_long: bool,
+    /// When nothing was left of that for the last time.
+    trimmed: Instant,
     /// When it may be tried to delete that.
     trim_pause: Pause,
 }
@@ -371,9 +376,13 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         if is_time && self.snapshots.may_begin(Instant::now()) {
             self.begin_snapshot();
         }
+        self.is_long |= self.trimmed.elapsed() >= TRIM_EVERY;
         if self.is_long && self.trim_pause.is_over(Instant::now()) {
             match self.trim() {
-                Ok(is_more) => (self.is_long, self.trim_pause) = (is_more, Pause::default()),
+                Ok(is_more) => {
+                    (self.is_long, self.trim_pause) = (is_more, Pause::default());
+                    self.trimmed = Instant::now();
+                }
                 // The journal is longer than it need be: no harm yet.
                 Err(error) if error.is_transient() => {
                     let again_in = self.trim_pause.failed(Instant::now()).as_secs();
@@ -433,7 +442,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
 
     /// Deletes some of what the journal holds and does not need. True if there is more.
     fn trim(&mut self) -> Result<bool, JournalError> {
-        self.journal.trim((self.clock.now() - self.settings.history).0, self.snapshots.seq())
+        self.journal.trim(&self.settings.keep_from(self.clock.now()), self.snapshots.seq())
     }
 
     /// The same while the journal cannot be written, perhaps for want of space.

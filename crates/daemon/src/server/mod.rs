@@ -166,6 +166,8 @@ pub async fn serve(
     };
     let settings = Settings {
         history: Settings::days(file.history_days),
+        jobs: Settings::days(file.jobs_days),
+        audit: Settings::days(file.audit_days),
         reserve_bytes: file.journal_reserve_bytes,
         ..Settings::default()
     };

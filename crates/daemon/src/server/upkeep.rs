@@ -87,9 +87,17 @@ impl Upkeep {
     async fn jobs(&self, now: Time) -> Vec<(Account, Removal)> {
         let mut left = Vec::new();
         for job in self.host.jobs() {
-            if self.is_due(now, &job).await {
-                let name = format!("job {job}");
-                left.extend(blocking(&self.host.dir(&job), |dir| folder(name, dir, |_| true)).await);
+            let (name, dir, before) = (format!("job {job}"), self.host.dir(&job), now - self.kept);
+            match self.known(&job).await {
+                KnownJob::Ended(at) if at <= before => {
+                    left.extend(blocking(&dir, |dir| folder(name, dir, |_| true)).await);
+                }
+                // Its record is deleted, or in a journal that is lost.
+                KnownJob::No => {
+                    let is_due = move |folder: &JobFolder| is_old(folder, before);
+                    left.extend(blocking(&dir, move |dir| folder(name, dir, is_due)).await);
+                }
+                KnownJob::Ended(_) | KnownJob::Yes => {}
             }
         }
         left
@@ -105,7 +113,7 @@ impl Upkeep {
             .ask(|server, _| server.known_subjobs().map(SubjobFolder::of).collect::<BTreeSet<_>>());
         let Ok(known) = known.await else { return left };
         for (name, dir) in folders.into_iter().filter(|(name, _)| !known.contains(name)) {
-            let is_due = move |folder: &JobFolder| is_due_subjob(folder, now - kept);
+            let is_due = move |folder: &JobFolder| is_old(folder, now - kept);
             left.extend(blocking(&dir, move |dir| folder(name.to_string(), dir, is_due)).await);
         }
         left
@@ -141,22 +149,36 @@ impl Upkeep {
         resting(move || store.collect(&of, now)).await
     }
 
-    /// True if the files of a job are there longer than they are kept.
-    async fn is_due(&self, now: Time, job: &Handle) -> bool {
+    /// What is known of a job that has a folder.
+    async fn known(&self, job: &Handle) -> KnownJob {
         let wanted = job.clone();
-        let known = move |server: &mut Server, _| {
-            server.number_of(&wanted).and_then(|number| server.job(number)).is_some()
-        };
-        let in_memory = self.mailbox.ask(known).await;
-        if in_memory != Ok(false) {
-            return false;
+        let in_memory = self.mailbox.ask(move |server: &mut Server, _| {
+            let is_job = server.number_of(&wanted).and_then(|number| server.job(number)).is_some();
+            is_job || server.prepared().any(|handoff| handoff.id.job == wanted)
+        });
+        if in_memory.await != Ok(false) {
+            return KnownJob::Yes;
         }
+        // In this order: what leaves the memory is in the archive by then.
         let wanted = job.clone();
         let row =
             archived(&self.archive, move |archive| archive.job(wanted.server.as_str(), wanted.number)).await;
-        // An upload in neither is left alone.
-        matches!(row, Ok(Some(row)) if Time(row.ended) + self.kept <= now)
+        match row {
+            Ok(Some(row)) => KnownJob::Ended(Time(row.ended)),
+            Ok(None) => KnownJob::No,
+            Err(_) => KnownJob::Yes,
+        }
     }
+}
+
+/// What the server knows of a job.
+enum KnownJob {
+    /// It has not ended, or only just, or the archive cannot be read.
+    Yes,
+    /// It ended then.
+    Ended(Time),
+    /// Nothing.
+    No,
 }
 
 /// A start gate, to be removed.
@@ -194,8 +216,8 @@ fn account(run: Option<&AccountRun>) -> Account {
     run.map(|run| run.name.clone())
 }
 
-/// True if a subjob ended before that time, or if its folder was changed before that time and it never began.
-fn is_due_subjob(folder: &JobFolder, before: Time) -> bool {
+/// True if what runs in a folder ended before that time, or if its folder was changed before that time and it never began.
+fn is_old(folder: &JobFolder, before: Time) -> bool {
     let ended = match folder.find() {
         Ok(FoundState::Ended(exit)) => i64::try_from(exit.ended_unix_ms / 1000).ok().map(Time),
         Ok(FoundState::NeverStarted | FoundState::Lost(_)) => changed(folder.records()),

@@ -25,7 +25,7 @@ use self::session::{Executor, Session, Target};
 use self::statements::PostgresReader;
 use crate::archive::Reader;
 use crate::sequence::{Fresh, Tail};
-use crate::{Archive, Batch, Entry, Journal, JournalError, Loaded, check_owner, queries};
+use crate::{Archive, Batch, Entry, Journal, JournalError, KeepFrom, Loaded, check_owner, queries, trim};
 
 /// The longest pause between attempts of a standby to take the lock. It does not wait inside the database, because a long
 /// statement keeps the database from vacuuming.
@@ -196,9 +196,9 @@ impl Journal for Postgres {
         })
     }
 
-    fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
+    fn trim(&mut self, keep_from: &KeepFrom, writing: Option<u64>) -> Result<bool, JournalError> {
         self.connect()?;
-        self.transact(self.tail, |session| queries::trim(session, keep_after, writing))
+        self.transact(self.tail, |session| trim::trim(session, keep_from, writing))
     }
 
     fn reserve(&mut self, _bytes: u64) -> Result<(), JournalError> {

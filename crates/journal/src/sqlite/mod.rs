@@ -1,5 +1,6 @@
 //! The journal in SQLite: a write-ahead log, synced at each commit or when its pages go into the file.
 
+mod free_pages;
 mod reserve;
 mod schema;
 mod statements;
@@ -22,8 +23,8 @@ use crate::listing::JOB_COLUMNS;
 use crate::queries::{self, REPLACE_JOB};
 use crate::sequence::{Fresh, Tail};
 use crate::{
-    Archive, AuditRow, Batch, Durability, Entry, JobRow, Journal, JournalError, Loaded, LocalJobRow,
-    StatusUpdate, check_owner,
+    Archive, AuditRow, Batch, Durability, Entry, JobRow, Journal, JournalError, KeepFrom, Loaded,
+    LocalJobRow, StatusUpdate, check_owner, trim,
 };
 
 /// A journal in a folder.
@@ -125,8 +126,11 @@ impl Journal for Sqlite {
         Ok(())
     }
 
-    fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
-        self.transact(|_, db| queries::trim(db, keep_after, writing))
+    fn trim(&mut self, keep_from: &KeepFrom, writing: Option<u64>) -> Result<bool, JournalError> {
+        let more_rows = self.transact(|_, db| trim::trim(db, keep_from, writing))?;
+        let more_pages =
+            free_pages::give_back(&self.connection).map_err(|error| failed(&self.path, &error))?;
+        Ok(more_rows || more_pages)
     }
 
     fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {

@@ -9,7 +9,7 @@ use pliant_telemetry::RequestId;
 use rusqlite::{Connection, OpenFlags};
 
 use super::statements::failed;
-use super::sync;
+use super::{free_pages, sync};
 use crate::schema::{INDEXES, VERSION};
 use crate::sequence::Tail;
 use crate::{Durability, JournalError};
@@ -69,6 +69,7 @@ pub(super) fn create(folder: &Path, path: &Path) -> Result<(), JournalError> {
 
 fn create_tables(path: &Path) -> rusqlite::Result<()> {
     let mut connection = Connection::open(path)?;
+    free_pages::prepare(&connection)?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
     transaction.execute_batch(INDEXES)?;
@@ -92,6 +93,7 @@ pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, Jo
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     check(path, &connection)?;
     configure(&connection, durability).map_err(failed)?;
+    free_pages::convert(path, &connection);
     Ok(connection)
 }
 

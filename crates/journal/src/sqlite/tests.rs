@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::database::Value;
 use crate::listing::queries;
-use crate::{Filter, SnapshotPart};
+use crate::{Filter, KeepFrom, SnapshotPart};
 
 fn entries(from: u64, to: u64, length: usize) -> Batch {
     let entry = |seq| Entry { seq, at: seq as i64, event: "x".repeat(length), commands: seq };
@@ -100,4 +100,69 @@ fn what_is_committed_is_there_again_however_durable() {
         let loaded = Sqlite::open(folder.path(), durability).unwrap().load().unwrap();
         assert_eq!(loaded.last_entry, 5, "{durability:?}");
     }
+}
+
+/// Everything but what a snapshot does not hold.
+const NOTHING: KeepFrom = KeepFrom { entries: i64::MAX, jobs: i64::MAX, audit: i64::MAX };
+
+/// Fills a journal with entries of some MB, and deletes them. Returns the bytes of its file when it was full.
+fn fill_and_empty(folder: &Path, journal: &mut Sqlite) -> u64 {
+    let before = journal.load().unwrap().last_entry;
+    let last = before + 5_000;
+    journal.commit(&entries(before + 1, last, 5_000)).unwrap();
+    let part = SnapshotPart { seq: last, at: 0, part: 0, bytes: b"{}".to_vec(), is_last: true };
+    journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() }).unwrap();
+    journal.connection.pragma_update(None, "wal_checkpoint", "TRUNCATE").unwrap();
+    let full = fs::metadata(folder.join("journal.db")).unwrap().len();
+    for pass in 0.. {
+        assert!(pass < 50, "there is always more");
+        if !journal.trim(&NOTHING, None).unwrap() {
+            return full;
+        }
+    }
+    full
+}
+
+#[test]
+fn the_file_of_a_journal_shrinks_step_by_step() {
+    let folder = TempDir::new().unwrap();
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    let full = fill_and_empty(folder.path(), &mut journal);
+    let free: i64 = journal.connection.pragma_query_value(None, "freelist_count", |row| row.get(0)).unwrap();
+    assert!((1..=1024).contains(&free), "some stay for what comes next: {free}");
+    drop(journal);
+    let left = fs::metadata(folder.path().join("journal.db")).unwrap().len();
+    assert!(full > 25_000_000 && left < 5_000_000, "{full} bytes, then {left}");
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    assert_eq!(journal.load().unwrap().last_entry, 5_000);
+}
+
+#[test]
+fn a_small_file_of_an_earlier_build_can_shrink_once_it_was_opened() {
+    let folder = TempDir::new().unwrap();
+    drop(Sqlite::open(folder.path(), Durability::Power).unwrap());
+    let file = folder.path().join("journal.db");
+    let old = Connection::open(&file).unwrap();
+    old.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA auto_vacuum = NONE; VACUUM").unwrap();
+    let kind = |connection: &Connection| -> i64 {
+        connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0)).unwrap()
+    };
+    assert_eq!(kind(&old), 0);
+    drop(old);
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    assert_eq!(kind(&journal.connection), 2);
+    let full = fill_and_empty(folder.path(), &mut journal);
+    drop(journal);
+    assert!(fs::metadata(&file).unwrap().len() < full / 4);
+}
+
+#[test]
+fn what_is_deleted_is_found_by_an_index() {
+    let folder = TempDir::new().unwrap();
+    let journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    let plan = plan(&journal.connection, &trim::delete_jobs());
+    for step in ["jobs_by_end (ended<?)", "(server=? AND number=?)", "(server=? AND number>?)"] {
+        assert!(plan.contains(step), "{step}: {plan}");
+    }
+    assert!(!plan.contains("SCAN"), "{plan}");
 }

@@ -98,8 +98,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
     };
     let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
     let driver = LaunchesDriver { answers: answers.clone(), verdicts: verdicts.clone(), calls, clock };
-    let settings =
-        Settings { history: Settings::days(file.history_days), notices: false, ..Settings::default() };
+    let settings = Settings { notices: false, ..file.journal_settings() };
     let thread = host.start("launches", driver, settings)?;
     if let Some(probing) = probing {
         tokio::spawn(probing.run());

@@ -1,5 +1,5 @@
 use parking_lot::Mutex;
-use pliant_journal::{Archive, Loaded, SnapshotPart};
+use pliant_journal::{Archive, KeepFrom, Loaded, SnapshotPart};
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -118,7 +118,7 @@ impl Journal for Memory {
         unreachable!("no test reads")
     }
 
-    fn trim(&mut self, _keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
+    fn trim(&mut self, _keep_from: &KeepFrom, writing: Option<u64>) -> Result<bool, JournalError> {
         let mut kept = self.0.lock();
         kept.trimmed.push(writing);
         if kept.is_busy {
@@ -177,6 +177,7 @@ fn runner() -> Runner<Echo, Notes> {
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
         is_long: false,
+        trimmed: Instant::now(),
         trim_pause: Pause::default(),
     }
 }
@@ -349,6 +350,19 @@ fn a_trim_that_fails_is_not_tried_with_every_commit() {
     runner.trim_pause = Pause::default();
     go_on(&mut runner, |runner| runner.sequence >= 2_000);
     assert_eq!((journal.0.lock().trimmed.len(), runner.is_long), (2, false));
+}
+
+#[test]
+fn a_daemon_without_snapshots_trims_its_journal_too() {
+    let (mut runner, journal) = snapshotting(1_000_000);
+    go_on(&mut runner, |runner| runner.sequence >= 10);
+    assert!(journal.0.lock().trimmed.is_empty());
+    for trims in 1..3 {
+        runner.trimmed = Instant::now().checked_sub(TRIM_EVERY).expect("this machine runs longer than that");
+        runner.compact().unwrap();
+        runner.compact().unwrap();
+        assert_eq!((journal.0.lock().trimmed.len(), runner.is_long), (trims, false));
+    }
 }
 
 #[test]

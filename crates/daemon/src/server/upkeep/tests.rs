@@ -1,4 +1,4 @@
-//! Uploads are removed when they rest without a submission, and never under an accepted job.
+//! Uploads are removed when they rest without a submission, and never under an accepted job; so are files of jobs that are unknown.
 
 use pliant_control::payload::Payload;
 use std::time::SystemTime;
@@ -115,6 +115,26 @@ async fn uploads_without_a_submission_are_removed_and_others_stay() {
     bench.submit(wanted);
     bench.upkeep.once(Time(0)).await;
     assert_eq!(bench.upkeep.host.store.upload_sets(), [of_alice(wanted)]);
+    bench.end().await;
+}
+
+/// Neither the machine nor the archive knows them.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_job_go_though_its_record_is_deleted() {
+    let bench = Bench::new();
+    let now = Clock::start(Time(0)).now();
+    let folder = |job: &str, days: u64| {
+        let dir = bench.root.path().join("jobs").join(job);
+        fs::create_dir_all(&dir).unwrap();
+        let changed = SystemTime::now() - Duration::from_secs(days * 86_400);
+        fs::File::open(&dir).unwrap().set_modified(changed).unwrap();
+        dir
+    };
+    let old = [folder("7", 2), folder("paris.3", 2)];
+    let recent = folder("8", 0);
+    bench.upkeep.once(now).await;
+    assert!(old.iter().all(|dir| !dir.exists()), "as old as files are kept");
+    assert!(recent.exists());
     bench.end().await;
 }
 

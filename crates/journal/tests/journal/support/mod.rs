@@ -7,7 +7,8 @@ pub(crate) mod scenarios;
 use std::path::{Path, PathBuf};
 
 use pliant_journal::{
-    Batch, Entry, JobRow, Journal, JournalError, SnapshotPart, StatusUpdate, open_postgres, open_sqlite,
+    Batch, Entry, JobRow, Journal, JournalError, KeepFrom, SnapshotPart, StatusUpdate, open_postgres,
+    open_sqlite,
 };
 use pliant_testing::postgres::Database;
 use tempfile::TempDir;
@@ -93,12 +94,17 @@ pub(crate) fn whole(journal: &mut dyn Journal) -> Result<Whole, JournalError> {
 pub(crate) fn compact(
     journal: &mut dyn Journal,
     snapshot: &Taken,
-    keep_after: i64,
+    keep_from: i64,
 ) -> Result<bool, JournalError> {
     for part in snapshot.parts(snapshot.state.len().div_ceil(2)) {
         journal.commit(&Batch { snapshot_part: Some(part), ..Batch::default() })?;
     }
-    journal.trim(keep_after, None)
+    journal.trim(&entries_from(keep_from), None)
+}
+
+/// Keeps entries from that time on, and all jobs and records.
+pub(crate) fn entries_from(entries: i64) -> KeepFrom {
+    KeepFrom { entries, jobs: i64::MIN, audit: i64::MIN }
 }
 
 /// A temporary folder.

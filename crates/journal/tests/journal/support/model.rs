@@ -6,7 +6,7 @@ use pliant_journal::{Batch, Entry, JobRow, Journal, StatusUpdate, TRIM_LIMIT};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{Storage, Taken, Whole, compact, entry, job, status_updates, whole};
+use super::{Storage, Taken, Whole, compact, entries_from, entry, job, status_updates, whole};
 
 /// One call.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ fn step(
         }
         Call::Trim { kept } => {
             let kept = model.part(kept) as i64;
-            assert_eq!(journal.trim(kept, None).unwrap(), model.trim(kept));
+            assert_eq!(journal.trim(&entries_from(kept), None).unwrap(), model.trim(kept));
         }
         Call::Reopen => {
             drop(journal);

@@ -3,10 +3,13 @@
 use std::cmp::Reverse;
 
 use pliant_journal::{
-    AuditRow, Batch, Filter, JobRow, Journal, JournalError, LocalJobRow, PARTS_LIMIT, TRIM_LIMIT,
+    AuditRow, Batch, Filter, JOBS_LIMIT, JobRow, Journal, JournalError, KeepFrom, LocalJobRow, PARTS_LIMIT,
+    TRIM_LIMIT,
 };
 
-use super::{Storage, Taken, Whole, compact, entries, entry, entry_batch, job, status_updates, whole};
+use super::{
+    Storage, Taken, Whole, compact, entries, entries_from, entry, entry_batch, job, status_updates, whole,
+};
 
 /// A scenario on a new journal.
 pub(crate) type Scenario = fn(&dyn Storage);
@@ -26,7 +29,8 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("jobs are listed by every filter, the last to end first", listing),
     ("estimates are compared with actual times", accuracy),
     ("runs of local users' jobs are listed by end until they are trimmed", local_jobs),
-    ("the audit trail is listed in order, counts a repetition once and is never trimmed", audit),
+    ("the audit trail is listed in order, and counts a repetition once", audit),
+    ("ended jobs and the audit trail are deleted when they are old, but for their last numbers", retention),
     ("a reader sees the last commit", concurrent_reader),
 ];
 
@@ -171,11 +175,11 @@ fn compaction(storage: &dyn Storage) {
     let kept = last - 3000;
     assert!(compact(&mut *journal, &snapshot, kept as i64).unwrap(), "there is more");
     assert_eq!(first(), TRIM_LIMIT + 1);
-    assert!(journal.trim(kept as i64, None).unwrap(), "there is more");
+    assert!(journal.trim(&entries_from(kept as i64), None).unwrap(), "there is more");
     assert_eq!(first(), 2 * TRIM_LIMIT + 1);
-    assert!(!journal.trim(kept as i64, None).unwrap());
+    assert!(!journal.trim(&entries_from(kept as i64), None).unwrap());
     assert_eq!(first(), kept);
-    assert!(!journal.trim(kept as i64, None).unwrap());
+    assert!(!journal.trim(&entries_from(kept as i64), None).unwrap());
     assert_eq!(first(), kept);
     let expected = Whole {
         snapshot: Some(snapshot),
@@ -189,9 +193,9 @@ fn compaction(storage: &dyn Storage) {
 
 fn compaction_keeps(storage: &dyn Storage) {
     let mut journal = storage.open().unwrap();
-    assert!(!journal.trim(i64::MAX, None).unwrap());
+    assert!(!journal.trim(&entries_from(i64::MAX), None).unwrap());
     journal.commit(&entry_batch(1, 10)).unwrap();
-    assert!(!journal.trim(i64::MAX, None).unwrap());
+    assert!(!journal.trim(&entries_from(i64::MAX), None).unwrap());
     let snapshot = |seq, state: &str| Taken { seq, at: seq as i64, state: state.to_owned() };
     assert!(!compact(&mut *journal, &snapshot(6, "six"), 4).unwrap());
     let mut archive = journal.archive().unwrap();
@@ -285,7 +289,10 @@ fn parts(storage: &dyn Storage) {
         journal.commit(&batch).unwrap();
         assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(2)), "it counts when it is complete");
     }
-    assert!(!journal.trim(0, Some(5)).unwrap(), "parts of the snapshot that is being written are kept");
+    assert!(
+        !journal.trim(&entries_from(0), Some(5)).unwrap(),
+        "parts of the snapshot that is being written are kept"
+    );
     commit(&mut *journal, last);
     assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(5)));
     // One that was given up, and one before the last.
@@ -295,9 +302,9 @@ fn parts(storage: &dyn Storage) {
     assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(5)));
     let superfluous = 2 * taken(7).parts(7).len() - 1;
     for _ in 0..(superfluous - 1) / PARTS_LIMIT as usize {
-        assert!(journal.trim(0, None).unwrap(), "few at once");
+        assert!(journal.trim(&entries_from(0), None).unwrap(), "few at once");
     }
-    assert!(!journal.trim(0, None).unwrap());
+    assert!(!journal.trim(&entries_from(0), None).unwrap());
     assert_eq!(whole(&mut *journal).unwrap().snapshot, Some(taken(5)));
 }
 
@@ -421,8 +428,12 @@ fn local_jobs(storage: &dyn Storage) {
         assert_eq!(read(0, page), all, "{page} at a time");
         assert_eq!(read(20, page), all[2..], "{page} at a time");
     }
-    compact(&mut *journal, &Taken { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
-    assert_eq!(read(0, 9), all[2..], "old rows are deleted");
+    assert!(!journal.trim(&entries_from(20), None).unwrap());
+    assert_eq!(read(0, 9), all[2..], "old rows are deleted, without a snapshot too");
+    let many = vec![row(10, 6); TRIM_LIMIT as usize + 1];
+    journal.commit(&Batch { local_jobs: many, ..entry_batch(4, 4) }).unwrap();
+    assert!(journal.trim(&entries_from(20), None).unwrap(), "one is left");
+    assert!(!journal.trim(&entries_from(20), None).unwrap());
 }
 
 fn audit(storage: &dyn Storage) {
@@ -447,7 +458,46 @@ fn audit(storage: &dyn Storage) {
     }
     compact(&mut *journal, &Taken { seq: 3, at: 3, state: "{}".to_owned() }, 20).unwrap();
     drop(journal);
-    assert_eq!(read(&*storage.open().unwrap(), 9), all, "nothing is deleted");
+    assert_eq!(read(&*storage.open().unwrap(), 9), all, "a snapshot deletes nothing");
+}
+
+fn retention(storage: &dyn Storage) {
+    let jobs_limit = JOBS_LIMIT as u32;
+    let mut journal = storage.open().unwrap();
+    let keep_from = KeepFrom { entries: i64::MIN, jobs: 100, audit: 100 };
+    assert!(!journal.trim(&keep_from, None).unwrap(), "there is nothing");
+    // One launch, jobs of two servers, and the last one of a server that has been gone for long.
+    let launch = JobRow { number: 0, ..job("master-launch", 0, 1) };
+    let north = (1..=jobs_limit + 5).map(|number| job("north", number, 50));
+    let recent = [job("north", jobs_limit + 6, 100), job("south", 1, 99), job("south", 2, 100)];
+    let gone = job("west", 7, 3);
+    let ended: Vec<JobRow> = north.chain(recent.clone()).chain([launch.clone(), gone.clone()]).collect();
+    let audit = |at: i64| AuditRow { at, record: "{}".to_owned() };
+    let batch = Batch { ended, audit: vec![audit(98), audit(99), audit(100)], ..entry_batch(1, 1) };
+    journal.commit(&batch).unwrap();
+    assert!(journal.trim(&keep_from, None).unwrap(), "a bounded number at once");
+    let mut archive = journal.archive().unwrap();
+    assert_eq!(archive.ended().unwrap(), 10);
+    assert_eq!(archive.job("master-launch", 0).unwrap(), None, "the first to end goes first");
+    assert!(!journal.trim(&keep_from, None).unwrap());
+    let [north, _, south] = recent;
+    for kept in [&north, &south, &gone] {
+        assert_eq!(archive.job(&kept.server, kept.number).unwrap().as_ref(), Some(kept));
+        assert_eq!(archive.last_number(&kept.server).unwrap(), Some(kept.number));
+    }
+    assert_eq!(archive.ended().unwrap(), 3);
+    assert_eq!(archive.job_by_key(&job("south", 1, 99).key.unwrap()).unwrap(), None);
+    assert_eq!(archive.audit(0, 9).unwrap(), [(3, audit(100))]);
+    // However old they are: the last numbers are given to nothing else.
+    let all = KeepFrom { entries: i64::MAX, jobs: i64::MAX, audit: i64::MAX };
+    assert!(!journal.trim(&all, None).unwrap());
+    assert_eq!((archive.ended().unwrap(), archive.entries(0, 9).unwrap().len()), (3, 1));
+    journal.commit(&Batch { audit: vec![audit(200)], ..entry_batch(2, 2) }).unwrap();
+    assert_eq!(
+        archive.audit(3, 9).unwrap(),
+        [(4, audit(200))],
+        "a reader that has seen three misses nothing"
+    );
 }
 
 fn concurrent_reader(storage: &dyn Storage) {
