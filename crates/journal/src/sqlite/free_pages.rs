@@ -36,27 +36,45 @@ pub(super) fn give_back(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Writes a file of an earlier build anew if it is small, so that its free pages can be given back.
-pub(super) fn convert(path: &Path, connection: &Connection) {
-    let rewrite = || {
-        if can_give_back(connection)? {
-            return Ok(());
+pub(super) fn convert(path: &Path, connection: &Connection, free_bytes: u64) {
+    let location = path.display();
+    match rewrite(connection, free_bytes) {
+        Ok(Rewrite::Needless) => {}
+        Ok(Rewrite::Done) => {
+            tracing::info!(%location, "the journal was written anew: it gives space back from now on")
         }
-        let bytes = number(connection, "page_count")? * number(connection, "page_size")?;
-        let location = path.display();
-        if bytes.unsigned_abs() > REWRITE_BYTES_MAX {
-            tracing::info!(%location, bytes, "the journal is of an earlier build and gives no space back: docs/guides/retention.md says how to compact it");
-            return Ok(());
+        Ok(Rewrite::TooLarge) => tracing::info!(
+            %location,
+            "the journal is of an earlier build and gives no space back: docs/guides/retention.md says how to compact it"
+        ),
+        // The file is as it was, and serves as well as before.
+        Err(error) => {
+            tracing::warn!(%location, %error, "the journal cannot be written anew, and gives no space back")
         }
-        prepare(connection)?;
-        connection.execute_batch("VACUUM")?;
-        tracing::info!(%location, bytes, "the journal is written anew, so that it can give space back");
-        Ok(())
-    };
-    // The file is as it was, and serves as well as before.
-    if let Err(error) = rewrite() {
-        let error: rusqlite::Error = error;
-        tracing::warn!(location = %path.display(), %error, "the journal cannot be compacted, and gives no space back");
     }
+}
+
+/// Whether a file was written anew.
+enum Rewrite {
+    Needless,
+    Done,
+    /// It would take long, or more space than the disk should be asked for.
+    TooLarge,
+}
+
+fn rewrite(connection: &Connection, free_bytes: u64) -> rusqlite::Result<Rewrite> {
+    if can_give_back(connection)? {
+        return Ok(Rewrite::Needless);
+    }
+    let bytes = number(connection, "page_count")? * number(connection, "page_size")?;
+    let bytes = bytes.unsigned_abs();
+    // A copy, and the same in the log.
+    if bytes > REWRITE_BYTES_MAX || free_bytes / 4 < bytes {
+        return Ok(Rewrite::TooLarge);
+    }
+    prepare(connection)?;
+    connection.execute_batch("VACUUM")?;
+    Ok(Rewrite::Done)
 }
 
 fn can_give_back(connection: &Connection) -> rusqlite::Result<bool> {

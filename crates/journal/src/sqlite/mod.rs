@@ -54,8 +54,9 @@ impl Sqlite {
         }
         let connection = schema::open(&path, durability)?;
         let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
-        let reserve = Some(Reserve::new(&path)?);
-        Ok(Sqlite { connection, path, id, tail, reserve, _lock: Some(lock) })
+        let reserve = Reserve::new(&path)?;
+        free_pages::convert(&path, &connection, reserve.free_bytes()?);
+        Ok(Sqlite { connection, path, id, tail, reserve: Some(reserve), _lock: Some(lock) })
     }
 
     /// Opens the journal of a folder for reading; none if there is none. Another process may write it meanwhile.

@@ -93,7 +93,6 @@ pub(super) fn open(path: &Path, durability: Durability) -> Result<Connection, Jo
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     check(path, &connection)?;
     configure(&connection, durability).map_err(failed)?;
-    free_pages::convert(path, &connection);
     Ok(connection)
 }
 

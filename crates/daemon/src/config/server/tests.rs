@@ -61,6 +61,10 @@ fn invalid_settings_are_reported_with_their_key() {
         "postgres = \"dbname=pliant\"\n[cluster]\nprocs = 4\n",
         &["postgres", "[cluster.slurm]", "embedded"],
     );
+    let days = |lines: &str| format!("{lines}\n[cluster]\nprocs = 4\n");
+    check(&days("jobs_days = 29"), &["jobs_days", "at least 30", "found 29"]);
+    check(&days("results_days = 91"), &["jobs_days", "at least `results_days` (91)", "found 90"]);
+    assert_eq!(read_with(&days("jobs_days = 30")).unwrap().jobs_days, 30);
     check("[cluster]\nprocs = 1\npower_mflops = 0.0\n", &["cluster.power_mflops", "0.001 to", "found 0"]);
     for (line, words) in [
         ("partitions = \"main\"", ["partitions", "partition"]),

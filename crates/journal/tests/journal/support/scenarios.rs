@@ -467,7 +467,7 @@ fn retention(storage: &dyn Storage) {
     let keep_from = KeepFrom { entries: i64::MIN, jobs: 100, audit: 100 };
     assert!(!journal.trim(&keep_from, None).unwrap(), "there is nothing");
     // One launch, jobs of two servers, and the last one of a server that has been gone for long.
-    let launch = JobRow { number: 0, ..job("master-launch", 0, 1) };
+    let launch = JobRow { number: 0, ..job("launch", 0, 1) };
     let north = (1..=jobs_limit + 5).map(|number| job("north", number, 50));
     let recent = [job("north", jobs_limit + 6, 100), job("south", 1, 99), job("south", 2, 100)];
     let gone = job("west", 7, 3);
@@ -478,7 +478,7 @@ fn retention(storage: &dyn Storage) {
     assert!(journal.trim(&keep_from, None).unwrap(), "a bounded number at once");
     let mut archive = journal.archive().unwrap();
     assert_eq!(archive.ended().unwrap(), 10);
-    assert_eq!(archive.job("master-launch", 0).unwrap(), None, "the first to end goes first");
+    assert_eq!(archive.job("launch", 0).unwrap(), None, "the first to end goes first");
     assert!(!journal.trim(&keep_from, None).unwrap());
     let [north, _, south] = recent;
     for kept in [&north, &south, &gone] {
