@@ -2,6 +2,7 @@
 //! [`host`], which recovers it, journals what it is notified of, and carries out what it decides.
 
 pub mod agent;
+pub mod backup;
 mod calling;
 pub mod config;
 pub mod gate;

@@ -219,6 +219,16 @@ pub fn open_sqlite_read_only(folder: &Path) -> Result<Option<Box<dyn Journal>>, 
     Ok(journal.map(|journal| Box::new(journal) as Box<dyn Journal>))
 }
 
+/// Copies the journal in a folder to a file that is empty, as it is at one moment, also while its daemon writes it. Returns the daemon
+/// that has claimed it.
+///
+/// # Errors
+///
+/// If the journal cannot be read, is no journal or of another version, or the copy cannot be written.
+pub fn back_up_sqlite(folder: &Path, to: &Path) -> Result<Option<String>, JournalError> {
+    sqlite::back_up(folder, to)
+}
+
 fn check_owner(location: &str, expected: &str, found: String) -> Result<(), JournalError> {
     if found == expected {
         return Ok(());

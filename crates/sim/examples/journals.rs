@@ -72,6 +72,7 @@ fn further() -> Vec<(&'static str, String)> {
         Event::WaitingLimits(WaitingLimits { jobs_per_user: 10, bytes_per_user: 1 << 20, bytes: 1 << 24 }),
         Event::Denied { by, act: "drain".to_owned() },
         Event::Numbered { highest: 41 },
+        Event::Restored { journal: 77, highest: 41, known: Vec::new() },
         Event::LongestInstance { number, ms: 1_500 },
         Event::HandoffSigned { id: HandoffId { job, attempt: 2 }, signed: Box::new(signed) },
         Event::Subjob(ended),

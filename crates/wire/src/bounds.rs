@@ -86,6 +86,8 @@ pub const POINTS_MAX: usize = 4096;
 pub const RELEASES_MAX: usize = 10_000;
 /// Jobs in one answer.
 pub const JOBS_MAX: usize = 1000;
+/// Jobs about which a server with an older copy of its journal asks at a time.
+pub const RESTORED_JOBS_MAX: usize = 64;
 /// Runs of local users' jobs in one answer.
 pub const LOCALS_MAX: usize = 10_000;
 /// Records of an audit trail in one answer.

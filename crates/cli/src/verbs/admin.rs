@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::output::Output;
-use crate::verbs::{admin_job, admin_log, admin_user};
+use crate::verbs::{admin_backup, admin_job, admin_log, admin_user};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -27,6 +27,8 @@ pub(crate) enum Verb {
     Unban(admin_user::Arguments),
     /// Lists the audit trail of servers: who did what, when and why.
     Log(admin_log::Arguments),
+    /// Copies the state folder of a server or agent on this host while it runs, to be restored later.
+    Backup(admin_backup::Arguments),
 }
 
 #[derive(Args)]
@@ -49,6 +51,7 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
         Verb::Release(arguments) => return admin_job::run(output, arguments, false),
         Verb::Ban(arguments) => return admin_user::run(output, arguments, true),
         Verb::Unban(arguments) => return admin_user::run(output, arguments, false),
+        Verb::Backup(arguments) => return admin_backup::run(output, arguments),
         Verb::Log(arguments) => return admin_log::run(output, arguments),
     };
     let Arguments { server, why, access } = arguments;

@@ -30,6 +30,7 @@ mod prediction;
 mod renewed_signatures;
 mod replanning;
 mod replay;
+mod restored;
 mod runtimes;
 mod script_bytes;
 mod security;

@@ -11,8 +11,9 @@ use serde_json::Value;
 
 /// The documents of verbs that talk to a federation, and the file `results.json` of explorations: one test on a live
 /// federation validates each of them.
-pub(crate) const OF_FEDERATIONS: [&str; 25] = [
+pub(crate) const OF_FEDERATIONS: [&str; 26] = [
     "admin",
+    "admin-backup",
     "admin-jobs",
     "admin-log",
     "admin-users",

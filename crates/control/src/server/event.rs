@@ -127,6 +127,16 @@ pub enum Event {
         /// The highest number; 0 if there is none.
         highest: u32,
     },
+    /// The journal is an older copy of itself that was put back: what the agents know. From now on the journal has another number
+    /// for the parent.
+    Restored {
+        /// The number of the journal for the parent.
+        journal: u64,
+        /// The highest job number that the agents know; 0 if there is none.
+        highest: u32,
+        /// The agents' records of the jobs that wait or run in the copy.
+        known: Vec<JobRecord>,
+    },
     /// The runtime of a batch's longest instance for each unit of its service, on this cluster and on the processors that
     /// its service is declared for. Comes just before the end of the batch.
     LongestInstance {

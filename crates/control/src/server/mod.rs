@@ -22,6 +22,7 @@ mod prospects;
 #[cfg(test)]
 mod prospects_tests;
 mod queries;
+mod restored;
 mod siblings;
 #[cfg(test)]
 mod siblings_tests;
@@ -135,6 +136,8 @@ pub struct Server {
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
+    /// The number of the journal for the parent, since an older copy of it was put back.
+    journal: Option<u64>,
 }
 
 impl Server {
@@ -167,6 +170,7 @@ impl Server {
             banned: BTreeMap::new(),
             next: 1,
             numbered: false,
+            journal: None,
         })
     }
 
@@ -219,6 +223,9 @@ impl Server {
             }
             Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),
             Event::Numbered { highest } => self.start_numbering_after(highest),
+            Event::Restored { journal, highest, known } => {
+                self.restored(now, journal, highest, known, commands);
+            }
             Event::LongestInstance { number, ms } => {
                 if let Some(entry) = self.jobs.get_mut(&number) {
                     entry.longest = Some(ms);
@@ -339,12 +346,15 @@ impl Server {
                 let Some(entry) = self.jobs.get_mut(&job.0) else { return };
                 self.waiting.remove_job(entry);
                 entry.record.state = JobState::Active;
+                let at = entry.started_before.unwrap_or(at);
                 // Its account can have recorded any time.
                 entry.record.started = Some(at.max(entry.record.submitted).min(now));
                 entry.record.procs = procs;
                 entry.record.walltime = walltime;
                 report(&entry.record, commands);
             }
+            // Its end is known already, or it is another server's.
+            StatusUpdate::Ended { job, .. } if self.is_over_here(job) => {}
             StatusUpdate::Ended { job, exit, elapsed_ms } => {
                 self.keep_job(job.0, commands);
                 self.preparation_ended(now, job.0, &exit, commands);

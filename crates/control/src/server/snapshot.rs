@@ -49,6 +49,8 @@ pub struct ServerState {
     waiting_limits: Option<WaitingLimits>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     banned: BTreeMap<User, Ban>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    journal: Option<u64>,
 }
 
 impl Server {
@@ -74,6 +76,7 @@ impl Server {
             drained,
             waiting_limits,
             banned,
+            journal,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -116,6 +119,7 @@ impl Server {
             banned,
             next,
             numbered,
+            journal,
         })
     }
 }
@@ -185,6 +189,7 @@ impl Machine for Server {
             drained: self.drained.clone(),
             waiting_limits: Some(self.config.waiting),
             banned: self.banned.clone(),
+            journal: self.journal,
         }
     }
 }

@@ -243,7 +243,13 @@ impl Server {
         }
     }
 
-    fn take_over(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
+    pub(super) fn take_over(
+        &mut self,
+        now: Time,
+        id: &HandoffId,
+        attempts: u32,
+        commands: &mut Vec<Command>,
+    ) {
         let Some(prepared) = self.prepared.remove(&id.job) else { return };
         self.waiting.remove_prepared(&prepared.handoff);
         let submission = prepared.submission();
@@ -339,7 +345,7 @@ impl Server {
     }
 
     /// Drops a job that this attempt or an earlier one has prepared.
-    fn drop_prepared(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
+    pub(super) fn drop_prepared(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.get(&id.job) else { return };
         if prepared.handoff.id.attempt > id.attempt {
             return;

@@ -8,6 +8,7 @@ mod handoffs;
 mod holding;
 mod learning;
 mod orders;
+mod restored;
 mod sizes;
 mod waiting;
 

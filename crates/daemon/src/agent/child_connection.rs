@@ -283,6 +283,14 @@ impl ChildConnection {
                 self.numbers.asked(&child, server).await;
                 return Ok(());
             }
+            FromChild::Restored { jobs } => {
+                if self.kind != ChildKind::Server {
+                    return Err(Status::permission_denied("only a server asks what is known of its jobs"));
+                }
+                let jobs = incoming.reports.known_of(jobs).await?;
+                self.connections.send(&child, &FromParent::KnownJobs { jobs });
+                return Ok(());
+            }
         };
         let deliver = || self.mailbox.send(event);
         self.connections.deliver(&self.child, self.number, deliver).map_err(|_| stopped())

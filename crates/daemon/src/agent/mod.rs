@@ -115,6 +115,7 @@ pub async fn serve(
             contact,
             archive: archive.clone(),
             clock,
+            loaded: host.next_update() - 1,
         };
         front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));
     }

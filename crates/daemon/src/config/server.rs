@@ -74,6 +74,9 @@ pub struct ServerFile {
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
+    /// How long a restart with jobs waits for an agent to confirm that the journal is no older copy, in seconds.
+    #[serde(default = "parent_wait_s")]
+    pub parent_wait_s: u32,
     /// Whether users may run their own scripts.
     #[serde(default = "yes")]
     pub scripts: bool,
@@ -178,6 +181,10 @@ fn results_days() -> u32 {
 
 fn journal_reserve_bytes() -> u64 {
     64 << 20
+}
+
+fn parent_wait_s() -> u32 {
+    60
 }
 
 fn yes() -> bool {

@@ -78,6 +78,23 @@ pub enum DurableRecord {
     Audit(AuditRow),
 }
 
+/// Adds to a batch what is kept of a command, and returns the number of a status update.
+pub(super) fn keep(batch: &mut Batch, record: DurableRecord, next_update: &mut u64) -> Option<u64> {
+    match record {
+        DurableRecord::Nothing => {}
+        DurableRecord::StatusUpdate(body) => {
+            let seq = *next_update;
+            *next_update += 1;
+            batch.status_updates.push(StatusUpdate { seq, body });
+            return Some(seq);
+        }
+        DurableRecord::Ended(row) => batch.ended.push(*row),
+        DurableRecord::Local(row) => batch.local_jobs.push(row),
+        DurableRecord::Audit(row) => batch.audit.push(row),
+    }
+    None
+}
+
 /// Runs a recovered machine until it is stopped or its journal is lost. To be called on a thread of its own.
 pub(crate) fn run<M: Machine, D: Driver<M>>(
     recovered: Recovered<M>,
@@ -252,20 +269,11 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.batch.entries.push(entry);
         }
         for command in commands {
-            let mut notice = None;
-            match self.driver.keeps(&command) {
-                DurableRecord::Nothing => {}
-                DurableRecord::StatusUpdate(_) if !self.settings.notices => {}
-                DurableRecord::StatusUpdate(body) => {
-                    let seq = self.next_update;
-                    self.next_update += 1;
-                    notice = Some(seq);
-                    self.batch.status_updates.push(StatusUpdate { seq, body });
-                }
-                DurableRecord::Ended(row) => self.batch.ended.push(*row),
-                DurableRecord::Local(row) => self.batch.local_jobs.push(row),
-                DurableRecord::Audit(row) => self.batch.audit.push(row),
-            }
+            let kept = match self.driver.keeps(&command) {
+                DurableRecord::StatusUpdate(_) if !self.settings.notices => DurableRecord::Nothing,
+                kept => kept,
+            };
+            let notice = keep(&mut self.batch, kept, &mut self.next_update);
             if M::is_of_question(&command) {
                 self.driver.carry_out(&machine, now, command, notice);
             } else {

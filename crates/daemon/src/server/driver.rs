@@ -41,13 +41,7 @@ pub(super) struct ServerDriver {
 
 impl Driver<Server> for ServerDriver {
     fn keeps(&mut self, command: &Command) -> DurableRecord {
-        match command {
-            Command::Report(record) => DurableRecord::StatusUpdate(json(record)),
-            Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
-            Command::ArchiveLocal(job) => DurableRecord::Local(local_row(job)),
-            Command::Audit(record) => DurableRecord::Audit(audit_row(record)),
-            _ => DurableRecord::Nothing,
-        }
+        kept(command)
     }
 
     fn carry_out(&mut self, machine: &Server, _now: Time, command: Command, notice: Option<u64>) {
@@ -111,6 +105,17 @@ impl ServerDriver {
                 tracing::warn!(%error, "cannot remove the files of a job that was moved");
             }
         });
+    }
+}
+
+/// What a command keeps in the journal.
+pub(super) fn kept(command: &Command) -> DurableRecord {
+    match command {
+        Command::Report(record) => DurableRecord::StatusUpdate(json(record)),
+        Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
+        Command::ArchiveLocal(job) => DurableRecord::Local(local_row(job)),
+        Command::Audit(record) => DurableRecord::Audit(audit_row(record)),
+        _ => DurableRecord::Nothing,
     }
 }
 

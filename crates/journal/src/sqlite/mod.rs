@@ -149,6 +149,23 @@ impl Journal for Sqlite {
     }
 }
 
+/// Copies a journal to an empty file in one transaction, and returns its owner.
+pub(super) fn back_up(folder: &Path, to: &Path) -> Result<Option<String>, JournalError> {
+    let path = folder.join("journal.db");
+    let failed = |error: rusqlite::Error| failed(&path, &error);
+    let connection = schema::open_read_only(&path).map_err(failed)?;
+    schema::check(&path, &connection)?;
+    let unnamed = || JournalError::Folder {
+        path: to.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, "expected a path in UTF-8"),
+    };
+    let name = to.to_str().ok_or_else(unnamed)?;
+    connection.execute("VACUUM INTO ?", [name]).map_err(failed)?;
+    let copy = schema::open_read_only(to).map_err(failed)?;
+    schema::check(to, &copy)?;
+    copy.query_row("SELECT owner FROM metadata", [], |row| row.get(0)).map_err(failed)
+}
+
 /// Locks the folder against other daemons while the returned file is open.
 fn lock(folder: &Path) -> Result<File, JournalError> {
     let unusable = |source| JournalError::Folder { path: folder.to_owned(), source };

@@ -31,6 +31,9 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Unban { user, by, .. } => format!("Ban of {user} ended by {by}"),
         Event::Denied { by, act } => format!("Denied to {by}: {act}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
+        Event::Restored { highest, known, .. } => {
+            format!("Restored, numbered after {highest}, {} jobs known", known.len())
+        }
         Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
         Event::WaitingLimits(limits) => format!("{limits:?}"),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),

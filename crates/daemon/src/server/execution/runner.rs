@@ -148,6 +148,11 @@ impl<O: Observer> Runner<O> {
         let (running, word) = match found {
             ProcessState::Running(running) => (Ok(Some(running)), "running"),
             ProcessState::Ended(exit) => (Err(End::Recorded { exit, asked: ending, earlier: true }), "ended"),
+            ProcessState::NeverStarted if execution.had_started => {
+                let why =
+                    "its folder is missing, and it had started before the journal of its server was put back";
+                (Err(End::Lost(why.to_owned())), "missing")
+            }
             ProcessState::NeverStarted => (Ok(None), "never started"),
             ProcessState::Lost(_) if execution.is_repeatable() => (Ok(None), "lost"),
             ProcessState::Lost(why) => (Err(End::Lost(why.to_string())), "lost"),
