@@ -10,7 +10,8 @@ use pliant_control::handoff::HandoffId;
 use pliant_control::names::{Handle, Key, Token, User};
 use pliant_control::server::{Event, SubjobEvent, WaitingLimits};
 use pliant_control::signed::{Digest, HandoffSignature, Signature};
-use pliant_model::{Procs, Time};
+use pliant_model::{Owner, Procs, Time};
+use pliant_policy::batch::order::{Priority, UserPriority};
 use pliant_sim::faults::{FederationKind, RecordedJournal, journals};
 use serde_json::{Value, json};
 
@@ -69,6 +70,11 @@ fn further() -> Vec<(&'static str, String)> {
     let server = [
         Event::Withdraw { reply, number, caller },
         Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned() },
+        Event::Priority(Box::new(Priority {
+            users: vec![UserPriority { owner: Owner(7), shares: 2, group: Some(0), bonus: 500 }],
+            groups: vec![3],
+            ..Priority::default()
+        })),
         Event::WaitingLimits(WaitingLimits { jobs_per_user: 10, bytes_per_user: 1 << 20, bytes: 1 << 24 }),
         Event::Denied { by, act: "drain".to_owned() },
         Event::Numbered { highest: 41 },

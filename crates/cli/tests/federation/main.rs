@@ -27,6 +27,7 @@ mod moves;
 mod new_journals;
 mod oar;
 mod prediction;
+mod priorities;
 mod renewed_signatures;
 mod replanning;
 mod replay;

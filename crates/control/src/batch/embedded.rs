@@ -7,11 +7,13 @@
 //! until they end, also processors that the cluster has no longer; the waiting jobs are planned again. A job that needs more
 //! processors than there are waits outside the policy's queue until the cluster grows.
 
+mod restore_error;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::UnknownName;
+use pliant_policy::batch::order::{Priority, PriorityParts, Shares};
 use pliant_policy::batch::{
     self, BatchScheduler, LocalPolicy, PresentJobs, RunningJob, Start, Submission, Waiting,
 };
@@ -20,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
+
+pub use restore_error::RestoreError;
 
 /// A job that the policy has started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +44,8 @@ struct Started {
 /// The embedded batch system of one cluster.
 pub struct Embedded {
     policy: LocalPolicy,
+    /// What orders by usage depend on, whether the present policy has one or not.
+    priority: Priority,
     procs: Procs,
     scheduler: Box<dyn BatchScheduler>,
     /// The queued jobs as submitted, until they have processors: a policy may assign fewer than requested.
@@ -67,6 +73,7 @@ impl Embedded {
         let policy: LocalPolicy = policy.parse()?;
         Ok(Embedded {
             policy,
+            priority: Priority::default(),
             procs,
             scheduler: policy.scheduler(procs, now),
             queued: BTreeMap::new(),
@@ -87,6 +94,7 @@ impl Embedded {
         let Dump {
             at,
             policy,
+            priority,
             procs,
             scheduler,
             queued,
@@ -98,6 +106,7 @@ impl Embedded {
             changed,
         } = dump;
         let mut embedded = Embedded::new(&policy, procs, at).map_err(RestoreError::Policy)?;
+        embedded.priority = priority.unwrap_or_default();
         embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
         let mut taken = BTreeSet::new();
         for (job, started) in &started {
@@ -157,9 +166,11 @@ impl Embedded {
             end: started.planned_end,
         });
         let running: Vec<RunningJob> = running.collect();
-        let shares = shares.map(|mut shares| {
+        let is_set = self.priority != Priority::default();
+        let new = is_set.then(|| Shares { since: now, ..Shares::default() });
+        let shares = shares.or(new).map(|mut shares| {
             shares.running.retain(|charge| self.started.get(&charge.job).is_some_and(|one| !one.overdue));
-            shares
+            shares.under(now, &self.priority)
         });
         let jobs = PresentJobs { running, waiting, shares };
         self.scheduler = self.policy.scheduler_with(self.procs, now, jobs);
@@ -355,6 +366,19 @@ impl BatchSystem for Embedded {
         Some((self.procs, self.policy.to_string()))
     }
 
+    fn set_priority(&mut self, now: Time, priority: &Priority) {
+        self.priority = priority.clone();
+        self.plan_again(now);
+    }
+
+    fn priority_settings(&self) -> Option<&Priority> {
+        Some(&self.priority)
+    }
+
+    fn priority(&mut self, now: Time, job: JobId) -> Option<PriorityParts> {
+        self.scheduler.priority(now, job)
+    }
+
     fn capacity(&self) -> Option<Procs> {
         Some(self.procs)
     }
@@ -419,6 +443,7 @@ impl BatchSystem for Embedded {
         crate::batch::Dump::Embedded(Box::new(Dump {
             at: now,
             policy: self.policy.to_string(),
+            priority: (self.priority != Priority::default()).then(|| self.priority.clone()),
             procs: self.procs,
             scheduler: self.scheduler.dump(),
             queued: self.queued.values().copied().collect(),
@@ -437,6 +462,9 @@ impl BatchSystem for Embedded {
 pub struct Dump {
     at: Time,
     policy: String,
+    /// None in states of earlier versions, and for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    priority: Option<Priority>,
     procs: Procs,
     scheduler: batch::Dump,
     queued: Vec<Submission>,
@@ -449,47 +477,4 @@ pub struct Dump {
     started: Vec<(JobId, Started)>,
     pending: VecDeque<JobId>,
     changed: bool,
-}
-
-/// Why a batch system cannot be restored from its dump.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RestoreError {
-    /// The policy is not registered.
-    Policy(UnknownName),
-    /// The policy cannot take the dump.
-    Scheduler(batch::RestoreError),
-    /// The dump is of a batch system of another kind.
-    Kind,
-    /// A running job has a processor that another job has.
-    Core {
-        /// The job.
-        job: JobId,
-        /// The processor.
-        core: u32,
-    },
-}
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(error) => write!(f, "{error}"),
-            Self::Scheduler(error) => write!(f, "{error}"),
-            Self::Kind => f.write_str(
-                "expected the state of the batch system that is configured, found that of one of another kind",
-            ),
-            Self::Core { job, core } => {
-                write!(f, "expected job {job} on processors of its own, found processor {core} of another job")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Policy(error) => Some(error),
-            Self::Scheduler(error) => Some(error),
-            Self::Kind | Self::Core { .. } => None,
-        }
-    }
 }

@@ -9,6 +9,7 @@ pub mod external;
 use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_policy::batch::order::{Priority, PriorityParts};
 use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -231,6 +232,19 @@ pub trait BatchSystem: Send {
 
     /// The size and the policy of the embedded batch system; none for an external one.
     fn configuration(&self) -> Option<(Procs, String)> {
+        None
+    }
+
+    /// Sets what orders by usage depend on, in the embedded batch system. Waiting jobs are planned again.
+    fn set_priority(&mut self, _now: Time, _priority: &Priority) {}
+
+    /// What orders by usage depend on; none for an external batch system.
+    fn priority_settings(&self) -> Option<&Priority> {
+        None
+    }
+
+    /// The parts of the priority of a waiting job, if its order has such parts.
+    fn priority(&mut self, _now: Time, _job: JobId) -> Option<PriorityParts> {
         None
     }
 

@@ -1,6 +1,7 @@
 //! Events, commands and answers of a server.
 
 use pliant_model::Procs;
+use pliant_policy::batch::order::Priority;
 use serde::{Deserialize, Serialize};
 
 use super::{AdmissionRefusal, Ban, Drain, SubjobCommand, SubjobEvent, Submit, WaitingLimits};
@@ -51,6 +52,8 @@ pub enum Event {
         /// The name of the local policy.
         policy: String,
     },
+    /// What orders by usage depend on is set, at the first start and whenever it was changed.
+    Priority(Box<Priority>),
     /// The bounds of what waits are set, at the first start and whenever they were changed: a replay refuses what was refused.
     WaitingLimits(WaitingLimits),
     /// An operator has the server accept no new jobs.

@@ -192,6 +192,7 @@ impl Server {
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Configured { procs, policy } => self.configure(now, procs, &policy),
+            Event::Priority(priority) => self.batch.set_priority(now, &priority),
             Event::WaitingLimits(limits) => self.config.waiting = limits,
             Event::Drain { reply, by, why } => {
                 let answer = self.drain(now, by, why, commands);

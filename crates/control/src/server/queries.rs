@@ -294,6 +294,7 @@ impl Server {
         until.sort_by_key(|release| release.end);
         let Usage { free, .. } = self.usage();
         let siblings = self.sibling_servers(number).cloned().collect();
-        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings })
+        let priority = self.batch.priority(now, JobId(number));
+        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings, priority })
     }
 }

@@ -8,6 +8,7 @@ mod handoffs;
 mod holding;
 mod learning;
 mod orders;
+mod priorities;
 mod sizes;
 mod waiting;
 

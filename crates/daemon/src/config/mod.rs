@@ -5,6 +5,7 @@ mod accounts;
 mod agent;
 mod job_limits;
 mod optional;
+mod priority;
 mod probes;
 mod server;
 
@@ -19,6 +20,7 @@ pub use accounts::{AccountMap, AccountsFile};
 pub use agent::{AgentFile, ReallocationFile};
 pub use job_limits::JobLimitsFile;
 pub use optional::{OptionalFile, OrderFile};
+pub use priority::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 

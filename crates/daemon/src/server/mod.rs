@@ -341,6 +341,11 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
             journal_event(host, Event::Configured { procs, policy }).await?
         }
     };
+    let priority = file.priority();
+    let host = match host.machine().priority().is_none_or(|present| *present == priority) {
+        true => host,
+        false => journal_event(host, Event::Priority(Box::new(priority))).await?,
+    };
     let limits = file.waiting_limits();
     match host.machine().waiting_limits() == limits {
         true => Ok(host),

@@ -32,6 +32,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Denied { by, act } => format!("Denied to {by}: {act}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
+        Event::Priority(priority) => format!("{priority:?}"),
         Event::WaitingLimits(limits) => format!("{limits:?}"),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),
         Event::ProposeMove { proposal, .. } => {

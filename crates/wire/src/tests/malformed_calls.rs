@@ -155,6 +155,7 @@ fn explanations() {
         free: 0,
         until: vec![release],
         siblings: Vec::new(),
+        priority: None,
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|wait| wait.plan = None, "waits.plan", AN_ESTIMATE, NOTHING),

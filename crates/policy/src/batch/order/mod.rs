@@ -14,6 +14,7 @@
 mod formulas;
 mod local;
 mod log2;
+mod priority;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -24,6 +25,7 @@ use std::str::FromStr;
 use pliant_model::{JobId, Owner, Procs, Span, Time};
 
 pub use local::{LocalPolicy, LocalPolicyChange, local_policy};
+pub use priority::{Entitlement, Factor, Priority, PriorityParts, UserPriority, Weights};
 pub use usage::{Charge, Shares, UserUsage};
 
 pub(super) use usage::Usages;
@@ -53,6 +55,9 @@ enum Rank {
     Usage(fn(&Candidate) -> f64),
 }
 
+/// The order whose ranks have parts.
+const MULTIFACTOR: &str = "multifactor";
+
 /// Every queue order, in the order in which they are listed to users.
 pub const ORDERS: &[Order] = &[
     Order::new("first-come", "in order of submission", Rank::Submission),
@@ -73,11 +78,15 @@ pub const ORDERS: &[Order] = &[
         Rank::Waiting(formulas::unicep),
     ),
     Order::new(
-        "multifactor",
-        "the most of age, size and fair share together",
+        MULTIFACTOR,
+        "the most of age, size, fair share and class together",
         Rank::Usage(formulas::multifactor),
     ),
-    Order::new("fair-share", "the user who has used least lately first", Rank::Usage(formulas::fair_share)),
+    Order::new(
+        "fair-share",
+        "the user who has used least lately for each share first",
+        Rank::Usage(formulas::fair_share),
+    ),
 ];
 
 impl Order {
@@ -107,8 +116,8 @@ impl Order {
         matches!(self.rank, Rank::Submission)
     }
 
-    /// True if the usage of users counts.
-    fn by_usage(&self) -> bool {
+    /// True if the usage and the shares of users count ([`Priority`]).
+    pub fn by_usage(&self) -> bool {
         matches!(self.rank, Rank::Usage(_))
     }
 }
@@ -184,14 +193,14 @@ pub struct Candidate {
     pub waited: Span,
     /// Its submission, since the cluster was set up; at least 1 s.
     pub since: Span,
-    /// What its user has used, in processor seconds.
-    pub used: f64,
-    /// The same of all users together.
-    pub used_by_all: f64,
-    /// Users who have used something, at least 1.
-    pub users: u32,
     /// Processors of the cluster.
     pub capacity: Procs,
+    /// The usage and the shares of its user.
+    pub user: Entitlement,
+    /// The weights of the factors of its priority.
+    pub weights: Weights,
+    /// After this wait its age no longer grows; at least 1 s.
+    pub age_max: Span,
 }
 
 /// Ranks the waiting jobs of one cluster.
@@ -248,7 +257,7 @@ impl Ranking {
         let order = self.ordering.order;
         let rank = match (order.rank, before) {
             (Rank::Fixed(_), Some(before)) => before.rank,
-            (Rank::Usage(_), _) => order.rank(&self.usages.of(job.owner, now, self.candidate(now, job))),
+            (Rank::Usage(_), _) => order.rank(&self.entitled(now, job)),
             _ => order.rank(&self.candidate(now, job)),
         };
         Standing { aged, rank, submit: job.submit, arrival }
@@ -263,16 +272,27 @@ impl Ranking {
         }
     }
 
+    /// The parts of the priority of a job, as of the last [`Ranking::settle`]; none under other orders.
+    pub(super) fn parts(&self, now: Time, job: &Submission) -> Option<PriorityParts> {
+        let is_by_parts = self.ordering.order.name == MULTIFACTOR;
+        is_by_parts.then(|| formulas::parts(&self.entitled(now, job)))
+    }
+
+    /// The job with the usage and the shares of its user.
+    fn entitled(&self, now: Time, job: &Submission) -> Candidate {
+        Candidate { user: self.usages.of(job.owner, now), ..self.candidate(now, job) }
+    }
+
     fn candidate(&self, now: Time, job: &Submission) -> Candidate {
         Candidate {
             procs: job.procs,
             walltime: job.walltime,
             waited: Span((now - job.submit).0.max(0)),
             since: Span((job.submit - self.since).0.max(1)),
-            used: 0.0,
-            used_by_all: 0.0,
-            users: 1,
             capacity: self.capacity,
+            user: Entitlement::UNUSED,
+            weights: self.usages.priority().weights,
+            age_max: self.usages.priority().age_max,
         }
     }
 
