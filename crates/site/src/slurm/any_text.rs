@@ -38,7 +38,11 @@ pub fn queue(text: &str) {
 /// What sacct and squeue print of jobs that ended.
 pub fn accounts(text: &str) {
     let mark = &Mark::fixed(MARK);
-    jobs(accounts::read_accounts(text, mark, &who()));
+    match accounts::read_names(text, mark) {
+        Ok(names) => jobs(accounts::read_accounts(text, &names, &who())),
+        Err(unreadable) => fit_to_show(&unreadable),
+    }
+    jobs(accounts::read_accounts(text, &BTreeMap::new(), &who()));
     jobs(accounts::read_exits(text, mark, &who()));
 }
 
@@ -64,6 +68,7 @@ mod tests {
 
     const PRINTED: &[&str] = &[
         include_str!("tests/captured/sacct.txt"),
+        include_str!("tests/captured/sacct-names.txt"),
         include_str!("tests/captured/scontrol-config.txt"),
         include_str!("tests/captured/scontrol-jobs.txt"),
         include_str!("tests/captured/sinfo.txt"),
