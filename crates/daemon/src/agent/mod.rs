@@ -86,10 +86,17 @@ pub async fn serve(
     };
     let contact = has_parent.then(ParentContact::start);
     let parent = contact.clone();
+    let children = connections.clone();
     let ready_page = move || {
         let mut readiness = readiness(&health, parent.as_ref());
         if let Some(why) = &refused {
             readiness = readiness.noting(why);
+        }
+        let reporting = children.reporting_again().len();
+        if reporting > 0 {
+            readiness = readiness.noting(format!(
+                "children still report again what this agent lost with its journal: {reporting}; lists of jobs are incomplete"
+            ));
         }
         match launches_health.failure() {
             Some(why) => readiness.but("launches", why),

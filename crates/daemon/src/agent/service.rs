@@ -99,8 +99,8 @@ impl proto::agent_server::Agent for Service {
 
     async fn jobs(&self, request: Request<proto::JobsRequest>) -> Result<Response<proto::JobsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let page =
-            listing::page(&self.mailbox, &self.archive, &caller, request.into_inner().try_into()?).await?;
+        let query = request.into_inner().try_into()?;
+        let page = listing::page(&self.mailbox, &self.archive, &self.connections, &caller, query).await?;
         Ok(Response::new((&page).into()))
     }
 

@@ -95,9 +95,10 @@ pub async fn serve(
     if let Some(warning) = &readable_program {
         tracing::warn!("{warning}");
     }
-    let notes = as_whom.iter().cloned().chain(readable_program).collect();
     let machine = recover(&file).await?;
     let host = Arc::new(host(&file, supervisor, machine.journal_id()).await?);
+    let quota = warnings::quota(&file.cluster.limits, &host.cluster.limits);
+    let notes = as_whom.iter().cloned().chain(readable_program).chain(quota).collect();
     let archive = machine.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
@@ -117,6 +118,7 @@ pub async fn serve(
     // Of a cluster that was never listed nothing is known yet.
     let procs = machine.machine().procs();
     let offer = offer(&file, procs, advertised.clone(), &host);
+    let disk_bytes = host.cluster.limits.disk_bytes.bytes();
     let closures = Closures::new(machine.machine());
     let (explorations, requests) =
         explorations::start(&file, host.clone(), (&offer, &closures), halted.clone()).await?.unzip();
@@ -194,7 +196,7 @@ pub async fn serve(
         fresh,
         host,
         claims,
-        sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes),
+        sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes.bytes()),
         denials: denials::Denials::default(),
         changes,
         stop: halted,
@@ -203,7 +205,10 @@ pub async fn serve(
     let routes = routes(&front, service, links, file.limits.message_bytes);
     let (address, batch) = (front.address, file.cluster.policy());
     let accounts = as_whom.unwrap_or_else(|| "each job runs as the account of its user".to_owned());
-    tracing::info!(name = %file.name, %address, procs = procs.0, batch, accounts, "server ready");
+    let disk_bytes = disk_bytes.map_or_else(|| "not limited".to_owned(), |bytes| bytes.to_string());
+    tracing::info!(
+        name = %file.name, %address, procs = procs.0, batch, accounts, disk_bytes_per_job = disk_bytes, "server ready"
+    );
     ready(address);
     front.serve(routes, std::iter::once(thread).chain(requests).collect(), stop).await
 }
@@ -218,6 +223,11 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
     let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
     let mut cluster = file.cluster.clone();
     cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
+    if file.cluster.external().is_none() {
+        let accounts = file.accounts();
+        let of_jobs = if accounts.has_accounts() { accounts.folder() } else { folder.clone() };
+        cluster.limits = cluster.limits.with_quota(&of_jobs).map_err(unusable("folder of jobs"))?;
+    }
     let pliant = supervisor.first().map(Into::into).unwrap_or_default();
     let (accounts, state) = (file.accounts(), file.state.clone());
     let is_external = file.cluster.external().is_some();
