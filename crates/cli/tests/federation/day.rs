@@ -178,14 +178,22 @@ async fn a_day_of_operation_loses_nothing_and_does_nothing_twice() {
     assert!(bob.banned > 0 && alice.banned == 0, "{} and {} refused", alice.banned, bob.banned);
     let carols =
         Submitted { accepted: full.into_iter().chain([held.clone()]).collect(), ..Submitted::default() };
-    let mut trail = Trail::of(&operator);
-    let mut executed = runs(&lines);
-    for (user, submitted) in [("alice", &alice), ("bob", &bob), ("carol", &carols)] {
+    let days = [("alice", &alice), ("bob", &bob), ("carol", &carols)];
+    let mut ends = Vec::new();
+    for (user, submitted) in days {
         let client = federation.client(user);
         for handle in &submitted.accepted {
-            let ended = client.wait(handle, |_| {}).await.unwrap();
+            ends.push(client.wait(handle, |_| {}).await.unwrap());
+        }
+    }
+    // Once everything has ended.
+    let mut trail = Trail::of(&operator);
+    let mut executed = runs(&lines);
+    let mut ends = ends.iter();
+    for (user, submitted) in days {
+        for (handle, ended) in submitted.accepted.iter().zip(&mut ends) {
             let times = executed.remove(&handle.to_string()).unwrap_or(0);
-            check_end(&ended, times, submitted.cancelled.contains(handle));
+            check_end(ended, times, submitted.cancelled.contains(handle));
             trail.accepted(user, handle);
         }
         for handle in &submitted.cancelled {
