@@ -311,12 +311,12 @@ mod tests {
         let first = open();
         connections.report_again(&child, first, false);
         connections.close(&child, first, || Ok(()));
-        assert_eq!(connections.reporting_again(), [child.clone()]);
+        assert_eq!(connections.reporting_again(), std::slice::from_ref(&child));
         let second = open();
         connections.report_again(&child, second, false);
         // What is left of the earlier connection.
         connections.report_again(&child, first, true);
-        assert_eq!(connections.reporting_again(), [child.clone()]);
+        assert_eq!(connections.reporting_again(), std::slice::from_ref(&child));
         connections.report_again(&child, second, true);
         assert_eq!(connections.reporting_again(), []);
     }
