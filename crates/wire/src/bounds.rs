@@ -105,6 +105,8 @@ pub const HOPS_MAX: usize = 2_000;
 pub const SIGNATURE_BYTES_MAX: usize = 1024;
 /// The longest certificate of a signer, in bytes.
 pub const CERTIFICATE_BYTES_MAX: usize = 8192;
+/// Attempts to hand a job over; a job that moved once a second for ten years would have had fewer.
+pub const ATTEMPTS: RangeInclusive<u32> = 0..=1_000_000_000;
 /// Moves in one answer.
 pub const MOVES_MAX: usize = 1000;
 /// Jobs of one queue.
