@@ -152,6 +152,45 @@ fn the_best_answers_come_up_once_all_have_answered() {
     assert_eq!(bench.agent.next_due(), None);
 }
 
+/// Who has the key of one server would otherwise have all jobs sent nowhere.
+#[test]
+fn a_child_answers_for_its_own_servers_alone() {
+    let mut bench = Bench::new(true);
+    bench.attach("a");
+    bench.attach("thief");
+    let servers = vec![info("c"), info("d")];
+    bench.handle(Event::Attached { child: name("local"), kind: ChildKind::Agent, journal: 1, servers });
+    bench.asked(ask(9));
+    assert_eq!(bench.answers("a", vec![vector("a", 0, 30)]), None);
+    let refusals = |servers: &[&str]| -> Vec<_> {
+        servers.iter().map(|server| (name(server), Cause::Busy.because("full".to_owned()))).collect()
+    };
+    let forged = DiscoveryResult {
+        vectors: ["a", "c", "thief"].map(|server| vector(server, 0, 0)).into(),
+        refusals: refusals(&["a", "thief"]),
+        silent: vec![name("a")],
+        down: vec![name("d")],
+        more: 7,
+        ..DiscoveryResult::default()
+    };
+    let event = Event::Answered { child: name("thief"), discovery: 1, found: forged };
+    assert_eq!(answer(bench.handle(event)), None);
+    let below = DiscoveryResult {
+        vectors: ["c", "a"].map(|server| vector(server, 0, 10)).into(),
+        refusals: refusals(&["d", "a"]),
+        silent: vec![name("e")],
+        servers: 3,
+        answered: 2,
+        ..DiscoveryResult::default()
+    };
+    let found =
+        answer(bench.handle(Event::Answered { child: name("local"), discovery: 1, found: below })).unwrap();
+    assert_eq!(names(&found), ["thief", "c", "a"]);
+    assert_eq!(found.refusals, refusals(&["d", "thief"]));
+    assert_eq!((found.silent, found.down, found.more), (vec![name("e")], Vec::new(), 0));
+    assert_eq!((found.servers, found.answered), (5, 4));
+}
+
 #[test]
 fn equal_completions_go_by_rank_and_then_by_name() {
     let mut vectors = vec![vector("a", 2, 5), vector("c", 1, 5), vector("b", 1, 5), vector("z", 9, 4)];
@@ -243,12 +282,14 @@ fn a_restored_agent_behaves_the_same() {
 #[test]
 fn an_answer_lists_only_the_first_refusals() {
     let mut bench = Bench::new(true);
+    let below = |child: &str| (0..30).map(|server| format!("{child}{server}")).collect::<Vec<_>>();
     for child in ["a", "b"] {
-        bench.attach(child);
+        let servers = below(child).iter().map(|server| info(server)).collect();
+        bench.handle(Event::Attached { child: name(child), kind: ChildKind::Agent, journal: 1, servers });
     }
     bench.asked(ask(2));
     let refusals = |child: &str| {
-        (0..30).map(|server| (name(&format!("{child}{server}")), Cause::TooLarge.because("no"))).collect()
+        below(child).iter().map(|server| (name(server), Cause::TooLarge.because("no"))).collect()
     };
     let mut answered = |child: &str, more| {
         let found = DiscoveryResult { refusals: refusals(child), more, ..DiscoveryResult::default() };
@@ -271,13 +312,13 @@ fn a_result_counts_known_servers_and_answers() {
     bench.asked(ask(2));
     assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
     let below =
-        DiscoveryResult { servers: 4, answered: 2, down: vec![name("w")], ..DiscoveryResult::default() };
+        DiscoveryResult { servers: 4, answered: 2, down: vec![name("z")], ..DiscoveryResult::default() };
     let below = Event::Answered { child: name("below"), discovery: 1, found: below };
     assert_eq!(answer(bench.handle(below)), None);
     bench.now = Time(3);
     let found = answer(bench.handle(Event::Due)).unwrap();
     assert_eq!((found.servers, found.answered), (1 + 1 + 1 + 4, 1 + 2), "a, b, c and four below");
-    assert_eq!((found.down, found.silent), (vec![name("c"), name("w")], vec![name("b")]));
+    assert_eq!((found.down, found.silent), (vec![name("c"), name("z")], vec![name("b")]));
 
     // A silent agent counts as one for each server that it has announced.
     bench.asked(ask(2));
