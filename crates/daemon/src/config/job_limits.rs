@@ -31,7 +31,7 @@ pub struct JobLimitsFile {
 /// The bytes of files that a job may have.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DiskQuota {
-    /// A quarter of what is free where the folders of jobs are when the server starts, and at least [`LEAST_QUOTA_BYTES`].
+    /// A quarter of what is free where the folders of jobs are when the server starts, and at least 4 GiB.
     #[default]
     Share,
     /// Any number.
