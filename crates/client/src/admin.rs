@@ -3,7 +3,10 @@
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server::{Ban, Drain};
-use pliant_wire::{self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, UserAdminOrder, proto};
+use pliant_wire::{
+    self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList, UserAdminOrder,
+    proto,
+};
 
 use super::{Client, ClientError};
 
@@ -56,6 +59,22 @@ impl Client {
         let reply = self.server_named(server).await?.unban(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         wire::banned(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Changes limits of a user at a server, and returns those of the user; for operators.
+    pub async fn limit(&self, server: &Name, order: &LimitOrder) -> Result<LimitsList, ClientError> {
+        let request = self.request(proto::LimitRequest::from(order));
+        let reply = self.server_named(server).await?.limit(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        LimitsList::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// The limits of all users at a server; for operators.
+    pub async fn limits(&self, server: &Name) -> Result<LimitsList, ClientError> {
+        let request = self.request(proto::LimitsRequest {});
+        let reply = self.server_named(server).await?.limits(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        LimitsList::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
     /// A page of the audit trail of a server; for operators.

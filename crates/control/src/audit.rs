@@ -21,7 +21,7 @@ pub struct AuditRecord {
     /// The job; none if the act is about a user or the whole server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Handle>,
-    /// The user whom the act is about, for bans.
+    /// The user whom the act is about, for bans and limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
     /// The reason that the operator gave, or what was refused; empty if there is none.
@@ -67,13 +67,15 @@ pub enum AuditAct {
     Ban,
     /// A user is no longer banned.
     Unban,
+    /// Limits of a user were changed, to those before the colon of `why`.
+    Limit,
     /// A caller without the right to it asked for an act, which `why` names.
     Deny,
 }
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 12] = [
+    pub const ALL: [AuditAct; 13] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
@@ -85,6 +87,7 @@ impl AuditAct {
         Self::Release,
         Self::Ban,
         Self::Unban,
+        Self::Limit,
         Self::Deny,
     ];
 
@@ -102,6 +105,7 @@ impl AuditAct {
             Self::Release => "release",
             Self::Ban => "ban",
             Self::Unban => "unban",
+            Self::Limit => "limit",
             Self::Deny => "deny",
         }
     }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::output::Output;
-use crate::verbs::{admin_job, admin_log, admin_user};
+use crate::verbs::{admin_job, admin_limit, admin_log, admin_user};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -25,6 +25,8 @@ pub(crate) enum Verb {
     Ban(admin_user::Arguments),
     /// Ends the ban of a user.
     Unban(admin_user::Arguments),
+    /// Limits what a user may have running and waiting at servers, or lists the limits of users.
+    Limit(admin_limit::Arguments),
     /// Lists the audit trail of servers: who did what, when and why.
     Log(admin_log::Arguments),
 }
@@ -49,6 +51,7 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
         Verb::Release(arguments) => return admin_job::run(output, arguments, false),
         Verb::Ban(arguments) => return admin_user::run(output, arguments, true),
         Verb::Unban(arguments) => return admin_user::run(output, arguments, false),
+        Verb::Limit(arguments) => return admin_limit::run(output, arguments),
         Verb::Log(arguments) => return admin_log::run(output, arguments),
     };
     let Arguments { server, why, access } = arguments;

@@ -31,6 +31,7 @@ const PAGES: [(&str, &[&str]); 12] = [
             "admin release",
             "admin ban",
             "admin unban",
+            "admin limit",
             "admin log",
         ],
     ),

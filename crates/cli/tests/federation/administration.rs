@@ -172,3 +172,47 @@ async fn shows_drained(federation: &Federation, expected: &[&str]) {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_user_runs_and_queues_no_more_over_a_restart() {
+    let mut federation = Federation::start(&[Cluster::new("lyon", 3, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    assert_eq!(user.run("admin limit bob running-jobs=1 --why mischief").0, 2, "users limit no one");
+    assert_eq!(user.run("admin limit").0, 2);
+    assert_eq!(operator.run("admin limit alice running-jobs=1").0, 2, "without a reason");
+    assert_eq!(operator.run("admin limit alice cores=1 --why exams").0, 2);
+    let (code, set, stderr) = operator.run("admin limit alice running-jobs=1 waiting-jobs=2 --why exams");
+    assert_eq!((code, &set["limits"][0]["running_jobs"]), (0, &1.into()), "{stderr}");
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
+    assert_eq!(operator.run("admin limit").1, set);
+    assert_eq!(operator.run("admin limit bob").1["limits"].as_array().unwrap().len(), 0);
+
+    let gate = federation.path().join("gate");
+    let first = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await.handle;
+    federation.reaches(&alice, &first, JobState::Active).await;
+    let waiting = [
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+    ];
+    let (code, _, stderr) = user.run("submit say text=hi");
+    assert!(code != 0 && stderr.contains("root has limited the user since"), "{stderr}");
+    run(&bob, &order(rigid("true", 1, 60))).await;
+    assert_eq!(user.run(&format!("status {}", waiting[0])).1["jobs"][0]["state"], "QUEUED");
+    let explained = user.run(&format!("explain {}", waiting[0])).1.to_string();
+    assert!(explained.contains("root has limited the user since"), "{explained}");
+    std::fs::write(&gate, "").unwrap();
+    for job in &waiting {
+        federation.reaches(&alice, job, JobState::Completed).await;
+    }
+
+    let (_, none, stderr) = operator.run("admin limit alice running-jobs=none waiting-jobs=none --why over");
+    assert!(none["limits"][0]["by"].is_null(), "{none} {stderr}");
+    let (_, log, stderr) = operator.run("admin log lyon");
+    let records = log["records"].as_array().unwrap().iter().filter(|one| one["act"] == "limit");
+    let whys: Vec<&str> = records.map(|one| one["why"].as_str().unwrap()).collect();
+    let expected = ["running-jobs=1, waiting-jobs=2: exams", "running-jobs=none, waiting-jobs=none: over"];
+    assert_eq!(whys, expected, "{stderr}");
+}

@@ -59,7 +59,7 @@ impl Server {
             let how = "hold it in the batch system of the cluster, for example with `scontrol hold`";
             return Answer::Unsuited(how.to_owned());
         }
-        // A job of a banned user is kept back already.
+        // It may be kept back already, for a ban or a limit.
         let is_kept = self.batch.held_jobs().contains(&JobId(number));
         if !is_kept && !self.batch.keep_back(now, entry.submission()) {
             return Answer::Unsuited("it does not wait any more".to_owned());
@@ -92,7 +92,7 @@ impl Server {
         if let Some(entry) = self.jobs.get_mut(&number) {
             entry.held = None;
         }
-        if !self.banned.contains_key(&record.owner) {
+        if !self.keeps_back(&record.owner) {
             self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
         }
         audit(now, Actor::Operator(by), AuditAct::Release, Some(&record.handle), why, commands);

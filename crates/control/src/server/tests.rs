@@ -7,6 +7,7 @@ mod external_subjobs;
 mod handoffs;
 mod holding;
 mod learning;
+mod limiting;
 mod orders;
 mod sizes;
 mod waiting;

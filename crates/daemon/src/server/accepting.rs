@@ -128,6 +128,7 @@ impl Service {
             | Answer::Subjob(_)
             | Answer::Drained(_)
             | Answer::Banned(_)
+            | Answer::Limited(_)
             | Answer::Job(_)
             | Answer::Unsuited(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
@@ -139,6 +140,13 @@ impl Service {
         let sent = UploadSet::of_owner(record.owner.clone(), key);
         let (store, dir) = (self.host.store.clone(), self.host.dir(&record.handle));
         blocking(move || store.share(&sent, &files, &dir)).await
+    }
+
+    /// What is decided now is decided on what others have submitted by now.
+    pub(super) async fn refresh_listing(&self) {
+        if let Some(fresh) = &self.fresh {
+            fresh.refresh().await;
+        }
     }
 
     /// Why no job is taken while it is not known which numbers are taken.

@@ -5,14 +5,15 @@ use std::time::Instant;
 use pliant_control::access::Caller;
 use pliant_control::audit::AuditRecord;
 use pliant_control::names::{Token, User};
-use pliant_control::server::{Answer, Event};
+use pliant_control::server::{Answer, Event, LimitChange, Server, UserLimits};
 use pliant_journal::AuditRow;
 use pliant_wire::{
-    self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, UserAdminOrder, proto,
+    self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList,
+    ListedLimits, UserAdminOrder, proto,
 };
 use tonic::{Request, Response, Status};
 
-use super::service::Service;
+use super::service::{Service, stopping};
 use crate::gate::{ASK_OPERATOR, for_operators};
 use crate::host::{archived, no_such_job};
 
@@ -75,6 +76,42 @@ impl Service {
         }
     }
 
+    /// Has the machine change limits of a user.
+    pub(super) async fn change_limits(
+        &self,
+        request: Request<proto::LimitRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        let what = "limit a user";
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let LimitOrder { user, why, changes } = LimitOrder::try_from(request.into_inner())?;
+        tracing::info!(%user, by = %caller.user, act = what, ?changes, why, "administration");
+        let (named, bytes) = (user.clone(), why.len());
+        let event = |reply| Event::Limit { reply, user, changes, by: caller.user, why };
+        match self.call(event, bytes).await? {
+            Answer::Limited(limits) => {
+                let users = limits.iter().map(|limits| listed_limits(&named, limits)).collect();
+                Ok(Response::new((&LimitsList { users }).into()))
+            }
+            Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}: {why}"))),
+            _ => Err(Status::internal("not an answer to an act of an operator")),
+        }
+    }
+
+    /// The limits of all users.
+    pub(super) async fn list_limits(
+        &self,
+        request: Request<proto::LimitsRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, "list the limits of users")?;
+        let list = |server: &mut Server, _| {
+            server.user_limits().iter().map(|(user, limits)| listed_limits(user, limits)).collect()
+        };
+        let users = self.mailbox.ask(list).await.map_err(|_| stopping())?;
+        Ok(Response::new((&LimitsList { users }).into()))
+    }
+
     /// A page of the audit trail.
     pub(super) async fn audit_page(
         &self,
@@ -107,6 +144,12 @@ impl Service {
             let _ = self.mailbox.try_send(event, what.len());
         }
     }
+}
+
+fn listed_limits(user: &User, limits: &UserLimits) -> ListedLimits {
+    let UserLimits { values, at, by, why } = limits;
+    let limits = values.iter().map(|(key, value)| LimitChange { key: *key, value: Some(*value) }).collect();
+    ListedLimits { user: user.clone(), limits, at: *at, by: by.clone(), why: why.clone() }
 }
 
 /// A record as operators read it.

@@ -143,6 +143,7 @@ fn count(answer: &Answer) {
         | Answer::Subjob(_)
         | Answer::Drained(_)
         | Answer::Banned(_)
+        | Answer::Limited(_)
         | Answer::Job(_)
         | Answer::Unsuited(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))

@@ -178,6 +178,20 @@ impl proto::server_server::Server for Service {
         self.administer_user("end the ban of a user", request, act).await
     }
 
+    async fn limit(
+        &self,
+        request: Request<proto::LimitRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        self.change_limits(request).await
+    }
+
+    async fn limits(
+        &self,
+        request: Request<proto::LimitsRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        self.list_limits(request).await
+    }
+
     async fn audit(
         &self,
         request: Request<proto::AuditRequest>,
@@ -424,13 +438,6 @@ impl Service {
                 })?;
                 Ok(Response::new((&record).into()))
             }
-        }
-    }
-
-    /// What is decided now is decided on what others have submitted by now.
-    pub(super) async fn refresh_listing(&self) {
-        if let Some(fresh) = &self.fresh {
-            fresh.refresh().await;
         }
     }
 

@@ -296,7 +296,7 @@ impl World {
             Answer::Elsewhere(record) => Response::Cancel(CancelAnswer::Elsewhere(record)),
             Answer::NoSuchJob => Response::Cancel(CancelAnswer::Unknown),
             // The answer to a repetition of an act.
-            Answer::Job(_) | Answer::Unsuited(_) => return,
+            Answer::Job(_) | Answer::Unsuited(_) | Answer::Limited(_) => return,
             Answer::Banned(banned) => return self.ban_answered(to, banned.as_ref()),
             Answer::Drained(drained) => return self.drain_answered(index, drained.as_ref()),
         };
