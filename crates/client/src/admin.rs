@@ -4,8 +4,8 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server::{Ban, Drain};
 use pliant_wire::{
-    self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList, UserAdminOrder,
-    proto,
+    self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList, PriorityOrder,
+    UserAdminOrder, proto,
 };
 
 use super::{Client, ClientError};
@@ -37,6 +37,19 @@ impl Client {
         loop {
             let mut server = self.server_of(&order.job).await?;
             let reply = server.release(self.request(proto::JobAdminRequest::from(order))).await;
+            let job = reply.map_err(|status| self.server_failed(&order.job, &status))?;
+            let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&record) {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// Gives a waiting job a priority in the queue of its server; for operators.
+    pub async fn prioritise(&self, order: &PriorityOrder) -> Result<JobRecord, ClientError> {
+        loop {
+            let mut server = self.server_of(&order.job).await?;
+            let reply = server.prioritise(self.request(proto::PriorityRequest::from(order))).await;
             let job = reply.map_err(|status| self.server_failed(&order.job, &status))?;
             let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
             if self.is_there(&record) {

@@ -63,6 +63,8 @@ pub enum AuditAct {
     Hold,
     /// A held job may start again.
     Release,
+    /// A waiting job got the priority before the colon of `why`.
+    Priority,
     /// A user was banned.
     Ban,
     /// A user is no longer banned.
@@ -75,7 +77,7 @@ pub enum AuditAct {
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 13] = [
+    pub const ALL: [AuditAct; 14] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
@@ -85,6 +87,7 @@ impl AuditAct {
         Self::Resume,
         Self::Hold,
         Self::Release,
+        Self::Priority,
         Self::Ban,
         Self::Unban,
         Self::Limit,
@@ -103,6 +106,7 @@ impl AuditAct {
             Self::Resume => "resume",
             Self::Hold => "hold",
             Self::Release => "release",
+            Self::Priority => "priority",
             Self::Ban => "ban",
             Self::Unban => "unban",
             Self::Limit => "limit",

@@ -75,6 +75,7 @@ fn further() -> Vec<(&'static str, String)> {
         Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned() },
         Event::WaitingLimits(WaitingLimits { jobs_per_user: 10, bytes_per_user: 1 << 20, bytes: 1 << 24 }),
         Event::Limit { reply, user: by.clone(), changes, by: by.clone(), why: "exams".to_owned() },
+        Event::Prioritise { reply, number, priority: -5, by: by.clone(), why: "deadline".to_owned() },
         Event::Denied { by, act: "drain".to_owned() },
         Event::Numbered { highest: 41 },
         Event::LongestInstance { number, ms: 1_500 },

@@ -29,6 +29,19 @@ message! {
 }
 
 message! {
+    /// An act of an operator that gives a waiting job a priority.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::PriorityRequest <=> pub struct PriorityOrder {
+        /// The job.
+        handle <=> job: Handle = HANDLE,
+        /// The reason.
+        why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+        /// The highest is served first; others have 0.
+        priority: i64 = number("a priority", bounds::JOB_PRIORITY).exact(),
+    }
+}
+
+message! {
     /// An act of an operator about a user.
     #[derive(Clone, PartialEq, Debug)]
     proto::UserAdminRequest <=> pub struct UserAdminOrder {

@@ -21,6 +21,8 @@ pub(crate) enum Verb {
     Hold(admin_job::Arguments),
     /// Lets held jobs start again.
     Release(admin_job::Arguments),
+    /// Serves a waiting job before or after the others in the queue of its server.
+    Priority(admin_job::PriorityArguments),
     /// Has servers accept nothing of a user and start none of the user's waiting jobs; running jobs go on.
     Ban(admin_user::Arguments),
     /// Ends the ban of a user.
@@ -49,6 +51,7 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
         Verb::Resume(arguments) => (arguments, false),
         Verb::Hold(arguments) => return admin_job::run(output, arguments, true),
         Verb::Release(arguments) => return admin_job::run(output, arguments, false),
+        Verb::Priority(arguments) => return admin_job::run_priority(output, arguments),
         Verb::Ban(arguments) => return admin_user::run(output, arguments, true),
         Verb::Unban(arguments) => return admin_user::run(output, arguments, false),
         Verb::Limit(arguments) => return admin_limit::run(output, arguments),

@@ -29,6 +29,7 @@ const PAGES: [(&str, &[&str]); 12] = [
             "admin resume",
             "admin hold",
             "admin release",
+            "admin priority",
             "admin ban",
             "admin unban",
             "admin limit",

@@ -1,6 +1,7 @@
 //! The acts of operators.
 
 use pliant_control::job::JobState;
+use pliant_control::names::Handle;
 
 use crate::harness::*;
 
@@ -215,4 +216,38 @@ async fn a_limited_user_runs_and_queues_no_more_over_a_restart() {
     let whys: Vec<&str> = records.map(|one| one["why"].as_str().unwrap()).collect();
     let expected = ["running-jobs=1, waiting-jobs=2: exams", "running-jobs=none, waiting-jobs=none: over"];
     assert_eq!(whys, expected, "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_priority_of_a_waiting_job_comes_before_the_queue_over_a_restart() {
+    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let alice = federation.client("alice");
+    let gate = federation.path().join("gate");
+    let first = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await;
+    federation.reaches(&alice, &first.handle, JobState::Active).await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        waiting.push(submit(&alice, &order(rigid("true", 1, 60))).await.handle);
+    }
+    let last = &waiting[1];
+    assert_eq!(user.run(&format!("admin priority {last} --why mine")).0, 2, "users set no priorities");
+    assert_eq!(operator.run(&format!("admin priority {last} urgent --why deadline")).0, 2);
+    let (code, jobs, stderr) = operator.run(&format!("admin priority {last} HIGHEST --why deadline"));
+    assert_eq!((code, &jobs["jobs"][0]["job_id"]), (0, &last.to_string().into()), "{stderr}");
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
+    let ahead = |job: &Handle| user.run(&format!("explain {job}")).1["waits"]["ahead"].clone();
+    assert_eq!([ahead(last), ahead(&waiting[0])], [0, 1]);
+    assert_eq!(operator.run(&format!("admin priority {last} -1 --why later")).0, 0);
+    assert_eq!([ahead(last), ahead(&waiting[0])], [1, 0]);
+    std::fs::write(&gate, "").unwrap();
+    for job in &waiting {
+        federation.reaches(&alice, job, JobState::Completed).await;
+    }
+    let (_, log, stderr) = operator.run("admin log lyon");
+    let records = log["records"].as_array().unwrap().iter().filter(|one| one["act"] == "priority");
+    let whys: Vec<&str> = records.map(|one| one["why"].as_str().unwrap()).collect();
+    assert_eq!(whys, ["1000000: deadline", "-1: later"], "{stderr}");
 }

@@ -95,6 +95,19 @@ pub enum Event {
         /// The operator's reason.
         why: String,
     },
+    /// An operator gives a waiting job a priority in the queue.
+    Prioritise {
+        /// The caller to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// The highest is served first; others have 0.
+        priority: i64,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
     /// An operator has the server accept nothing of a user, and start none of the user's waiting jobs.
     Ban {
         /// The caller to answer.

@@ -99,6 +99,39 @@ impl Server {
         Answer::Job(Box::new(record))
     }
 
+    /// Gives a waiting job a priority in the queue: the highest is served first, before all others in their order.
+    pub(super) fn prioritise(
+        &mut self,
+        now: Time,
+        number: u32,
+        priority: i64,
+        (by, why): (User, String),
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        let entry = match self.waiting_here(number) {
+            Ok(entry) => entry,
+            Err(answer) => return answer,
+        };
+        let record = entry.record.clone();
+        if entry.recalled || self.outgoing.contains_key(&number) {
+            return Answer::Unsuited("it is being withdrawn or moved; try again".to_owned());
+        }
+        if self.is_external() {
+            let how = "set it in the batch system of the cluster, for example with `scontrol update`";
+            return Answer::Unsuited(how.to_owned());
+        }
+        // A repetition, whose first answer was lost.
+        if self.batch.job_priority(JobId(number)) == priority {
+            return Answer::Job(Box::new(record));
+        }
+        if !self.batch.set_job_priority(now, JobId(number), priority) {
+            return Answer::Unsuited("it does not wait any more".to_owned());
+        }
+        let why = format!("{priority}: {why}");
+        audit(now, Actor::Operator(by), AuditAct::Priority, Some(&record.handle), why, commands);
+        Answer::Job(Box::new(record))
+    }
+
     /// True if the batch system has holds of its own, so that the server keeps no job back.
     pub(super) fn is_external(&self) -> bool {
         matches!(self.config.policy.as_str(), external::SLURM | external::OAR)

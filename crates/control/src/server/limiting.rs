@@ -1,12 +1,13 @@
 //! Limits of single users, which operators set: what a user may have waiting and running at the server.
 //!
 //! A submission over a limit of what waits is refused. Jobs of a user with a limit of what runs enter the queue of the batch system only
-//! while all of the user's jobs there, running and queued, are within it: in the order of submission, each as soon as the first one of
+//! while all of the user's jobs there, running and queued, are within it: by priority and submission, each as soon as the first one of
 //! those kept back fits. The others are in no plan, like held jobs, so that the jobs of other users pass them and the estimates of these
 //! stay true. An estimate for a job that is kept back does not know how long, and is a lower bound.
 //!
 //! Cost: after an event, one pass over the jobs for each user with such a limit and waiting jobs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -147,8 +148,8 @@ impl Used {
     }
 }
 
-/// A waiting job in the order in which a user's jobs enter the queue.
-type Waiting = (Time, u32, Procs);
+/// A waiting job in the order in which a user's jobs enter the queue: by priority, then by submission.
+type Waiting = (Reverse<i64>, Time, u32, Procs);
 
 /// The jobs of a user at the server that no operator holds.
 struct UserJobs {
@@ -258,22 +259,22 @@ impl Server {
 
     fn keep_user_within(&mut self, now: Time, user: &User, limits: &UserLimits, commands: &mut Vec<Command>) {
         let UserJobs { mut used, queued, mut kept } = self.jobs_of(user);
-        let may_ever = |job: &Waiting| limits.allows(Used::default().with(job.2));
+        let may_ever = |job: &Waiting| limits.allows(Used::default().with(job.3));
         // First those that never fit, then the last ones.
         let (mut queued, mut leaving): (Vec<Waiting>, Vec<Waiting>) = queued.into_iter().partition(may_ever);
-        used = leaving.iter().fold(used, |used, job| used.without(job.2));
+        used = leaving.iter().fold(used, |used, job| used.without(job.3));
         while !limits.allows(used)
             && let Some(job) = queued.pop()
         {
-            used = used.without(job.2);
+            used = used.without(job.3);
             leaving.push(job);
         }
-        for (_, number, _) in &leaving {
+        for (.., number, _) in &leaving {
             self.keep_back(now, *number, commands);
         }
         kept.append(&mut leaving);
         kept.sort_unstable();
-        for (_, number, procs) in kept.into_iter().filter(may_ever) {
+        for (.., number, procs) in kept.into_iter().filter(may_ever) {
             used = used.with(procs);
             if !limits.allows(used) {
                 break;
@@ -287,7 +288,8 @@ impl Server {
         let mut jobs = UserJobs { used: self.subjobs_of(user), queued: Vec::new(), kept: Vec::new() };
         for entry in self.jobs.values().filter(|entry| entry.record.owner == *user) {
             let ServerJob { number, record, .. } = entry;
-            let job = (record.submitted, *number, record.procs);
+            let priority = Reverse(self.batch.job_priority(JobId(*number)));
+            let job = (priority, record.submitted, *number, record.procs);
             let is_leaving = || self.outgoing.get(number).is_some_and(OutgoingJob::is_withdrawn);
             match record.state {
                 JobState::Active => jobs.used = jobs.used.with(record.procs),

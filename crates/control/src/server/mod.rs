@@ -219,6 +219,10 @@ impl Server {
                 let answer = self.release_job(now, number, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
+            Event::Prioritise { reply, number, priority, by, why } => {
+                let answer = self.prioritise(now, number, priority, (by, why), commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
             Event::Ban { reply, user, by, why } => {
                 let answer = self.ban(now, user, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });

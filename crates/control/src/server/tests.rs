@@ -9,6 +9,7 @@ mod holding;
 mod learning;
 mod limiting;
 mod orders;
+mod prioritising;
 mod sizes;
 mod waiting;
 

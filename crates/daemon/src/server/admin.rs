@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use pliant_control::access::Caller;
 use pliant_control::audit::AuditRecord;
-use pliant_control::names::{Token, User};
+use pliant_control::names::{Handle, Token, User};
 use pliant_control::server::{Answer, Event, LimitChange, Server, UserLimits};
 use pliant_journal::AuditRow;
 use pliant_wire::{
     self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList,
-    ListedLimits, UserAdminOrder, proto,
+    ListedLimits, PriorityOrder, UserAdminOrder, proto,
 };
 use tonic::{Request, Response, Status};
 
@@ -47,14 +47,39 @@ impl Service {
         self.check_operator(&caller, what)?;
         let JobAdminOrder { job, why } = JobAdminOrder::try_from(request.into_inner())?;
         tracing::info!(%job, by = %caller.user, act = what, why, "administration");
-        let Some(number) = self.number(&job).await? else { return Err(no_such_job(&job)) };
         let bytes = why.len();
-        match self.call(|reply| act(reply, number, caller.user, why), bytes).await? {
+        self.act_on_job(what, &job, bytes, |reply, number| act(reply, number, caller.user, why)).await
+    }
+
+    /// Has the machine give a waiting job a priority.
+    pub(super) async fn change_priority(
+        &self,
+        request: Request<proto::PriorityRequest>,
+    ) -> Result<Response<proto::Job>, Status> {
+        let what = "set the priority of a job";
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let PriorityOrder { job, why, priority } = PriorityOrder::try_from(request.into_inner())?;
+        tracing::info!(%job, by = %caller.user, act = what, priority, why, "administration");
+        let bytes = why.len();
+        let act = |reply, number| Event::Prioritise { reply, number, priority, by: caller.user, why };
+        self.act_on_job(what, &job, bytes, act).await
+    }
+
+    async fn act_on_job(
+        &self,
+        what: &str,
+        job: &Handle,
+        bytes: usize,
+        act: impl FnOnce(Token, u32) -> Event,
+    ) -> Result<Response<proto::Job>, Status> {
+        let Some(number) = self.number(job).await? else { return Err(no_such_job(job)) };
+        match self.call(|reply| act(reply, number), bytes).await? {
             Answer::Job(record) | Answer::Elsewhere(record) => {
                 Ok(Response::new((&record.without_signatures()).into()))
             }
             Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}, {job}: {why}"))),
-            _ => Err(no_such_job(&job)),
+            _ => Err(no_such_job(job)),
         }
     }
 

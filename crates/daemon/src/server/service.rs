@@ -8,7 +8,6 @@ use pliant_control::explain::Explanation;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
-use pliant_control::names::Token;
 use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError};
 use pliant_telemetry::{LineLimit, RequestId, spawn_of_call};
@@ -34,7 +33,7 @@ use super::open_call::OpenCall;
 use super::sealing::Sealing;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
-use crate::host::{JournalHealth, Mailbox, NoReply, Rejected, Replies, stopped};
+use crate::host::{JournalHealth, Mailbox, Replies, stopped};
 
 /// The lines about calls that change nothing as long as they are repeated, by caller.
 static CALLS: LineLimit = LineLimit::new();
@@ -160,6 +159,13 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::Job>, Status> {
         let act = |reply, number, by, why| Event::Release { reply, number, by, why };
         self.administer_job("release a job", request, act).await
+    }
+
+    async fn prioritise(
+        &self,
+        request: Request<proto::PriorityRequest>,
+    ) -> Result<Response<proto::Job>, Status> {
+        self.change_priority(request).await
     }
 
     async fn ban(
@@ -459,21 +465,6 @@ impl Service {
         let (caller, pass) = self.gate.user(request)?;
         let peer = gate::caller(request)?.peer;
         Ok((caller, OpenCall { _pass: Some(pass), tls: self.tls.clone(), peer }))
-    }
-
-    /// Sends the machine an event of so many bytes, and waits until the answer is durable.
-    pub(super) async fn call(
-        &self,
-        event: impl FnOnce(Token) -> Event,
-        bytes: usize,
-    ) -> Result<Answer, Status> {
-        let reply = self.replies.wait();
-        self.mailbox.try_send(event(reply.token()), bytes).map_err(|why| match why {
-            Rejected::Busy => Status::unavailable("the server is busy; ask again"),
-            Rejected::Stopped => stopping(),
-        })?;
-        // Whether it was done is not known: the caller asks again with the same key.
-        reply.within(TIMEOUT).await.map_err(|NoReply| slow())
     }
 }
 
