@@ -115,6 +115,7 @@ impl World {
                     Some(Bug::ForgetsSubjobs) => Some("subjobs"),
                     Some(Bug::DrainedAccepts) => Some("drained"),
                     Some(Bug::BannedAccepts) => Some("banned"),
+                    Some(Bug::ForgetsLimits) => Some("limits"),
                     _ => None,
                 };
                 if let Some(part) = forgotten
