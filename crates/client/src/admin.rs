@@ -90,12 +90,25 @@ impl Client {
         LimitsList::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// A page of the audit trail of a server; for operators.
-    pub async fn audit(&self, server: &Name, query: &AuditQuery) -> Result<AuditPage, ClientError> {
+    /// A page of the audit trail of a server, or of an agent of the client's file; for operators.
+    pub async fn audit(&self, daemon: &Name, query: &AuditQuery) -> Result<AuditPage, ClientError> {
         let request = self.request(proto::AuditRequest::from(query));
-        let reply = self.server_named(server).await?.audit(request).await;
-        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        let reply = match self.agents.iter().find(|(name, _)| name == daemon) {
+            Some((_, agent)) => {
+                let reply = agent.clone().audit(request).await;
+                reply.map_err(|status| ClientError::call(format!("agent {daemon}"), &status))?
+            }
+            None => {
+                let reply = self.server_named(daemon).await?.audit(request).await;
+                reply.map_err(|status| ClientError::call(format!("server {daemon}"), &status))?
+            }
+        };
         AuditPage::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// The agents of the client's file.
+    pub fn agents(&self) -> impl Iterator<Item = &Name> {
+        self.agents.iter().map(|(name, _)| name)
     }
 
     /// Has a server accept jobs again; for operators.

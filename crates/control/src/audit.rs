@@ -71,13 +71,17 @@ pub enum AuditAct {
     Unban,
     /// Limits of a user were changed, to those before the colon of `why`.
     Limit,
+    /// An agent's reallocation policy was changed, to what `why` says.
+    Configure,
+    /// A reallocation cycle of an agent was started.
+    Reallocate,
     /// A caller without the right to it asked for an act, which `why` names.
     Deny,
 }
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 14] = [
+    pub const ALL: [AuditAct; 16] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
@@ -91,6 +95,8 @@ impl AuditAct {
         Self::Ban,
         Self::Unban,
         Self::Limit,
+        Self::Configure,
+        Self::Reallocate,
         Self::Deny,
     ];
 
@@ -110,6 +116,8 @@ impl AuditAct {
             Self::Ban => "ban",
             Self::Unban => "unban",
             Self::Limit => "limit",
+            Self::Configure => "configure",
+            Self::Reallocate => "reallocate",
             Self::Deny => "deny",
         }
     }

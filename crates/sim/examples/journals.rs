@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use pliant_control::access::Caller;
 use pliant_control::agent;
+use pliant_control::audit::{Actor, AuditAct};
 use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::handoff::HandoffId;
 use pliant_control::names::{Handle, Key, Token, User};
@@ -70,6 +71,7 @@ fn further() -> Vec<(&'static str, String)> {
         LimitChange { key: LimitKey::RunningJobs, value: Some(2) },
         LimitChange { key: LimitKey::WaitingBytes, value: None },
     ];
+    let user: User = "alice".parse().expect("a name");
     let server = [
         Event::Withdraw { reply, number, caller },
         Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned() },
@@ -84,8 +86,11 @@ fn further() -> Vec<(&'static str, String)> {
     ];
     let refused = agent::Event::StatusRefused { child: "lyon".parse().expect("a name"), sequence: 12 };
     let text = |event: &Event| ("server", serde_json::to_string(event).expect("events are plain data"));
-    let of_agent = serde_json::to_string(&refused).expect("events are plain data");
-    server.iter().map(text).chain([("agent", of_agent)]).collect()
+    let why = "see the jobs of other users".to_owned();
+    let audited = agent::Event::Audited { by: Actor::User(user), act: AuditAct::Deny, why };
+    let of_agent =
+        [refused, audited].map(|event| serde_json::to_string(&event).expect("events are plain data"));
+    server.iter().map(text).chain(of_agent.map(|event| ("agent", event))).collect()
 }
 
 /// The names of the variants of an event, from the outermost on.

@@ -29,7 +29,7 @@ pub(crate) enum Verb {
     Unban(admin_user::Arguments),
     /// Limits what a user may have running and waiting at servers, or lists the limits of users.
     Limit(admin_limit::Arguments),
-    /// Lists the audit trail of servers: who did what, when and why.
+    /// Lists the audit trail of servers and agents: who did what, when and why.
     Log(admin_log::Arguments),
 }
 

@@ -251,3 +251,36 @@ async fn the_priority_of_a_waiting_job_comes_before_the_queue_over_a_restart() {
     let whys: Vec<&str> = records.map(|one| one["why"].as_str().unwrap()).collect();
     assert_eq!(whys, ["1000000: deadline", "-1: later"], "{stderr}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_has_an_audit_trail_of_what_operators_and_others_did_at_it() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    assert_eq!(user.run("reallocate --off").0, 2);
+    assert_eq!(user.run("queue --all").0, 2);
+    assert_eq!(operator.run("reallocate --set period=5m").0, 0);
+    assert_eq!(operator.run("reallocate --off").0, 0);
+    assert_eq!(operator.run("reallocate --reset").0, 0);
+    assert_eq!(operator.run("reallocate").0, 0);
+    let (code, log, stderr) = operator.run("admin log");
+    assert_eq!(code, 0, "{stderr}");
+    let records = log["records"].as_array().unwrap();
+    let agent = records[0]["server"].as_str().unwrap().to_owned();
+    let words =
+        records.iter().map(|one| ["act", "by", "why"].map(|key| one[key].as_str().unwrap()).join(" "));
+    let found: Vec<String> = words.collect();
+    assert!(found[2].starts_with("configure operator/root algorithm="), "{found:?}");
+    assert!(found[2].contains("period=300s"), "{found:?}");
+    let others = [&found[..2], &found[3..]].concat();
+    let expected = [
+        "deny user/alice change the reallocation policy",
+        "deny user/alice see the jobs of other users",
+        "configure operator/root off",
+        "configure operator/root reset",
+        "reallocate operator/root ",
+    ];
+    assert_eq!(others, expected);
+    assert_eq!(operator.run(&format!("admin log {agent}")).1, log, "of that agent alone");
+    assert_eq!(user.run(&format!("admin log {agent}")).0, 2);
+    assert_eq!(operator.run("admin log nowhere").0, 2);
+}

@@ -3,19 +3,18 @@
 use std::time::Instant;
 
 use pliant_control::access::Caller;
-use pliant_control::audit::AuditRecord;
 use pliant_control::names::{Handle, Token, User};
 use pliant_control::server::{Answer, Event, LimitChange, Server, UserLimits};
-use pliant_journal::AuditRow;
 use pliant_wire::{
-    self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList,
-    ListedLimits, PriorityOrder, UserAdminOrder, proto,
+    self as wire, AdminOrder, JobAdminOrder, LimitOrder, LimitsList, ListedLimits, PriorityOrder,
+    UserAdminOrder, proto,
 };
 use tonic::{Request, Response, Status};
 
 use super::service::{Service, stopping};
+use crate::audit;
 use crate::gate::{ASK_OPERATOR, for_operators};
-use crate::host::{archived, no_such_job};
+use crate::host::no_such_job;
 
 impl Service {
     /// Has the machine carry out and journal an act, which `what` names.
@@ -144,11 +143,8 @@ impl Service {
     ) -> Result<Response<proto::AuditReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         self.check_operator(&caller, "read the audit trail")?;
-        let AuditQuery { after, limit } = AuditQuery::try_from(request.into_inner())?;
-        let rows = archived(&self.archive, move |archive| archive.audit(after, limit)).await?;
-        let next = rows.last().filter(|_| rows.len() == limit as usize).map(|(number, _)| *number);
-        let records = rows.iter().map(|(number, row)| entry(*number, row)).collect::<Result<_, _>>()?;
-        Ok(Response::new((&AuditPage { records, next }).into()))
+        let page = audit::page(&self.archive, request.into_inner().try_into()?).await?;
+        Ok(Response::new((&page).into()))
     }
 
     /// Refuses callers who are not operators, and records that.
@@ -175,14 +171,4 @@ fn listed_limits(user: &User, limits: &UserLimits) -> ListedLimits {
     let UserLimits { values, at, by, why } = limits;
     let limits = values.iter().map(|(key, value)| LimitChange { key: *key, value: Some(*value) }).collect();
     ListedLimits { user: user.clone(), limits, at: *at, by: by.clone(), why: why.clone() }
-}
-
-/// A record as operators read it.
-fn entry(number: u64, row: &AuditRow) -> Result<AuditEntry, Status> {
-    let record: AuditRecord = serde_json::from_str(&row.record).map_err(|error| {
-        tracing::error!(%error, number, "unreadable record of the audit trail");
-        Status::data_loss(format!("record {number} of the audit trail cannot be read"))
-    })?;
-    let AuditRecord { at, by, act, job, user, why } = record;
-    Ok(AuditEntry { number, at, by: by.to_string(), act: act.word().to_owned(), job, user, why })
 }
