@@ -12,6 +12,7 @@ use crate::audit::{Actor, AuditAct, AuditRecord};
 use crate::job::JobRecord;
 use crate::names::{Handle, Name, Token, User};
 use crate::server_info::ServerInfo;
+
 /// An event that changes an agent's state.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -30,7 +30,7 @@ use crate::access::Caller;
 use crate::audit::{Actor, AuditAct, AuditRecord};
 use crate::estimation_vector::EstimationVector;
 use crate::handoff::{MoveOutcome, MoveProposal, ServerSnapshot};
-use crate::job::{JobRecord, Work};
+use crate::job::Work;
 use crate::names::Token;
 use crate::names::{Handle, Name};
 use crate::reason::Reason;

@@ -7,7 +7,7 @@ use pliant_control::access::Caller;
 use pliant_control::explain::Explanation;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
-use pliant_control::names::Handle;
+use pliant_control::names::{Handle, Token};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError};
 use pliant_telemetry::{LineLimit, RequestId, spawn_of_call};
