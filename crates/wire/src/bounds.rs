@@ -90,6 +90,8 @@ pub const JOBS_MAX: usize = 1000;
 pub const LOCALS_MAX: usize = 10_000;
 /// Records of an audit trail in one answer.
 pub const AUDIT_MAX: usize = 1000;
+/// The priority that an operator gives to a job.
+pub const JOB_PRIORITY: RangeInclusive<i64> = -1_000_000..=1_000_000;
 /// Jobs in an answer to a question that does not say how many.
 pub const JOBS_DEFAULT: u32 = 100;
 /// Entries of runtime statistics: services, users and all together.

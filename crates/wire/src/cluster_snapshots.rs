@@ -2,7 +2,7 @@
 
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_model::Owner;
-use pliant_policy::batch::order::{Charge, Shares, UserUsage};
+use pliant_policy::batch::order::{Charge, JobPriority, Shares, UserUsage};
 use pliant_policy::batch::{Dump, RunningJob, Start, Submission, Waiting};
 
 use super::field::*;
@@ -58,6 +58,12 @@ message! {
         since: TIME,
         users: list(nested(), bounds::QUEUE_MAX).exact(),
         running: list(nested(), bounds::QUEUE_MAX).exact(),
+        by_operators: list(nested(), bounds::QUEUE_MAX).exact(),
+    }
+
+    proto::JobPriority <=> JobPriority {
+        job: JOB_ID,
+        priority: as_is(),
     }
 
     proto::UserUsage <=> UserUsage {

@@ -1,10 +1,10 @@
 mod discovery;
 
 use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
-use pliant_policy::reallocation::{Algorithm, Heuristic};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 
 use super::*;
-use crate::job::{Exit, Hop, JobState};
+use crate::job::{Exit, Hop, JobRecord, JobState};
 use crate::names::Key;
 use crate::reason::{Cause, DiscoverySummary};
 use crate::server_info::ServerInfo;

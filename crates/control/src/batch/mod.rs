@@ -190,6 +190,17 @@ pub trait BatchSystem: Send {
         false
     }
 
+    /// The priority that an operator has given to a job in the queue: the highest is served first. 0 if there is none.
+    fn job_priority(&self, _job: JobId) -> i64 {
+        0
+    }
+
+    /// Gives a waiting job a priority, and makes the plan again. False if the job does not wait, or if the batch system has commands
+    /// of its own for that.
+    fn set_job_priority(&mut self, _now: Time, _job: JobId, _priority: i64) -> bool {
+        false
+    }
+
     /// Lets a held or tentative job start.
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects);
 

@@ -7,7 +7,9 @@ mod external_subjobs;
 mod handoffs;
 mod holding;
 mod learning;
+mod limiting;
 mod orders;
+mod prioritising;
 mod sizes;
 mod waiting;
 

@@ -30,6 +30,7 @@ use service::Service;
 use tokio::sync::watch;
 
 use crate::config::AgentFile;
+use crate::denials::Denials;
 use crate::host::{Certificates, DaemonError, Front, MachineHost, Replies, Settings, stopped, transport};
 use crate::uplink::{self, ParentContact, Uplink, readiness, upward};
 
@@ -137,6 +138,7 @@ pub async fn serve(
         reports,
         archive,
         numbers,
+        denials: Denials::default(),
         clock,
         tls: front.certificates.server.clone(),
         timeout: file.timeout(),

@@ -7,7 +7,6 @@ mod change;
 mod claims;
 mod closures;
 pub(crate) mod cluster;
-mod denials;
 mod driver;
 mod execution;
 mod explorations;
@@ -197,7 +196,7 @@ pub async fn serve(
         host,
         claims,
         sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes.bytes()),
-        denials: denials::Denials::default(),
+        denials: crate::denials::Denials::default(),
         changes,
         stop: halted,
     };

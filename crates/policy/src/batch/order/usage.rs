@@ -56,6 +56,19 @@ pub struct Shares {
     /// The running jobs by ID, if the order depends on usage.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub running: Vec<Charge>,
+    /// The jobs to which operators have given a priority, by ID.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub by_operators: Vec<JobPriority>,
+}
+
+/// The priority that an operator has given to a waiting job: the highest is served first, before all ranks. Others have 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct JobPriority {
+    /// The job.
+    pub job: JobId,
+    /// Its priority.
+    pub priority: i64,
 }
 
 /// What one user has used.
@@ -129,7 +142,8 @@ impl Usages {
             (used > 0).then_some(UserUsage { owner: *owner, used: used as u64, hour })
         };
         let users = self.accounts.iter().filter_map(used).collect();
-        Shares { since, users, running: self.running.values().copied().collect() }
+        let running = self.running.values().copied().collect();
+        Shares { since, users, running, by_operators: Vec::new() }
     }
 
     pub(super) fn restored(shares: &Shares) -> Usages {
