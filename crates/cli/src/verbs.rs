@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 mod admin_job;
+mod admin_limit;
 mod admin_log;
 mod admin_user;
 pub(crate) mod agent;

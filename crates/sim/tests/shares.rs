@@ -5,7 +5,7 @@ mod common;
 
 use common::{job, platform};
 use pliant_model::{Owner, Span, Time};
-use pliant_policy::batch::order::{Priority, UserPriority, Weights};
+use pliant_policy::batch::order::{PrioritySettings, UserPriority, Weights};
 use pliant_sim::{NoObserver, Policies, SimJob, simulate};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -28,7 +28,7 @@ fn backlog(users: i32) -> Vec<SimJob> {
 }
 
 /// The part of the processor time until [`UNTIL`] that each user gets on 16 processors.
-fn parts(policy: &str, priority: &Priority, users: i32) -> Vec<f64> {
+fn parts(policy: &str, priority: &PrioritySettings, users: i32) -> Vec<f64> {
     let jobs = backlog(users);
     let policies = Policies { priority: priority.clone(), ..Policies::default() };
     let run = simulate(&platform([(16, 1.0, policy)]), &jobs, &policies, &mut NoObserver).unwrap();
@@ -56,12 +56,12 @@ fn user(owner: u64, shares: u32, group: Option<u32>) -> UserPriority {
 #[test]
 fn processor_time_of_a_full_cluster_is_divided_by_shares() {
     let weights = Weights { age: 0, size: 0, fair_share: 1 };
-    let settings = |users: Vec<UserPriority>, groups: Vec<u32>, half_life: Option<i64>| Priority {
+    let settings = |users: Vec<UserPriority>, groups: Vec<u32>, half_life: Option<i64>| PrioritySettings {
         weights,
         users,
         groups,
         half_life: half_life.map(Span),
-        ..Priority::default()
+        ..PrioritySettings::default()
     };
     for policy in ["fcfs/fair-share/none", "easy/fair-share/none", "easy/multifactor/none"] {
         for half_life in [None, Some(7 * 24 * HOUR), Some(24 * HOUR)] {
@@ -81,7 +81,7 @@ fn processor_time_of_a_full_cluster_is_divided_by_shares() {
 #[test]
 fn jobs_of_a_class_go_first() {
     let urgent = UserPriority { bonus: 10, ..UserPriority::usual(Owner(1)) };
-    let priority = Priority { users: vec![urgent], ..Priority::default() };
+    let priority = PrioritySettings { users: vec![urgent], ..PrioritySettings::default() };
     let found = parts("fcfs/multifactor/none", &priority, 2);
     // The first jobs of the other user start before any of the class is there.
     assert!(found[1] > 0.95, "{found:?}");

@@ -2,7 +2,9 @@
 
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_model::{Owner, Span};
-use pliant_policy::batch::order::{Charge, Priority, Shares, UserPriority, UserUsage, Weights};
+use pliant_policy::batch::order::{
+    Charge, JobPriority, PrioritySettings, Shares, UserPriority, UserUsage, Weights,
+};
 use pliant_policy::batch::{Dump, RunningJob, Start, Submission, Waiting};
 
 use super::field::*;
@@ -59,9 +61,10 @@ message! {
         users: list(nested(), bounds::QUEUE_MAX).exact(),
         running: list(nested(), bounds::QUEUE_MAX).exact(),
         priority: optional(nested()),
+        by_operators: list(nested(), bounds::QUEUE_MAX).exact(),
     }
 
-    proto::Priority <=> Priority {
+    proto::PrioritySettings <=> PrioritySettings {
         weights: Weights { age_weight <=> age: as_is(), size_weight <=> size: as_is(), fair_share_weight <=> fair_share: as_is() },
         age_max_s <=> age_max: PRIORITY_SPAN,
         half_life_s <=> half_life: optional(PRIORITY_SPAN),
@@ -74,6 +77,11 @@ message! {
         shares: SHARES,
         group: optional(as_is()),
         bonus,
+    }
+
+    proto::JobPriority <=> JobPriority {
+        job: JOB_ID,
+        priority: as_is(),
     }
 
     proto::UserUsage <=> UserUsage {
@@ -109,7 +117,7 @@ const PRIORITY_SPAN: Number<i64, Span> = seconds(1..=*bounds::TIME_S.end());
 const SHARES: Number<u32, u32> = number("shares", 1..=u32::MAX);
 
 /// Users are looked up by their order.
-fn is_ordered(priority: Priority) -> Result<Priority, Malformed> {
+fn is_ordered(priority: PrioritySettings) -> Result<PrioritySettings, Malformed> {
     match priority.users.is_sorted_by(|one, next| one.owner < next.owner) {
         true => Ok(priority),
         false => Err(Malformed::new("users", "each user once, in order of `owner`", "another order")),
@@ -117,7 +125,7 @@ fn is_ordered(priority: Priority) -> Result<Priority, Malformed> {
 }
 
 #[cfg(test)]
-fn ordered(mut priority: Priority) -> Priority {
+fn ordered(mut priority: PrioritySettings) -> PrioritySettings {
     priority.users.sort_by_key(|user| user.owner);
     priority.users.dedup_by_key(|user| user.owner);
     priority

@@ -11,7 +11,7 @@ use pliant_config::read;
 use pliant_daemon::config::PriorityFile;
 use pliant_model::{Platform, Run, Span};
 use pliant_policy::batch::LocalPolicy;
-use pliant_policy::batch::order::{Aging, LocalPolicyChange, Priority};
+use pliant_policy::batch::order::{Aging, LocalPolicyChange, PrioritySettings};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::runtimes::predicted::{Basis, Prediction};
@@ -309,8 +309,8 @@ impl Arguments {
     }
 
     /// What queue orders by usage are set by.
-    fn priority(&self, platform: &Platform) -> Result<Priority, Failure> {
-        let Some(path) = &self.priority else { return Ok(Priority::default()) };
+    fn priority(&self, platform: &Platform) -> Result<PrioritySettings, Failure> {
+        let Some(path) = &self.priority else { return Ok(PrioritySettings::default()) };
         let by_usage =
             |batch: &str| batch.parse::<LocalPolicy>().is_ok_and(|local| local.ordering().order.by_usage());
         if !platform.clusters().iter().any(|cluster| by_usage(&cluster.batch)) {
@@ -324,7 +324,7 @@ impl Arguments {
         file.priority.of_log().map_err(wrong)
     }
 
-    fn policies(&self, tuner: Tuner, priority: Priority) -> Policies {
+    fn policies(&self, tuner: Tuner, priority: PrioritySettings) -> Policies {
         let usual = if self.procs.is_some() { Mapping::Given } else { Mapping::Mct };
         let reallocation = self.realloc.0.map(|algorithm| {
             let usual = Reallocation::new(algorithm, self.heuristic.unwrap_or(Heuristic::Mct));

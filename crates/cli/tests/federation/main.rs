@@ -12,6 +12,7 @@ mod basics;
 mod benefit;
 mod certificates;
 mod changed_cluster;
+mod day;
 mod displaced;
 mod documents;
 mod explorations;

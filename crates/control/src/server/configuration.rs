@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Procs, Time};
-use pliant_policy::batch::order::Priority;
+use pliant_policy::batch::order::PrioritySettings;
 
 use super::Server;
 use crate::batch::Usage;
@@ -38,7 +38,7 @@ impl Server {
     }
 
     /// What orders by usage depend on; none for an external batch system.
-    pub fn priority(&self) -> Option<&Priority> {
+    pub fn priority(&self) -> Option<&PrioritySettings> {
         self.batch.priority_settings()
     }
 
@@ -48,7 +48,7 @@ impl Server {
         now: Time,
         procs: Procs,
         policy: &str,
-        priority: &Priority,
+        priority: &PrioritySettings,
     ) -> ChangeEffect {
         let before = self.planned_starts(now);
         self.configure(now, procs, policy);

@@ -11,7 +11,9 @@ use super::source::OutgoingJob;
 use super::subjobs::Subjobs;
 use super::target::PreparedJob;
 use super::waiting::{Waiting, WaitingLimits};
-use super::{Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
+use super::{
+    Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, UserLimits, learning, prospects,
+};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
@@ -49,6 +51,8 @@ pub struct ServerState {
     waiting_limits: Option<WaitingLimits>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     banned: BTreeMap<User, Ban>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    limits: BTreeMap<User, UserLimits>,
 }
 
 impl Server {
@@ -74,6 +78,7 @@ impl Server {
             drained,
             waiting_limits,
             banned,
+            limits,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -114,6 +119,7 @@ impl Server {
             failures,
             drained,
             banned,
+            limits,
             next,
             numbered,
         })
@@ -157,6 +163,7 @@ impl Machine for Server {
                 | Answer::Subjob(_)
                 | Answer::Drained(_)
                 | Answer::Banned(_)
+                | Answer::Limited(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,
@@ -185,6 +192,7 @@ impl Machine for Server {
             drained: self.drained.clone(),
             waiting_limits: Some(self.config.waiting),
             banned: self.banned.clone(),
+            limits: self.limits.clone(),
         }
     }
 }

@@ -7,8 +7,10 @@ mod external_subjobs;
 mod handoffs;
 mod holding;
 mod learning;
+mod limiting;
 mod orders;
 mod priorities;
+mod prioritising;
 mod sizes;
 mod waiting;
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use accounts::{AccountMap, AccountsFile};
 pub use agent::{AgentFile, ReallocationFile};
-pub use job_limits::JobLimitsFile;
+pub use job_limits::{DiskQuota, JobLimitsFile};
 pub use optional::{OptionalFile, OrderFile};
 pub use priority::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use pliant_control::names::User;
 use pliant_model::{Owner, Span};
-use pliant_policy::batch::order::{Aging, Priority, UserPriority, Weights};
+use pliant_policy::batch::order::{Aging, PrioritySettings, UserPriority, Weights};
 use serde::{Deserialize, Serialize};
 
 /// The table; what is left out has its default.
@@ -74,7 +74,7 @@ impl PriorityFile {
     /// # Errors
     ///
     /// The key that is wrong, and what was expected and found.
-    pub fn of_federation(&self) -> Result<Priority, WrongValue> {
+    pub fn of_federation(&self) -> Result<PrioritySettings, WrongValue> {
         self.settings(|name| match name.parse::<User>() {
             Ok(user) => Ok(user.owner()),
             Err(error) => Err(format!("expected the name of a user, found {name:?}: {error}")),
@@ -86,15 +86,18 @@ impl PriorityFile {
     /// # Errors
     ///
     /// As [`PriorityFile::of_federation`].
-    pub fn of_log(&self) -> Result<Priority, WrongValue> {
+    pub fn of_log(&self) -> Result<PrioritySettings, WrongValue> {
         self.settings(|name| match name.parse::<i32>() {
             Ok(number @ 0..) => Ok(Owner::numbered(number)),
             _ => Err(format!("expected the number of a user in the log, found {name:?}")),
         })
     }
 
-    fn settings(&self, owner_of: impl Fn(&str) -> Result<Owner, String>) -> Result<Priority, WrongValue> {
-        let usual = Priority::default();
+    fn settings(
+        &self,
+        owner_of: impl Fn(&str) -> Result<Owner, String>,
+    ) -> Result<PrioritySettings, WrongValue> {
+        let usual = PrioritySettings::default();
         let weights = Weights {
             age: weight("priority.age", self.age, usual.weights.age)?,
             size: weight("priority.size", self.size, usual.weights.size)?,
@@ -133,7 +136,13 @@ impl PriorityFile {
             }
         }
         let half_life = half_life.unwrap_or(usual.half_life);
-        Ok(Priority { weights, age_max, half_life, users: users.users.into_values().collect(), groups })
+        Ok(PrioritySettings {
+            weights,
+            age_max,
+            half_life,
+            users: users.users.into_values().collect(),
+            groups,
+        })
     }
 }
 
@@ -182,13 +191,13 @@ fn time(key: &'static str, given: Option<&str>) -> Result<Option<Option<Span>>, 
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Priority, WrongValue> {
+    fn read(text: &str) -> Result<PrioritySettings, WrongValue> {
         toml::from_str::<PriorityFile>(text).unwrap().of_federation()
     }
 
     #[test]
     fn the_table_says_weights_shares_groups_and_classes() {
-        assert_eq!(read(""), Ok(Priority::default()));
+        assert_eq!(read(""), Ok(PrioritySettings::default()));
         let priority = read(
             "age = 10\nsize = 0\nfair_share = 1000\nage_max = \"12h\"\nhalf_life = \"1d\"\nusers = { alice = 2 }\n\
              groups.physics = { shares = 3, users = [\"alice\", \"bob\"] }\n\

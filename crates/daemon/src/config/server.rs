@@ -10,7 +10,7 @@ use pliant_control::server::WaitingLimits;
 use pliant_control::shared_folder::SharedFileSystems;
 use pliant_model::{Procs, Speed};
 use pliant_policy::batch::LocalPolicy;
-use pliant_policy::batch::order::Priority;
+use pliant_policy::batch::order::PrioritySettings;
 use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_site::oar;
 use pliant_site::services::{Catalogue, Declared};
@@ -299,7 +299,7 @@ impl ServerFile {
     }
 
     /// What queue orders by usage are set by.
-    pub fn priority(&self) -> Priority {
+    pub fn priority(&self) -> PrioritySettings {
         // The table was checked when the file was read.
         self.priority.as_ref().and_then(|table| table.of_federation().ok()).unwrap_or_default()
     }

@@ -2,7 +2,7 @@
 
 use pliant_model::{Procs, Time};
 
-use super::order::{Priority, Shares};
+use super::order::{PrioritySettings, Shares};
 use super::{BatchScheduler, Dump, LocalPolicy, RunningJob, Submission};
 
 /// The jobs of a cluster that goes on with another size or under another policy.
@@ -19,7 +19,12 @@ pub struct PresentJobs {
 impl LocalPolicy {
     /// A cluster of that many processors under the policy, empty at that time, whose queue order is set by `priority` if it
     /// depends on usage.
-    pub fn scheduler_under(&self, procs: Procs, now: Time, priority: &Priority) -> Box<dyn BatchScheduler> {
+    pub fn scheduler_under(
+        &self,
+        procs: Procs,
+        now: Time,
+        priority: &PrioritySettings,
+    ) -> Box<dyn BatchScheduler> {
         if !self.ordering().order.by_usage() {
             return self.scheduler(procs, now);
         }

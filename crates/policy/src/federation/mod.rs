@@ -15,7 +15,7 @@ use pliant_model::{
 
 use self::groups::Groups;
 use crate::UnknownName;
-use crate::batch::order::Priority;
+use crate::batch::order::PrioritySettings;
 use crate::batch::{BatchScheduler, LocalPolicy, Submission};
 use crate::completion::Earliest;
 use crate::tuning::{ClassTimes, Tuner};
@@ -96,7 +96,7 @@ pub struct Federation {
 impl Federation {
     /// Empty clusters at `now`; fails if a batch policy is not registered.
     pub fn new(platform: &Platform, tuner: Tuner, now: Time) -> Result<Federation, UnknownName> {
-        Federation::under(platform, tuner, now, &Priority::default())
+        Federation::under(platform, tuner, now, &PrioritySettings::default())
     }
 
     /// The same, with queue orders by usage set by `priority`.
@@ -104,7 +104,7 @@ impl Federation {
         platform: &Platform,
         tuner: Tuner,
         now: Time,
-        priority: &Priority,
+        priority: &PrioritySettings,
     ) -> Result<Federation, UnknownName> {
         let clusters = platform
             .clusters()

@@ -1,6 +1,6 @@
 //! Weights, shares and classes of an embedded batch system.
 
-use pliant_policy::batch::order::{Factor, Priority, PriorityParts, UserPriority, Weights};
+use pliant_policy::batch::order::{Factor, PriorityParts, PrioritySettings, UserPriority, Weights};
 
 use super::*;
 
@@ -13,13 +13,13 @@ fn parts(bench: &mut Bench, number: u32) -> PriorityParts {
     bench.server.explain(bench.now, number, &caller).unwrap().waits.unwrap().priority.unwrap()
 }
 
-fn set(bench: &mut Bench, priority: Priority) {
-    bench.deliver(Event::Priority(Box::new(priority)));
+fn set(bench: &mut Bench, priority: PrioritySettings) {
+    bench.deliver(Event::PrioritySettings(Box::new(priority)));
     assert!(bench.commands.is_empty(), "no job starts or ends by that: {:?}", bench.commands);
 }
 
 /// Alice has used 80 processor seconds when Bob, who has used none, comes behind her.
-fn loaded(priority: Priority) -> Bench {
+fn loaded(priority: PrioritySettings) -> Bench {
     let mut bench = Bench::new("fcfs/multifactor", 4);
     set(&mut bench, priority);
     bench.accepted(of("alice", 1, 4, 20));
@@ -42,9 +42,10 @@ const FAIR: Weights = Weights { age: 1, size: 1, fair_share: 1_000 };
 
 #[test]
 fn a_waiting_job_of_a_heavy_user_is_overtaken_by_a_light_user() {
-    let size_first = Priority { weights: Weights { size: 2_000, ..FAIR }, ..Priority::default() };
+    let size_first =
+        PrioritySettings { weights: Weights { size: 2_000, ..FAIR }, ..PrioritySettings::default() };
     assert_eq!(next(&mut loaded(size_first)), 2, "the larger job first");
-    let fair = Priority { weights: FAIR, ..Priority::default() };
+    let fair = PrioritySettings { weights: FAIR, ..PrioritySettings::default() };
     let mut bench = loaded(fair.clone());
     let factor = |value, weight| Factor { value, weight };
     assert_eq!(
@@ -59,7 +60,7 @@ fn a_waiting_job_of_a_heavy_user_is_overtaken_by_a_light_user() {
     assert_eq!(next(&mut bench), 3, "Bob has used nothing");
     // A class that outweighs it.
     let alice = UserPriority { bonus: 600, ..UserPriority::usual(user("alice").owner()) };
-    let mut bench = loaded(Priority { users: vec![alice], ..fair });
+    let mut bench = loaded(PrioritySettings { users: vec![alice], ..fair });
     assert_eq!(parts(&mut bench, 2).class, 600);
     assert_eq!(next(&mut bench), 2);
 }
@@ -68,7 +69,8 @@ fn a_waiting_job_of_a_heavy_user_is_overtaken_by_a_light_user() {
 fn settings_are_part_of_the_state_and_of_the_snapshot_for_agents() {
     let alice = UserPriority { shares: 3, ..UserPriority::usual(user("alice").owner()) };
     let half_life = Some(Span(3_600));
-    let priority = Priority { weights: FAIR, users: vec![alice], half_life, ..Priority::default() };
+    let priority =
+        PrioritySettings { weights: FAIR, users: vec![alice], half_life, ..PrioritySettings::default() };
     let mut bench = loaded(priority.clone());
     let before = [2, 3].map(|number| parts(&mut bench, number));
     changes::restored(&mut bench);
@@ -80,7 +82,7 @@ fn settings_are_part_of_the_state_and_of_the_snapshot_for_agents() {
     // The usage stays through other policies and settings.
     bench.deliver(Event::Configured { procs: Procs(4), policy: "fcfs/fair-share".to_owned() });
     assert_eq!(bench.server.priority(), Some(&priority));
-    set(&mut bench, Priority::default());
-    assert_eq!(bench.server.priority(), Some(&Priority::default()));
+    set(&mut bench, PrioritySettings::default());
+    assert_eq!(bench.server.priority(), Some(&PrioritySettings::default()));
     assert_eq!(next(&mut bench), 3, "Alice has used more, for one share as for three");
 }

@@ -19,14 +19,15 @@ mod priority;
 mod tests;
 mod usage;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use pliant_model::{JobId, Owner, Procs, Span, Time};
 
 pub use local::{LocalPolicy, LocalPolicyChange, local_policy};
-pub use priority::{Entitlement, Factor, Priority, PriorityParts, UserPriority, Weights};
-pub use usage::{Charge, Shares, UserUsage};
+pub use priority::{Entitlement, Factor, PriorityParts, PrioritySettings, UserPriority, Weights};
+pub use usage::{Charge, JobPriority, Shares, UserUsage};
 
 pub(super) use usage::Usages;
 
@@ -116,7 +117,7 @@ impl Order {
         matches!(self.rank, Rank::Submission)
     }
 
-    /// True if the usage and the shares of users count ([`Priority`]).
+    /// True if the usage and the shares of users count ([`PrioritySettings`]).
     pub fn by_usage(&self) -> bool {
         matches!(self.rank, Rank::Usage(_))
     }
@@ -211,11 +212,15 @@ pub(super) struct Ranking {
     /// When the cluster was set up.
     since: Time,
     usages: Usages,
+    /// Priorities that operators have given.
+    by_operators: BTreeMap<JobId, i64>,
 }
 
 /// The rank of a waiting job with its tie breakers: the lowest is served first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
+    /// What an operator has given; the highest is served first.
+    priority: i64,
     aged: bool,
     rank: f64,
     submit: Time,
@@ -233,15 +238,17 @@ impl Standing {
             true => std::cmp::Ordering::Equal,
             false => self.rank.total_cmp(&other.rank),
         };
+        let by_operator = other.priority.cmp(&self.priority);
         let aged_first = other.aged.cmp(&self.aged);
         let by_submission = (self.submit, self.arrival).cmp(&(other.submit, other.arrival));
-        aged_first.then(by_rank).then(by_submission)
+        by_operator.then(aged_first).then(by_rank).then(by_submission)
     }
 }
 
 impl Ranking {
     pub(super) fn new(ordering: Ordering, capacity: Procs, since: Time) -> Ranking {
-        Ranking { ordering, capacity, since, usages: Usages::default() }
+        let (usages, by_operators) = (Usages::default(), BTreeMap::new());
+        Ranking { ordering, capacity, since, usages, by_operators }
     }
 
     /// The standing of a job at `now`; `before` is its previous standing.
@@ -260,7 +267,8 @@ impl Ranking {
             (Rank::Usage(_), _) => order.rank(&self.entitled(now, job)),
             _ => order.rank(&self.candidate(now, job)),
         };
-        Standing { aged, rank, submit: job.submit, arrival }
+        let priority = self.by_operators.get(&job.job).copied().unwrap_or(0);
+        Standing { priority, aged, rank, submit: job.submit, arrival }
     }
 
     /// When a standing may change next.
@@ -317,12 +325,15 @@ impl Ranking {
 
     /// What has to be remembered.
     pub(super) fn dump(&self) -> Shares {
-        self.usages.dump(self.since)
+        let by_operators = self.by_operators.iter();
+        let by_operators = by_operators.map(|(job, priority)| JobPriority { job: *job, priority: *priority });
+        Shares { by_operators: by_operators.collect(), ..self.usages.dump(self.since) }
     }
 
     /// The same that was dumped.
     pub(super) fn restore(&mut self, shares: &Shares) {
         self.since = shares.since;
         self.usages = Usages::restored(shares);
+        self.by_operators = shares.by_operators.iter().map(|one| (one.job, one.priority)).collect();
     }
 }

@@ -33,7 +33,7 @@ pub struct UserPriority {
     pub owner: Owner,
     /// The user's shares, at least 1: among all users and groups, or among the users of the group.
     pub shares: u32,
-    /// The user's group, by its position in [`Priority::groups`].
+    /// The user's group, by its position in [`PrioritySettings::groups`].
     pub group: Option<u32>,
     /// What the user's class adds to the priority of a job.
     pub bonus: u32,
@@ -49,7 +49,7 @@ impl UserPriority {
 /// What the orders by usage are set by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Priority {
+pub struct PrioritySettings {
     /// The weights of the factors.
     pub weights: Weights,
     /// After this wait, at least 1 s, the age of a job no longer grows.
@@ -62,11 +62,11 @@ pub struct Priority {
     pub groups: Vec<u32>,
 }
 
-impl Default for Priority {
-    fn default() -> Priority {
+impl Default for PrioritySettings {
+    fn default() -> PrioritySettings {
         // Slurm's PriorityMaxAge and PriorityDecayHalfLife.
         let week = Span(7 * 86_400);
-        Priority {
+        PrioritySettings {
             weights: Weights::EQUAL,
             age_max: week,
             half_life: Some(week),
@@ -76,7 +76,7 @@ impl Default for Priority {
     }
 }
 
-impl Priority {
+impl PrioritySettings {
     /// What is set for a user.
     pub fn of(&self, owner: Owner) -> UserPriority {
         match self.users.binary_search_by_key(&owner, |user| user.owner) {

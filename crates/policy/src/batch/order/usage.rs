@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pliant_model::{JobId, Owner, Procs, Span, Time};
 
-use super::{Entitlement, Priority, UserPriority};
+use super::{Entitlement, PrioritySettings, UserPriority};
 
 /// The steps of decay in a half-life.
 const STEPS: i128 = 168;
@@ -62,13 +62,16 @@ pub struct Shares {
     pub running: Vec<Charge>,
     /// What the order is set by; none is the default.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
-    pub priority: Option<Priority>,
+    pub priority: Option<PrioritySettings>,
+    /// The jobs to which operators have given a priority, by ID.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub by_operators: Vec<JobPriority>,
 }
 
 impl Shares {
     /// The same under other settings: what was used is kept, and decays with the new half-life from now on.
     #[must_use]
-    pub fn under(mut self, now: Time, priority: &Priority) -> Shares {
+    pub fn under(mut self, now: Time, priority: &PrioritySettings) -> Shares {
         let before = self.priority.take().unwrap_or_default();
         if before.half_life != priority.half_life {
             for user in &mut self.users {
@@ -77,9 +80,19 @@ impl Shares {
                 user.hour = step(now, priority.half_life);
             }
         }
-        self.priority = (*priority != Priority::default()).then(|| priority.clone());
+        self.priority = (*priority != PrioritySettings::default()).then(|| priority.clone());
         self
     }
+}
+
+/// The priority that an operator has given to a waiting job: the highest is served first, before all ranks. Others have 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct JobPriority {
+    /// The job.
+    pub job: JobId,
+    /// Its priority.
+    pub priority: i64,
 }
 
 /// What one user has used.
@@ -114,7 +127,7 @@ struct Group {
 /// What all users have used.
 #[derive(Clone, Default, Debug)]
 pub(in crate::batch) struct Usages {
-    priority: Arc<Priority>,
+    priority: Arc<PrioritySettings>,
     accounts: BTreeMap<Owner, Account>,
     running: BTreeMap<JobId, Charge>,
     groups: Vec<Group>,
@@ -124,7 +137,7 @@ pub(in crate::batch) struct Usages {
 }
 
 impl Usages {
-    fn under(priority: Priority) -> Usages {
+    fn under(priority: PrioritySettings) -> Usages {
         let group = |(shares, group): (&u32, u32)| Group {
             shares: *shares,
             members: priority.members(group),
@@ -134,7 +147,7 @@ impl Usages {
         Usages { groups, priority: Arc::new(priority), ..Usages::default() }
     }
 
-    pub(super) fn priority(&self) -> &Priority {
+    pub(super) fn priority(&self) -> &PrioritySettings {
         &self.priority
     }
 
@@ -202,8 +215,10 @@ impl Usages {
             (used > 0).then_some(UserUsage { owner: *owner, used: used as u64, hour: step })
         };
         let users = self.accounts.iter().filter_map(used).collect();
-        let priority = (*self.priority != Priority::default()).then(|| Priority::clone(&self.priority));
-        Shares { since, users, running: self.running.values().copied().collect(), priority }
+        let priority =
+            (*self.priority != PrioritySettings::default()).then(|| PrioritySettings::clone(&self.priority));
+        let running = self.running.values().copied().collect();
+        Shares { since, users, running, priority, by_operators: Vec::new() }
     }
 
     pub(super) fn restored(shares: &Shares) -> Usages {

@@ -21,7 +21,7 @@ fn what_was_used_halves_every_week() {
 #[test]
 fn running_jobs_count_with_what_they_have_used_so_far() {
     let (alice, job) = (Owner(1), JobId(4));
-    let half_life = Priority::default().half_life;
+    let half_life = PrioritySettings::default().half_life;
     let mut usages = Usages::default();
     usages.start(Charge { job, owner: alice, procs: Procs(3), start: Time(100) });
     let used = |usages: &Usages, at: i64| {
@@ -65,7 +65,7 @@ fn near(found: f64, expected: f64) -> bool {
 }
 
 /// Starts and ends the jobs up to a time.
-fn replayed(jobs: &[Ran], priority: Priority, until: i64) -> Usages {
+fn replayed(jobs: &[Ran], priority: PrioritySettings, until: i64) -> Usages {
     let mut usages = Usages::under(priority);
     let ends = jobs.iter().enumerate().map(|(number, job)| (job.3, 0, number));
     let starts = jobs.iter().enumerate().map(|(number, job)| (job.2, 1, number));
@@ -98,7 +98,7 @@ proptest! {
         half_life in prop::option::weighted(0.9, 600..30 * DAY),
         now in 0..90 * DAY,
     ) {
-        let priority = Priority { half_life: half_life.map(Span), ..Priority::default() };
+        let priority = PrioritySettings { half_life: half_life.map(Span), ..PrioritySettings::default() };
         let usages = replayed(&jobs, priority, now);
         // A restored cluster ranks like the one that was dumped.
         let mut again = Usages::restored(&usages.dump(Time::ZERO));
@@ -122,7 +122,7 @@ proptest! {
         changed in 63 * DAY..70 * DAY,
         later in 0..30 * DAY,
     ) {
-        let under = |life: i64| Priority { half_life: Some(Span(life)), ..Priority::default() };
+        let under = |life: i64| PrioritySettings { half_life: Some(Span(life)), ..PrioritySettings::default() };
         let before = replayed(&jobs, under(lives.0), changed);
         let shares = before.dump(Time::ZERO).under(Time(changed), &under(lives.1));
         let after = Usages::restored(&shares);
@@ -140,11 +140,11 @@ proptest! {
 #[test]
 fn users_of_a_group_share_its_usage_and_its_shares() {
     let user = |owner: u64, shares, group| UserPriority { owner: Owner(owner), shares, group, bonus: 0 };
-    let priority = Priority {
+    let priority = PrioritySettings {
         half_life: None,
         users: vec![user(1, 3, Some(0)), user(2, 1, Some(0)), user(3, 2, None)],
         groups: vec![6],
-        ..Priority::default()
+        ..PrioritySettings::default()
     };
     let jobs = [(1, 1, 0, 100), (2, 1, 0, 60), (3, 1, 0, 40)];
     let mut usages = replayed(&jobs, priority, 100);
