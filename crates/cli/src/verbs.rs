@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 mod admin_backup;
 mod admin_job;
+mod admin_limit;
 mod admin_log;
 mod admin_user;
 pub(crate) mod agent;

@@ -95,6 +95,14 @@ pub trait Journal: Send {
     /// [`JournalError::Deposed`] if another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
+    /// Checks that no other daemon has taken the journal over. A commit does that by itself; this is for what a leader does
+    /// outside of its journal.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Deposed`] if another daemon leads; errors with [`JournalError::is_transient`] if that is unknown.
+    fn check_leader(&mut self) -> Result<(), JournalError>;
+
     /// Deletes what the last snapshot makes superfluous: parts of other snapshots but for the one that is being written, at most
     /// [`PARTS_LIMIT`], and entries that are
     /// in the last snapshot and older than `keep_after`, in seconds since the Unix epoch: the oldest first, at most

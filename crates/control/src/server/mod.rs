@@ -18,6 +18,7 @@ mod handoff_tests;
 mod holding;
 mod incoming_siblings;
 mod learning;
+mod limiting;
 mod prospects;
 #[cfg(test)]
 mod prospects_tests;
@@ -59,6 +60,7 @@ pub use configuration::ChangeEffect;
 pub use draining::Drain;
 pub use event::{Answer, Command, Event};
 pub use holding::Hold;
+pub use limiting::{LIMITED_USERS_MAX, LimitChange, LimitKey, UserLimits};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
@@ -133,6 +135,8 @@ pub struct Server {
     drained: Option<Drain>,
     /// The users whom operators have banned.
     banned: BTreeMap<User, Ban>,
+    /// The limits that operators have set.
+    limits: BTreeMap<User, UserLimits>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
@@ -168,6 +172,7 @@ impl Server {
             failures: 0,
             drained: None,
             banned: BTreeMap::new(),
+            limits: BTreeMap::new(),
             next: 1,
             numbered: false,
             journal: None,
@@ -181,6 +186,11 @@ impl Server {
 
     /// Applies an event and appends the commands that follow.
     pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
+        self.apply(now, event, commands);
+        self.keep_within_limits(now, commands);
+    }
+
+    fn apply(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
         match event {
             Event::Submit { reply, submit } => {
                 let answer = self.admit(now, *submit, commands);
@@ -196,6 +206,7 @@ impl Server {
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Configured { procs, policy } => self.configure(now, procs, &policy),
+            Event::PrioritySettings(priority) => self.batch.set_priority(now, &priority),
             Event::WaitingLimits(limits) => self.config.waiting = limits,
             Event::Drain { reply, by, why } => {
                 let answer = self.drain(now, by, why, commands);
@@ -213,12 +224,20 @@ impl Server {
                 let answer = self.release_job(now, number, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
+            Event::Prioritise { reply, number, priority, by, why } => {
+                let answer = self.prioritise(now, number, priority, (by, why), commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
             Event::Ban { reply, user, by, why } => {
                 let answer = self.ban(now, user, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Unban { reply, user, by, why } => {
                 let answer = self.unban(now, user, by, why, commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Limit { reply, user, changes, by, why } => {
+                let answer = self.limit_user(now, user, &changes, (by, why), commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),

@@ -11,7 +11,9 @@ use super::source::OutgoingJob;
 use super::subjobs::Subjobs;
 use super::target::PreparedJob;
 use super::waiting::{Waiting, WaitingLimits};
-use super::{Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
+use super::{
+    Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, UserLimits, learning, prospects,
+};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
@@ -51,6 +53,8 @@ pub struct ServerState {
     banned: BTreeMap<User, Ban>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     journal: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    limits: BTreeMap<User, UserLimits>,
 }
 
 impl Server {
@@ -77,6 +81,7 @@ impl Server {
             waiting_limits,
             banned,
             journal,
+            limits,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -117,6 +122,7 @@ impl Server {
             failures,
             drained,
             banned,
+            limits,
             next,
             numbered,
             journal,
@@ -161,6 +167,7 @@ impl Machine for Server {
                 | Answer::Subjob(_)
                 | Answer::Drained(_)
                 | Answer::Banned(_)
+                | Answer::Limited(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,
@@ -190,6 +197,7 @@ impl Machine for Server {
             waiting_limits: Some(self.config.waiting),
             banned: self.banned.clone(),
             journal: self.journal,
+            limits: self.limits.clone(),
         }
     }
 }

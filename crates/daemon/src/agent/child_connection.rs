@@ -226,6 +226,7 @@ impl ChildConnection {
             }
             message => message,
         };
+        let is_all = matches!(message, FromChild::AllReported { .. });
         let event = match message {
             FromChild::Servers(servers) => {
                 own_servers(&child, self.kind, &servers)?;
@@ -243,6 +244,7 @@ impl ChildConnection {
                 }
             }
             FromChild::ReportedAgain(record) => {
+                self.connections.report_again(&child, self.number, false);
                 let job = record.handle.clone();
                 match incoming.reports.checked_again(*record).await? {
                     Some(Ok(record)) => Event::StatusAgain { child, record: Box::new(record) },
@@ -293,7 +295,11 @@ impl ChildConnection {
             }
         };
         let deliver = || self.mailbox.send(event);
-        self.connections.deliver(&self.child, self.number, deliver).map_err(|_| stopped())
+        self.connections.deliver(&self.child, self.number, deliver).map_err(|_| stopped())?;
+        if is_all {
+            self.connections.report_again(&self.child, self.number, true);
+        }
+        Ok(())
     }
 
     /// What the child says of certificates; a server speaks for its own only.

@@ -29,6 +29,7 @@ use super::digest::digest;
 use super::disk_space::DiskSpace;
 use super::error::MachineError;
 use super::health::JournalHealth;
+use super::leader_checks::LeaderChecks;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::pause::Pause;
 use super::recovery::{Recovered, Since};
@@ -124,6 +125,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         batch,
         backlog,
         barriers: Vec::new(),
+        leader_checks: LeaderChecks::default(),
         held: VecDeque::new(),
         unwritten_since: None,
         snapshots: Snapshots::new(),
@@ -153,6 +155,7 @@ struct Runner<M: Machine, D> {
     backlog: Vec<(M::Command, Option<u64>)>,
     /// Who waits for the present batch to be durable.
     barriers: Vec<oneshot::Sender<()>>,
+    leader_checks: LeaderChecks,
     /// What came in while the journal could not be written.
     held: VecDeque<Input<M>>,
     /// When the first event came into the present batch.
@@ -171,6 +174,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut going = true;
         while going {
             going = self.gather();
+            self.leader_checks.answer(self.journal.as_mut(), &self.health)?;
             self.disk.observe(self.journal.as_mut(), &self.health);
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
                 self.deliver(M::due());
@@ -229,6 +233,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Input::Question(question) => self.answer(question),
                 Input::Acknowledged(sequence) => self.acknowledged(sequence),
                 Input::Barrier(waits) => self.barriers.push(waits),
+                Input::LeaderCheck(waits) => self.leader_checks.add(waits),
                 Input::Stop => return false,
             }
             taken += 1;

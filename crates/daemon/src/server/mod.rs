@@ -8,7 +8,6 @@ mod claims;
 mod closures;
 pub(crate) mod cluster;
 mod comparison;
-mod denials;
 mod driver;
 mod execution;
 mod explorations;
@@ -100,13 +99,14 @@ pub async fn serve(
     if let Some(warning) = &readable_program {
         tracing::warn!("{warning}");
     }
-    let notes = as_whom.iter().cloned().chain(readable_program).collect();
     let machine = recover(&file).await?;
     let (comparison, stop) = Comparison::new(&file.state, stop);
     let (shown, tls) = (info(&file, machine.machine().procs(), file.address()), certificates.client.clone());
     let compared = comparison.before_start(&file, shown, tls, machine).await?;
     let Some((machine, loaded)) = compared else { return Ok(()) };
     let host = Arc::new(host(&file, supervisor, machine.journal_id()).await?);
+    let quota = warnings::quota(&file.cluster.limits, &host.cluster.limits);
+    let notes = as_whom.iter().cloned().chain(readable_program).chain(quota).collect();
     let archive = machine.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
@@ -126,6 +126,7 @@ pub async fn serve(
     // Of a cluster that was never listed nothing is known yet.
     let procs = machine.machine().procs();
     let offer = offer(&file, info(&file, procs, advertised.clone()), &host);
+    let disk_bytes = host.cluster.limits.disk_bytes.bytes();
     let closures = Closures::new(machine.machine());
     let (explorations, requests) =
         explorations::start(&file, host.clone(), (&offer, &closures), halted.clone()).await?.unzip();
@@ -204,8 +205,8 @@ pub async fn serve(
         fresh,
         host,
         claims,
-        sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes),
-        denials: denials::Denials::default(),
+        sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes.bytes()),
+        denials: crate::denials::Denials::default(),
         changes,
         stop: halted,
     };
@@ -213,7 +214,10 @@ pub async fn serve(
     let routes = routes(&front, service, links, file.limits.message_bytes);
     let (address, batch) = (front.address, file.cluster.policy());
     let accounts = as_whom.unwrap_or_else(|| "each job runs as the account of its user".to_owned());
-    tracing::info!(name = %file.name, %address, procs = procs.0, batch, accounts, "server ready");
+    let disk_bytes = disk_bytes.map_or_else(|| "not limited".to_owned(), |bytes| bytes.to_string());
+    tracing::info!(
+        name = %file.name, %address, procs = procs.0, batch, accounts, disk_bytes_per_job = disk_bytes, "server ready"
+    );
     ready(address);
     front.serve(routes, std::iter::once(thread).chain(requests).collect(), stop).await?;
     comparison.outcome()
@@ -229,6 +233,11 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
     let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
     let mut cluster = file.cluster.clone();
     cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
+    if file.cluster.external().is_none() {
+        let accounts = file.accounts();
+        let of_jobs = if accounts.has_accounts() { accounts.folder() } else { folder.clone() };
+        cluster.limits = cluster.limits.with_quota(&of_jobs).map_err(unusable("folder of jobs"))?;
+    }
     let pliant = supervisor.first().map(Into::into).unwrap_or_default();
     let (accounts, state) = (file.accounts(), file.state.clone());
     let is_external = file.cluster.external().is_some();
@@ -351,6 +360,11 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
             // Journaled, so that a replay plans earlier entries as they were planned.
             journal_event(host, Event::Configured { procs, policy }).await?
         }
+    };
+    let priority = file.priority();
+    let host = match host.machine().priority().is_none_or(|present| *present == priority) {
+        true => host,
+        false => journal_event(host, Event::PrioritySettings(Box::new(priority))).await?,
     };
     let limits = file.waiting_limits();
     match host.machine().waiting_limits() == limits {

@@ -125,6 +125,11 @@ impl Journal for Sqlite {
         Ok(())
     }
 
+    /// The folder is locked as long as the journal is open.
+    fn check_leader(&mut self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
     fn trim(&mut self, keep_after: i64, writing: Option<u64>) -> Result<bool, JournalError> {
         self.transact(|_, db| queries::trim(db, keep_after, writing))
     }

@@ -425,7 +425,9 @@ impl Slurm {
             running.insert(key);
         }
         if !unknown.is_empty() {
-            let mut spreads = nodes::spreads(&self.run(&call::details()).await?.stdout);
+            let printed = self.run(&call::details()).await?.stdout;
+            let wanted = unknown.iter().map(|((id, _), job)| (id.as_str(), job.allocations.len())).collect();
+            let mut spreads = nodes::spreads(&printed, &wanted);
             for ((id, started), job) in unknown {
                 // An array's task and a part have a number of their own there: these stay unknown, bounded by totals,
                 // and are not asked for again.

@@ -415,7 +415,8 @@ fn nodes_are_read_once_with_all_their_partitions() {
 
 #[test]
 fn cores_are_listed_by_node_and_must_fit_the_job() {
-    let spreads = nodes::spreads(DETAILS);
+    let wanted = |ids: &[&'static str], nodes| ids.iter().map(|&id| (id, nodes)).collect::<BTreeMap<_, _>>();
+    let spreads = nodes::spreads(DETAILS, &wanted(&["1040", "1044", "1050"], 2));
     let spread = |pairs: &[(&str, u32)]| {
         pairs.iter().map(|&(node, cores)| (node.to_owned(), cores)).collect::<BTreeMap<_, _>>()
     };
@@ -425,7 +426,10 @@ fn cores_are_listed_by_node_and_must_fit_the_job() {
     // As newer versions write it, several nodes at once; and what a name pretends.
     let line = "JobId=7 JobName=x JOB_GRES=(null)   Nodes=n9 CPU_IDs=0 Mem=0 GRES= MinCPUsNode=1 y JOB_GRES=(null)   \
                 Nodes=n[1-2] CPU_IDs=0-1,4 Mem=0 GRES=   Nodes=n3 CPU_IDs=5 Mem=0 GRES= MinCPUsNode=1 z\n";
-    assert_eq!(nodes::spreads(line)["7"], spread(&[("n1", 3), ("n2", 3), ("n3", 1)]));
+    assert_eq!(nodes::spreads(line, &wanted(&["7"], 3))["7"], spread(&[("n1", 3), ("n2", 3), ("n3", 1)]));
+    // The lists of all jobs in a name would fill the memory.
+    assert_eq!(nodes::spreads(line, &wanted(&["7"], 2)), BTreeMap::new());
+    assert_eq!(nodes::spreads(line, &wanted(&["8"], 3)), BTreeMap::new());
 
     let check = |reported: &[(&str, u32)], fits: bool| {
         let mut job = ListedJob {
@@ -438,6 +442,7 @@ fn cores_are_listed_by_node_and_must_fit_the_job() {
     };
     check(&[("alpha1", 2), ("alpha2", 3)], true);
     check(&[("alpha1", 2), ("alpha2", 2)], false);
+    check(&[("alpha1", u32::MAX), ("alpha2", 6)], false);
     check(&[("alpha1", 2), ("alpha3", 3)], false);
     check(&[("alpha1", 5)], false);
 }
