@@ -8,6 +8,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("ffmpeg", "ffmpeg", "the film of examples/render-encode"),
     ("protoc", "protobuf-compiler", "the protocol by another compiler"),
     ("promtool", "prometheus", "the alert rules and the dashboard by Prometheus"),
+    ("newuidmap", "uidmap", "files of subordinate users in the folders of jobs"),
 ];
 
 /// Makes sure that they are there if this machine lets us, and says what will be tested.

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Each verb, the words after `pliant`, and its example.
-const EXAMPLES: [(&str, &str); 53] = [
+const EXAMPLES: [(&str, &str); 56] = [
     ("submit", "pliant submit --script job.sh --time 10m --speedup amdahl:0.9,16 --out results"),
     ("sweep", "pliant sweep pi samples=2000000 --vary seed=1..20 --out results"),
     ("explore", "pliant explore pi --min 3 --deadline 8h --vary seed=1..500 --out results"),
@@ -25,8 +25,11 @@ const EXAMPLES: [(&str, &str); 53] = [
     ("admin drain", "pliant admin drain lyon --why maintenance"),
     ("admin hold", "pliant admin hold lyon.17 --why maintenance"),
     ("admin release", "pliant admin release lyon.17 --why done"),
+    ("admin priority", "pliant admin priority lyon.17 highest --why deadline"),
     ("admin ban", "pliant admin ban alice --why stolen-key"),
     ("admin unban", "pliant admin unban alice --why new-key"),
+    ("admin limit", "pliant admin limit alice running-jobs=4 processors=none --why exam-week"),
+    ("admin backup", "pliant admin backup --state /var/lib/pliant/lyon /mnt/backup/lyon-monday"),
     ("admin log", "pliant admin log lyon --lines"),
     ("admin resume", "pliant admin resume lyon --why done"),
     ("what-if", "pliant what-if --since 7d --policy now --policy now,tuner=exact"),

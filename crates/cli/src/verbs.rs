@@ -1,7 +1,9 @@
 //! The verbs, one file each: arguments and what is done with them.
 
 pub(crate) mod admin;
+mod admin_backup;
 mod admin_job;
+mod admin_limit;
 mod admin_log;
 mod admin_user;
 pub(crate) mod agent;

@@ -3,7 +3,10 @@
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server::{Ban, Drain};
-use pliant_wire::{self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, UserAdminOrder, proto};
+use pliant_wire::{
+    self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList, PriorityOrder,
+    UserAdminOrder, proto,
+};
 
 use super::{Client, ClientError};
 
@@ -42,6 +45,19 @@ impl Client {
         }
     }
 
+    /// Gives a waiting job a priority in the queue of its server; for operators.
+    pub async fn prioritise(&self, order: &PriorityOrder) -> Result<JobRecord, ClientError> {
+        loop {
+            let mut server = self.server_of(&order.job).await?;
+            let reply = server.prioritise(self.request(proto::PriorityRequest::from(order))).await;
+            let job = reply.map_err(|status| self.server_failed(&order.job, &status))?;
+            let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
+            if self.is_there(&record) {
+                return Ok(record);
+            }
+        }
+    }
+
     /// Has a server accept nothing of a user, and returns the act that it knows now; for operators.
     pub async fn ban(&self, server: &Name, order: &UserAdminOrder) -> Result<Option<Ban>, ClientError> {
         let request = self.request(proto::UserAdminRequest::from(order));
@@ -58,12 +74,41 @@ impl Client {
         wire::banned(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// A page of the audit trail of a server; for operators.
-    pub async fn audit(&self, server: &Name, query: &AuditQuery) -> Result<AuditPage, ClientError> {
-        let request = self.request(proto::AuditRequest::from(query));
-        let reply = self.server_named(server).await?.audit(request).await;
+    /// Changes limits of a user at a server, and returns those of the user; for operators.
+    pub async fn limit(&self, server: &Name, order: &LimitOrder) -> Result<LimitsList, ClientError> {
+        let request = self.request(proto::LimitRequest::from(order));
+        let reply = self.server_named(server).await?.limit(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        LimitsList::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// The limits of all users at a server; for operators.
+    pub async fn limits(&self, server: &Name) -> Result<LimitsList, ClientError> {
+        let request = self.request(proto::LimitsRequest {});
+        let reply = self.server_named(server).await?.limits(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        LimitsList::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// A page of the audit trail of a server, or of an agent of the client's file; for operators.
+    pub async fn audit(&self, daemon: &Name, query: &AuditQuery) -> Result<AuditPage, ClientError> {
+        let request = self.request(proto::AuditRequest::from(query));
+        let reply = match self.agents.iter().find(|(name, _)| name == daemon) {
+            Some((_, agent)) => {
+                let reply = agent.clone().audit(request).await;
+                reply.map_err(|status| ClientError::call(format!("agent {daemon}"), &status))?
+            }
+            None => {
+                let reply = self.server_named(daemon).await?.audit(request).await;
+                reply.map_err(|status| ClientError::call(format!("server {daemon}"), &status))?
+            }
+        };
         AuditPage::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// The agents of the client's file.
+    pub fn agents(&self) -> impl Iterator<Item = &Name> {
+        self.agents.iter().map(|(name, _)| name)
     }
 
     /// Has a server accept jobs again; for operators.

@@ -174,13 +174,13 @@ impl Client {
         let mut jobs = Vec::new();
         loop {
             query.limit = (most - jobs.len()).min(bounds::JOBS_MAX) as u32;
-            let JobsPage { jobs: page, next } = self.jobs(&query).await?;
-            let is_last = next.is_none() || page.is_empty();
-            jobs.extend(page);
+            let mut page = self.jobs(&query).await?;
+            let is_last = page.next.is_none() || page.jobs.is_empty();
+            jobs.append(&mut page.jobs);
             if is_last || jobs.len() >= most {
-                return Ok(JobsPage { jobs, next });
+                return Ok(JobsPage { jobs, ..page });
             }
-            query.before = next;
+            query.before = page.next;
         }
     }
 

@@ -21,7 +21,7 @@ pub struct AuditRecord {
     /// The job; none if the act is about a user or the whole server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<Handle>,
-    /// The user whom the act is about, for bans.
+    /// The user whom the act is about, for bans and limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
     /// The reason that the operator gave, or what was refused; empty if there is none.
@@ -63,17 +63,25 @@ pub enum AuditAct {
     Hold,
     /// A held job may start again.
     Release,
+    /// A waiting job got the priority before the colon of `why`.
+    Priority,
     /// A user was banned.
     Ban,
     /// A user is no longer banned.
     Unban,
+    /// Limits of a user were changed, to those before the colon of `why`.
+    Limit,
+    /// An agent's reallocation policy was changed, to what `why` says.
+    Configure,
+    /// A reallocation cycle of an agent was started.
+    Reallocate,
     /// A caller without the right to it asked for an act, which `why` names.
     Deny,
 }
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 12] = [
+    pub const ALL: [AuditAct; 16] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
@@ -83,8 +91,12 @@ impl AuditAct {
         Self::Resume,
         Self::Hold,
         Self::Release,
+        Self::Priority,
         Self::Ban,
         Self::Unban,
+        Self::Limit,
+        Self::Configure,
+        Self::Reallocate,
         Self::Deny,
     ];
 
@@ -100,8 +112,12 @@ impl AuditAct {
             Self::Resume => "resume",
             Self::Hold => "hold",
             Self::Release => "release",
+            Self::Priority => "priority",
             Self::Ban => "ban",
             Self::Unban => "unban",
+            Self::Limit => "limit",
+            Self::Configure => "configure",
+            Self::Reallocate => "reallocate",
             Self::Deny => "deny",
         }
     }

@@ -1,6 +1,7 @@
 //! Explanations of where a job is and why it waits, as data.
 
 use pliant_model::{Estimate, Procs, Time};
+use pliant_policy::batch::order::PriorityParts;
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobRecord;
@@ -33,6 +34,9 @@ pub struct Wait {
     pub until: Vec<Release>,
     /// The servers at which a sibling waits.
     pub siblings: Vec<Name>,
+    /// The parts of its priority, if the queue order has such parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityParts>,
 }
 
 /// A running job that will release processors.

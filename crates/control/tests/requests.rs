@@ -15,7 +15,16 @@ use pliant_policy::optional::{Fairness, Kind, Order, RequestId};
 fn server() -> Requests {
     let order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
     let (optional_per_core, mandatory_per_user, draws) = (Some(1), Some(2), Draws::new(1, "ties"));
-    Requests::new(Config { order, cores: 1, optional_per_core, mandatory_per_user, draws })
+    let (bytes_per_user, bytes) = (None, None);
+    Requests::new(Config {
+        order,
+        cores: 1,
+        optional_per_core,
+        mandatory_per_user,
+        bytes_per_user,
+        bytes,
+        draws,
+    })
 }
 
 fn user(name: &str) -> User {

@@ -2,8 +2,11 @@
 //! [`host`], which recovers it, journals what it is notified of, and carries out what it decides.
 
 pub mod agent;
+mod audit;
+pub mod backup;
 mod calling;
 pub mod config;
+mod denials;
 pub mod gate;
 pub mod host;
 pub mod monitoring;

@@ -7,6 +7,7 @@
 
 mod again;
 mod contact;
+mod inquiry;
 mod outbound;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -31,10 +32,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use crate::host::{SharedArchive, archived};
+use crate::host::{DaemonError, SharedArchive, archived};
 
 use again::{AgainPage, ReportingAgain};
 pub(crate) use contact::{ParentContact, readiness};
+pub(crate) use inquiry::Inquiry;
 use outbound::TransientMessage;
 pub(crate) use outbound::{Outbound, Upward, upward};
 
@@ -100,6 +102,10 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// The server, if it does not know yet which job numbers are in use.
     fn unnumbered(&self) -> Option<Name>;
 
+    /// The journal is as new as what the parent has kept of it, or it is an older copy of itself: how long it was, and up to which status
+    /// update the parent has kept it. A server ends then.
+    fn compared(&self, _compared: Result<(), (u64, u64)>) {}
+
     /// The highest job number that the agents above know of that server, which is this one or one below.
     fn numbered(&self, server: Name, highest: u32) -> impl Future<Output = ()> + Send;
 }
@@ -125,6 +131,8 @@ pub(crate) struct Uplink<C> {
     pub(crate) archive: SharedArchive,
     /// The clock that the daemon goes by.
     pub(crate) clock: Clock,
+    /// The last status update that was certainly journaled before the daemon started.
+    pub(crate) loaded: u64,
 }
 
 impl<C: Child> Uplink<C> {
@@ -140,9 +148,9 @@ impl<C: Child> Uplink<C> {
 
     /// One connection after the other.
     async fn connections(self, outbound: Outbound) {
-        let Uplink { child, parents, tls, contact, archive, clock } = self;
+        let Uplink { child, parents, tls, contact, archive, clock, loaded } = self;
         let next_question = clock.exact().as_micros() as u64;
-        let (journal, loaded) = (child.journal(), Some(*outbound.last_update.borrow()));
+        let (journal, loaded) = (child.journal(), Some(loaded));
         let mut connection = ParentConnection {
             child,
             journal,
@@ -291,6 +299,9 @@ impl<C: Child> ParentConnection<C> {
         // What came since the daemon started has the numbers of what the copy lacks.
         let last = self.loaded.unwrap_or_else(|| *self.outbound.last_update.borrow());
         let compared = not_older(last, kept);
+        if self.loaded.is_some() {
+            self.child.compared(if compared.is_ok() { Ok(()) } else { Err((last, kept)) });
+        }
         if compared.is_ok() {
             self.loaded = None;
         } else if self.child.kind() == ChildKind::Agent {
@@ -425,7 +436,8 @@ impl<C: Child> ParentConnection<C> {
             }
             FromParent::Acknowledge { sequence } => self.acknowledge(sequence),
             FromParent::Numbered { server, highest } => self.child.numbered(server, highest).await,
-            FromParent::Heartbeat => {}
+            // Those are asked for before the server starts.
+            FromParent::KnownJobs { .. } | FromParent::Heartbeat => {}
         }
         Ok(())
     }
@@ -472,11 +484,8 @@ fn not_older(last: u64, kept: u64) -> Result<(), Status> {
     if kept <= last {
         return Ok(());
     }
-    Err(Status::failed_precondition(format!(
-        "the state folder is an older copy of itself: its journal ends at status update {last}, of which the parent has kept those up to \
-         {kept}. Nothing is taken from the parent. Put the newer one back, or begin with an empty one, which goes on after the \
-         numbers of all jobs"
-    )))
+    let why = DaemonError::OlderCopy { last, kept }.to_string();
+    Err(Status::failed_precondition(why))
 }
 
 fn broken() -> Status {

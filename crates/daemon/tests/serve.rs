@@ -114,8 +114,13 @@ async fn a_daemon_does_not_start_with_a_journal_that_lacks_something() {
 
 /// A status update of a job below the agent `local`.
 fn status_update(sequence: u64) -> proto::Up {
+    (&FromChild::StatusUpdate { sequence, record: job_record() }).into()
+}
+
+/// A job below the agent `local`.
+fn job_record() -> Box<JobRecord> {
     let (procs, walltime) = (Procs(1), Span(60));
-    let record = Box::new(JobRecord {
+    Box::new(JobRecord {
         handle: "lyon.1".parse().unwrap(),
         key: Key([1; 16]),
         owner: "alice".parse().unwrap(),
@@ -137,8 +142,7 @@ fn status_update(sequence: u64) -> proto::Up {
         runtime: None,
         size_choice: None,
         claim: None,
-    });
-    (&FromChild::StatusUpdate { sequence, record }).into()
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,6 +174,32 @@ async fn a_child_waits_for_a_journal_that_cannot_be_written() {
     alter(&journal, "DROP TRIGGER stuck");
     while kept(down.message().await.unwrap().unwrap()) != Some(MANY) {}
     sending.await.unwrap();
+    agent.stop.send_replace(true);
+    agent.serving.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_jobs_names_the_children_that_still_report_again() {
+    let federation = Federation::new();
+    let child = federation.issue(Role::Agent, "local");
+    let agent = running(federation.agent("state = \"state\"")).await;
+    let alice = AgentClient::new(agent.channel(&federation.issue(Role::User, "alice")));
+    let reporting = async || {
+        let reply = alice.clone().jobs(proto::JobsRequest { limit: 10, ..Default::default() }).await;
+        let proto::JobsReply { reporting_again, children, .. } = reply.unwrap().into_inner();
+        (reporting_again, children)
+    };
+    let until = async |expected: (&[&str], u32)| {
+        let expected = (expected.0.iter().map(ToString::to_string).collect(), expected.1);
+        let comes = async { while reporting().await != expected {} };
+        tokio::time::timeout(TIMEOUT, comes).await.unwrap_or_else(|_| panic!("{expected:?}"));
+    };
+    let (sender, _down) = agent.attach(&child).await.unwrap();
+    assert_eq!(reporting().await, (Vec::new(), 0));
+    sender.send((&FromChild::ReportedAgain(job_record())).into()).await.unwrap();
+    until((&["local"], 1)).await;
+    sender.send((&FromChild::AllReported { sequence: 7 }).into()).await.unwrap();
+    until((&[], 0)).await;
     agent.stop.send_replace(true);
     agent.serving.await.unwrap().unwrap();
 }

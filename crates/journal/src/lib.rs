@@ -99,6 +99,14 @@ pub trait Journal: Send {
     /// [`JournalError::Deposed`] if another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
+    /// Checks that no other daemon has taken the journal over. A commit does that by itself; this is for what a leader does
+    /// outside of its journal.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Deposed`] if another daemon leads; errors with [`JournalError::is_transient`] if that is unknown.
+    fn check_leader(&mut self) -> Result<(), JournalError>;
+
     /// Deletes what has been kept long enough, the oldest first, and a bounded number at once: parts of snapshots other than the last
     /// one and the one that is being written ([`PARTS_LIMIT`]), entries that are in the last snapshot, runs of local users' jobs, records
     /// of the audit trail ([`TRIM_LIMIT`] each), and ended jobs ([`JOBS_LIMIT`]). The job of each server with the highest number stays
@@ -221,6 +229,16 @@ pub fn open_sqlite_for(folder: &Path, durability: Durability) -> Result<Box<dyn 
 pub fn open_sqlite_read_only(folder: &Path) -> Result<Option<Box<dyn Journal>>, JournalError> {
     let journal = sqlite::Sqlite::open_read_only(folder)?;
     Ok(journal.map(|journal| Box::new(journal) as Box<dyn Journal>))
+}
+
+/// Copies the journal in a folder to a file that is empty, as it is at one moment, also while its daemon writes it. Returns the daemon
+/// that has claimed it.
+///
+/// # Errors
+///
+/// If the journal cannot be read, is no journal or of another version, or the copy cannot be written.
+pub fn back_up_sqlite(folder: &Path, to: &Path) -> Result<Option<String>, JournalError> {
+    sqlite::back_up(folder, to)
 }
 
 fn check_owner(location: &str, expected: &str, found: String) -> Result<(), JournalError> {

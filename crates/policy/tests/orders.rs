@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use driver::{Ran, TestJob, Ties, owner_of, replay};
 use pliant_model::{Estimate, JobId, Owner, Procs, Request, Span, Speed, Speedup, Time};
-use pliant_policy::batch::order::{Aging, Candidate, ORDERS, Order};
+use pliant_policy::batch::order::{Aging, Candidate, Entitlement, ORDERS, Order, Weights};
 use pliant_policy::batch::{LocalPolicy, Submission};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -46,10 +46,16 @@ impl Reference<'_> {
             walltime: Span(job.walltime),
             waited: Span(now - job.submit),
             since: Span((job.submit - self.jobs[0].submit).max(1)),
-            used: self.used(now, |other| owner_of(other) == owner_of(id)),
-            used_by_all: self.used(now, |_| true),
-            users: users.max(1) as u32,
             capacity: Procs(self.procs),
+            user: Entitlement {
+                used: self.used(now, |other| owner_of(other) == owner_of(id)),
+                used_by_all: self.used(now, |_| true),
+                shares: 1.0,
+                shares_of_all: users.max(1) as f64,
+                bonus: 0,
+            },
+            weights: Weights::EQUAL,
+            age_max: Span(7 * 86_400),
         }
     }
 

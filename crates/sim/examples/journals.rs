@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use pliant_control::access::Caller;
 use pliant_control::agent;
+use pliant_control::audit::{Actor, AuditAct};
 use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::handoff::HandoffId;
 use pliant_control::names::{Handle, Key, Token, User};
-use pliant_control::server::{Event, SubjobEvent, WaitingLimits};
+use pliant_control::server::{Event, LimitChange, LimitKey, SubjobEvent, WaitingLimits};
 use pliant_control::signed::{Digest, HandoffSignature, Signature};
-use pliant_model::{Procs, Time};
+use pliant_model::{Owner, Procs, Time};
+use pliant_policy::batch::order::{PrioritySettings, UserPriority};
 use pliant_sim::faults::{FederationKind, RecordedJournal, journals};
 use serde_json::{Value, json};
 
@@ -66,20 +68,36 @@ fn further() -> Vec<(&'static str, String)> {
     let signature = Signature { bytes: vec![1, 2, 3], certificate: vec![4, 5, 6] };
     let signed = HandoffSignature { claim: Digest([9; 32]), at: Time(1_000_000), signature };
     let ended = SubjobEvent::EndedByOperator { reply, id: SubjobId { launch, number: 0 }, by: by.clone() };
+    let changes = vec![
+        LimitChange { key: LimitKey::RunningJobs, value: Some(2) },
+        LimitChange { key: LimitKey::WaitingBytes, value: None },
+    ];
+    let user: User = "alice".parse().expect("a name");
     let server = [
         Event::Withdraw { reply, number, caller },
         Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned() },
+        Event::PrioritySettings(Box::new(PrioritySettings {
+            users: vec![UserPriority { owner: Owner(7), shares: 2, group: Some(0), bonus: 500 }],
+            groups: vec![3],
+            ..PrioritySettings::default()
+        })),
         Event::WaitingLimits(WaitingLimits { jobs_per_user: 10, bytes_per_user: 1 << 20, bytes: 1 << 24 }),
+        Event::Limit { reply, user: by.clone(), changes, by: by.clone(), why: "exams".to_owned() },
+        Event::Prioritise { reply, number, priority: -5, by: by.clone(), why: "deadline".to_owned() },
         Event::Denied { by, act: "drain".to_owned() },
         Event::Numbered { highest: 41 },
+        Event::Restored { journal: 77, highest: 41, known: Vec::new() },
         Event::LongestInstance { number, ms: 1_500 },
         Event::HandoffSigned { id: HandoffId { job, attempt: 2 }, signed: Box::new(signed) },
         Event::Subjob(ended),
     ];
     let refused = agent::Event::StatusRefused { child: "lyon".parse().expect("a name"), sequence: 12 };
     let text = |event: &Event| ("server", serde_json::to_string(event).expect("events are plain data"));
-    let of_agent = serde_json::to_string(&refused).expect("events are plain data");
-    server.iter().map(text).chain([("agent", of_agent)]).collect()
+    let why = "see the jobs of other users".to_owned();
+    let audited = agent::Event::Audited { by: Actor::User(user), act: AuditAct::Deny, why };
+    let of_agent =
+        [refused, audited].map(|event| serde_json::to_string(&event).expect("events are plain data"));
+    server.iter().map(text).chain(of_agent.map(|event| ("agent", event))).collect()
 }
 
 /// The names of the variants of an event, from the outermost on.

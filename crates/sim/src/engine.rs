@@ -71,7 +71,8 @@ where
         policies.check(platform)?;
         let mut jobs = jobs.peekable();
         let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
-        let federation = Federation::new(platform, policies.tuner, origin).map_err(SimError::Batch)?;
+        let federation = Federation::under(platform, policies.tuner, origin, &policies.priority)
+            .map_err(SimError::Batch)?;
         Ok(Engine::on(platform, federation, origin, jobs, policies))
     }
 

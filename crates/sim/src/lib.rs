@@ -23,6 +23,7 @@ use std::fmt;
 
 use pliant_model::{Job, Platform, Run, Speedup, Time};
 use pliant_policy::batch::LocalPolicy;
+use pliant_policy::batch::order::PrioritySettings;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::Reallocation;
 use pliant_policy::runtimes::predicted::{Basis, Prediction};
@@ -64,6 +65,8 @@ pub struct Policies {
     pub mapping: Mapping,
     /// How waiting jobs are moved; none: they stay where they are.
     pub reallocation: Option<Reallocation>,
+    /// What queue orders by usage are set by. Simulations over a network use the default.
+    pub priority: PrioritySettings,
     /// Order of the events of one instant.
     pub ties: Ties,
     /// The runtimes that clusters and agent plan by.
@@ -80,6 +83,7 @@ impl Default for Policies {
             tuner: Tuner::default(),
             mapping: Mapping::Mct,
             reallocation: None,
+            priority: PrioritySettings::default(),
             ties: Ties::FinishFirst,
             plan_by: PlanBy::Walltimes,
             seed: 1,

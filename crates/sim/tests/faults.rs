@@ -148,6 +148,12 @@ fn schedules_with_banned_users_have_no_violations() {
     check_forty(230_000_000);
 }
 
+/// In schedules from seed 260 million on operators limit users and give priorities to jobs too.
+#[test]
+fn schedules_with_limits_and_priorities_have_no_violations() {
+    check_forty(260_000_000);
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -182,6 +188,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::HeldStarts, Embedded, 210_000_000..210_000_020, &["held"]),
         (Bug::BannedAccepts, Embedded, 230_000_000..230_000_020, &["banned"]),
         (Bug::BannedStarts, Embedded, 230_000_000..230_000_020, &["banned"]),
+        (Bug::ForgetsLimits, Embedded, 260_000_000..260_000_020, &["limited"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

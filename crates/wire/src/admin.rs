@@ -1,11 +1,11 @@
 //! Acts of operators, the state of a server after them, and the audit trail.
 
 use pliant_control::names::{Handle, User};
-use pliant_control::server::{Ban, Drain};
+use pliant_control::server::{Ban, Drain, LIMITED_USERS_MAX, LimitChange, LimitKey};
 use pliant_model::Time;
 
 use super::field::*;
-use super::table::message;
+use super::table::{enumeration, message};
 use super::{Malformed, bounds, proto};
 
 message! {
@@ -25,6 +25,19 @@ message! {
         handle <=> job: Handle = HANDLE,
         /// The reason.
         why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+    }
+}
+
+message! {
+    /// An act of an operator that gives a waiting job a priority.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::PriorityRequest <=> pub struct PriorityOrder {
+        /// The job.
+        handle <=> job: Handle = HANDLE,
+        /// The reason.
+        why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+        /// The highest is served first; others have 0.
+        priority: i64 = number("a priority", bounds::JOB_PRIORITY).exact(),
     }
 }
 
@@ -52,6 +65,57 @@ message! {
         at: TIME,
         by: USER,
         why: TEXT,
+    }
+}
+
+enumeration! {
+    proto::user_limit::Key <=> LimitKey: "1 (running jobs), 2 (processors), 3 (waiting jobs) or 4 (bytes of waiting jobs)" {
+        RunningJobs,
+        Processors,
+        WaitingJobs,
+        WaitingBytes,
+    }
+}
+
+message! {
+    proto::UserLimit <=> LimitChange {
+        key: enumeration(),
+        value: optional(as_is()),
+    }
+}
+
+message! {
+    /// An act of an operator about the limits of a user.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::LimitRequest <=> pub struct LimitOrder {
+        /// The user.
+        user: User = USER,
+        /// The reason.
+        why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+        /// The limits that change.
+        changes: Vec<LimitChange> = list(nested(), LimitKey::ALL.len()).not_empty("a limit").exact(),
+    }
+
+    /// The limits of a user at a server.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::UserLimits <=> pub struct ListedLimits {
+        /// The user.
+        user: User = USER,
+        /// The limits, each with a value.
+        limits: Vec<LimitChange> = list(nested(), LimitKey::ALL.len()),
+        /// When they were last changed.
+        at: Time = TIME,
+        /// The operator.
+        by: User = USER,
+        /// The operator's reason.
+        why: String = TEXT,
+    }
+
+    /// The limits of users at a server.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::LimitsReply <=> pub struct LimitsList {
+        /// The users with limits.
+        users: Vec<ListedLimits> = list(nested(), LIMITED_USERS_MAX),
     }
 }
 

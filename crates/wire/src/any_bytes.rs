@@ -98,6 +98,9 @@ macro_rules! for_each_message {
             drained_servers: Drain;
             acts_about_users: UserAdminOrder;
             banned_users: Ban;
+            acts_about_priorities: PriorityOrder;
+            acts_about_limits: LimitOrder;
+            limits_of_users: LimitsList;
             queries_of_audit_trails: AuditQuery;
             pages_of_audit_trails: AuditPage;
         }

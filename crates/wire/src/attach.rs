@@ -3,7 +3,7 @@
 use pliant_control::access::Caller;
 use pliant_control::agent::{ChildKind, DiscoveryQuery, DiscoveryResult};
 use pliant_control::job::JobRecord;
-use pliant_control::names::Name;
+use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Procs, Time};
 use pliant_telemetry::RequestId;
@@ -81,6 +81,11 @@ pub enum FromChild {
         /// The child's number of the update.
         sequence: u64,
     },
+    /// The journal of a server is an older copy of itself: asks what the parent knows of its jobs.
+    Restored {
+        /// The jobs.
+        jobs: Vec<Handle>,
+    },
 }
 
 /// A message of a parent to its child.
@@ -106,6 +111,11 @@ pub enum FromParent {
         server: Name,
         /// The highest known number; 0 if there is none.
         highest: u32,
+    },
+    /// The answer to [`FromChild::Restored`]: those of the jobs that the parent knows.
+    KnownJobs {
+        /// The jobs.
+        jobs: Vec<JobRecord>,
     },
     /// The sender is up. A message of a later version counts as one, too.
     Heartbeat,
@@ -147,6 +157,7 @@ one_of! {
         Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
         ReportedAgain(proto::ReportedAgain) <=> ReportedAgain(job: boxed(required("a job"))),
         AllReported(proto::AllReported) <=> AllReported { sequence },
+        Restored(proto::Restored) <=> Restored { jobs: list(HANDLE, bounds::RESTORED_JOBS_MAX) },
     } => (else: FromChild::Heartbeat {
         now: None,
         free: Vec::new(),
@@ -169,6 +180,7 @@ one_of! {
         },
         Acknowledge(proto::Acknowledge) <=> Acknowledge { sequence },
         Numbered(proto::Numbered) <=> Numbered { server: NAME, highest },
+        KnownJobs(proto::KnownJobs) <=> KnownJobs { jobs: list(nested(), bounds::RESTORED_JOBS_MAX) },
         Heartbeat(empty()) <=> Heartbeat,
     } => (else: FromParent::Heartbeat)
 }

@@ -86,10 +86,14 @@ pub const POINTS_MAX: usize = 4096;
 pub const RELEASES_MAX: usize = 10_000;
 /// Jobs in one answer.
 pub const JOBS_MAX: usize = 1000;
+/// Jobs about which a server with an older copy of its journal asks at a time.
+pub const RESTORED_JOBS_MAX: usize = 64;
 /// Runs of local users' jobs in one answer.
 pub const LOCALS_MAX: usize = 10_000;
 /// Records of an audit trail in one answer.
 pub const AUDIT_MAX: usize = 1000;
+/// The priority that an operator gives to a job.
+pub const JOB_PRIORITY: RangeInclusive<i64> = -1_000_000..=1_000_000;
 /// Jobs in an answer to a question that does not say how many.
 pub const JOBS_DEFAULT: u32 = 100;
 /// Entries of runtime statistics: services, users and all together.
@@ -105,6 +109,8 @@ pub const HOPS_MAX: usize = 2_000;
 pub const SIGNATURE_BYTES_MAX: usize = 1024;
 /// The longest certificate of a signer, in bytes.
 pub const CERTIFICATE_BYTES_MAX: usize = 8192;
+/// Attempts to hand a job over; a job that moved once a second for ten years would have had fewer.
+pub const ATTEMPTS: RangeInclusive<u32> = 0..=1_000_000_000;
 /// Moves in one answer.
 pub const MOVES_MAX: usize = 1000;
 /// Jobs of one queue.

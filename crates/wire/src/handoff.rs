@@ -65,7 +65,7 @@ message! {
         /// The owner cancelled the job during the handoff.
         cancelled: bool,
         /// Number of attempts for this job so far.
-        attempts: u32,
+        attempts: u32 = ATTEMPTS,
         /// The source's signature that it hands the job over.
         signed: HandoffSignature = required("the signature of the server that hands the job over"),
     }
@@ -92,7 +92,7 @@ message! {
     proto::Hop <=> Hop {
         from: NAME,
         to: NAME,
-        attempt,
+        attempt: ATTEMPTS,
         at: TIME,
         before: unless(Time::MAX, TIME),
         expected: required(AN_ESTIMATE),
@@ -102,7 +102,7 @@ message! {
 
     proto::HandoffId <=> HandoffId {
         job: HANDLE,
-        attempt,
+        attempt: ATTEMPTS,
     }
 
     proto::MoveProposal <=> MoveProposal {
@@ -127,7 +127,7 @@ one_of! {
 
     proto::handoff_decision::Decision <=> HandoffDecision {
         Undecided(FLAG) <=> Undecided,
-        Commit(proto::handoff_decision::Commit) <=> Commit { cancelled, attempts },
+        Commit(proto::handoff_decision::Commit) <=> Commit { cancelled, attempts: ATTEMPTS },
         Abort(FLAG) <=> Abort,
     }
 
@@ -139,6 +139,8 @@ one_of! {
 }
 
 const A_HANDOFF: &str = "a job and an attempt";
+/// The next attempt is one more.
+const ATTEMPTS: Number<u32, u32> = number("a number of attempts", bounds::ATTEMPTS);
 
 /// Which attempt a message is about.
 ///

@@ -100,6 +100,10 @@ message! {
         jobs: Vec<JobRecord> = list(nested(), bounds::JOBS_MAX),
         /// The position of the last one, if there are more.
         next: Option<JobCursor> = optional(nested()),
+        /// The children of the agent that still report again what it has lost with its journal: jobs of theirs may be missing.
+        reporting_again: Vec<Name> = list(NAME, bounds::SERVERS_MAX),
+        /// How many children the agent knows, if any of them reports again.
+        children: u32,
     }
 }
 

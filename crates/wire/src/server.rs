@@ -5,6 +5,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::reason::Cause;
 use pliant_control::server::AdmissionRefusal;
 use pliant_model::Estimate;
+use pliant_policy::batch::order::{Factor, PriorityParts};
 
 use super::field::{self, *};
 use super::table::{message, one_of};
@@ -86,6 +87,14 @@ message! {
         // The planned start is where the last of them ends.
         until: list(nested(), bounds::RELEASES_MAX).last(),
         siblings: list(NAME, bounds::SERVERS_MAX),
+        priority: optional(nested()),
+    }
+
+    proto::explain_reply::Priority <=> PriorityParts {
+        age: Factor { age <=> value: FACTOR, age_weight <=> weight: as_is() },
+        size: Factor { size <=> value: FACTOR, size_weight <=> weight: as_is() },
+        fair_share: Factor { fair_share <=> value: FACTOR, fair_share_weight <=> weight: as_is() },
+        class,
     }
 
     proto::explain_reply::Release <=> Release {
@@ -115,3 +124,6 @@ fn understood(declined: SubmissionRefusal) -> Result<SubmissionRefusal, Malforme
     };
     Ok(SubmissionRefusal { cause, now: declined.now.filter(|_| is_stale), ..declined })
 }
+
+/// A factor of a priority.
+const FACTOR: Number<f64, f64> = number("a factor", 0.0..=1.0);

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::output::Output;
-use crate::verbs::{admin_job, admin_log, admin_user};
+use crate::verbs::{admin_backup, admin_job, admin_limit, admin_log, admin_user};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -21,12 +21,18 @@ pub(crate) enum Verb {
     Hold(admin_job::Arguments),
     /// Lets held jobs start again.
     Release(admin_job::Arguments),
+    /// Serves a waiting job before or after the others in the queue of its server.
+    Priority(admin_job::PriorityArguments),
     /// Has servers accept nothing of a user and start none of the user's waiting jobs; running jobs go on.
     Ban(admin_user::Arguments),
     /// Ends the ban of a user.
     Unban(admin_user::Arguments),
-    /// Lists the audit trail of servers: who did what, when and why.
+    /// Limits what a user may have running and waiting at servers, or lists the limits of users.
+    Limit(admin_limit::Arguments),
+    /// Lists the audit trail of servers and agents: who did what, when and why.
     Log(admin_log::Arguments),
+    /// Copies the state folder of a server or agent on this host while it runs, to be restored later.
+    Backup(admin_backup::Arguments),
 }
 
 #[derive(Args)]
@@ -47,8 +53,11 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
         Verb::Resume(arguments) => (arguments, false),
         Verb::Hold(arguments) => return admin_job::run(output, arguments, true),
         Verb::Release(arguments) => return admin_job::run(output, arguments, false),
+        Verb::Priority(arguments) => return admin_job::run_priority(output, arguments),
         Verb::Ban(arguments) => return admin_user::run(output, arguments, true),
         Verb::Unban(arguments) => return admin_user::run(output, arguments, false),
+        Verb::Limit(arguments) => return admin_limit::run(output, arguments),
+        Verb::Backup(arguments) => return admin_backup::run(output, arguments),
         Verb::Log(arguments) => return admin_log::run(output, arguments),
     };
     let Arguments { server, why, access } = arguments;

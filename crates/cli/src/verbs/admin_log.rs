@@ -1,4 +1,4 @@
-//! `pliant admin log`: the audit trail of servers.
+//! `pliant admin log`: the audit trail of servers and agents.
 
 use clap::Args;
 use pliant_client::{Client, ClientError};
@@ -14,8 +14,8 @@ use crate::time_text::moment;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// The servers [default: all that are up].
-    #[arg(value_name = "SERVER")]
+    /// The servers, or agents of the client's file [default: these agents, and the servers that are up].
+    #[arg(value_name = "NAME")]
     servers: Vec<Name>,
     /// Prints one JSON object on a line for each record, to be kept elsewhere.
     #[arg(long)]
@@ -56,14 +56,14 @@ pub(super) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     none_failed(errors)
 }
 
-/// The servers that are up.
+/// The agents of the client's file, and the servers that are up.
 fn up(session: &Session) -> Result<Vec<Name>, Failure> {
     let federation = session.run(session.client.servers())?;
     let attached = federation.servers.into_iter().filter(|server| server.attached);
-    Ok(attached.map(|server| server.info.name).collect())
+    Ok(session.client.agents().cloned().chain(attached.map(|server| server.info.name)).collect())
 }
 
-/// The whole audit trail of a server.
+/// The whole audit trail of a server or an agent.
 async fn trail(client: &Client, server: &Name) -> Result<Vec<AuditEntry>, ClientError> {
     let mut query = AuditQuery { after: 0, limit: bounds::AUDIT_MAX as u32 };
     let mut entries = Vec::new();

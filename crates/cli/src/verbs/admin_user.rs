@@ -53,7 +53,7 @@ pub(super) fn run(output: Output, arguments: &Arguments, bans: bool) -> Result<(
 }
 
 /// The servers of the federation. One that is down gets no act, which its error says.
-fn all(session: &Session) -> Result<Vec<Name>, Failure> {
+pub(super) fn all(session: &Session) -> Result<Vec<Name>, Failure> {
     let federation = session.run(session.client.servers())?;
     Ok(federation.servers.into_iter().map(|server| server.info.name).collect())
 }

@@ -12,6 +12,7 @@ use pliant_client::{Client, SubmissionStep, SubmitOrder};
 use pliant_control::agent::DiscoveryResult;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Key;
+use pliant_site::accounts::own_user;
 use pliant_wire::SubmittedWork;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -84,6 +85,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     for cluster in &CLUSTERS {
         progress(&format!("  {:<9} {} processors of speed {}", cluster.name, cluster.procs, cluster.speed));
     }
+    progress(&format!("  jobs run as {}, the user of the servers", own_user()));
     let records = runtime.block_on(play(&folder, &mut signals));
     // Its connections with it.
     drop(runtime);

@@ -8,6 +8,7 @@ use pliant_control::job::{ComparedEstimate, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, DiscoverySummary};
 use pliant_model::{Estimate, MoveReason, Span, Time};
+use pliant_policy::batch::order::{Factor, PriorityParts};
 use pliant_policy::completion::is_earlier;
 use pliant_policy::tuning::slack::{self, Saving};
 use pliant_site::services::show_duration;
@@ -81,6 +82,19 @@ fn wait_value(wait: &Wait) -> Value {
         "plan": estimate(&wait.plan),
         "until": wait.until.iter().map(release).collect::<Vec<Value>>(),
         "siblings": wait.siblings,
+        "priority": wait.priority.as_ref().map(priority_value),
+    })
+}
+
+fn priority_value(parts: &PriorityParts) -> Value {
+    let PriorityParts { age, size, fair_share, class } = parts;
+    let factor = |factor: &Factor| json!({ "value": factor.value, "weight": factor.weight });
+    json!({
+        "total": parts.total(),
+        "age": factor(age),
+        "size": factor(size),
+        "fair_share": factor(fair_share),
+        "class": class,
     })
 }
 
@@ -312,7 +326,7 @@ fn size_value(choice: &SizeChoice, chosen: &Estimate) -> Value {
 }
 
 fn waiting(wait: &Wait, now: Time) -> String {
-    let Wait { ahead, plan, free, until, siblings } = wait;
+    let Wait { ahead, plan, free, until, siblings, priority } = wait;
     let ahead = match ahead {
         0 => "no job is ahead of it".to_owned(),
         1 => "1 job is ahead of it".to_owned(),
@@ -329,9 +343,10 @@ fn waiting(wait: &Wait, now: Time) -> String {
         [] => String::new(),
         _ => format!("Sibling jobs wait at {}: the first to start runs.\n", siblings.join(", ")),
     };
+    let last = siblings + &priority.as_ref().map_or_else(String::new, priority_text);
     if until.is_empty() {
         text.push_str(".\n");
-        return text + &siblings;
+        return text + &last;
     }
     text.push_str(", when these running jobs have ended:\n");
     // The last ones decide.
@@ -345,150 +360,17 @@ fn waiting(wait: &Wait, now: Time) -> String {
         table.row(vec![format!("  {whose}"), both(*end, now), procs.to_string()]);
     }
     text.push_str(&table.render());
-    text + &siblings
+    text + &last
+}
+
+/// The priority with its parts: the value of each factor times its weight.
+fn priority_text(parts: &PriorityParts) -> String {
+    let PriorityParts { age, size, fair_share, class } = parts;
+    let factor = |name: &str, factor: &Factor| format!("{name} {:.3} x {}", factor.value, factor.weight);
+    let factors = [factor("age", age), factor("size", size), factor("fair share", fair_share)].join(" + ");
+    let class = if *class == 0 { String::new() } else { format!(" + class {class}") };
+    format!("Priority {:.3}: {factors}{class}.\n", parts.total())
 }
 
 #[cfg(test)]
-mod tests {
-    use pliant_control::job::{JobState, Work};
-    use pliant_control::names::Key;
-    use pliant_model::{Procs, Speedup};
-
-    use super::*;
-
-    fn estimate(start: i64, walltime: i64) -> Estimate {
-        Estimate { procs: Procs(4), walltime: Span(walltime), start: Time(start) }
-    }
-
-    /// A job on lyon, compared with what these servers would have given: start and walltime.
-    fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
-        let one = |(server, start, walltime): &(&str, i64, i64)| ComparedEstimate {
-            server: server.parse().unwrap(),
-            estimate: estimate(*start, *walltime),
-        };
-        JobRecord {
-            handle: "lyon.7".parse().unwrap(),
-            key: Key([0; 16]),
-            owner: "alice".parse().unwrap(),
-            name: "pi".to_owned(),
-            work: Work { procs: Procs(1), walltime: Span(400), speedup: Speedup::Folding },
-            state: JobState::Queued,
-            submitted: Time(1_000),
-            expected: estimate(1_100, 100),
-            procs: Procs(4),
-            walltime: Span(100),
-            started: None,
-            ended: None,
-            exit: None,
-            compared: compared.iter().map(one).collect(),
-            discovery: DiscoverySummary::default(),
-            pinned: false,
-            hops: Vec::new(),
-            unit_runtime: None,
-            runtime: None,
-            size_choice: None,
-            claim: None,
-        }
-    }
-
-    #[test]
-    fn the_reason_follows_from_the_estimates() {
-        let check = |compared: &[(&str, i64, i64)], word: &str, expected: &str| {
-            let job = job(compared);
-            assert_eq!(reason(&job).word(), word);
-            assert!(why(&job).contains(expected), "{}", why(&job));
-        };
-        check(&[], "unknown", "not known");
-        check(&[("lyon", 1_100, 100)], "only-one", "no other server was asked");
-        check(
-            &[("lyon", 1_100, 100), ("nancy", 1_000, 230), ("nice", 1_000, 260)],
-            "earliest-completion",
-            "30s before nancy",
-        );
-        check(&[("lyon", 1_100, 100), ("nancy", 1_000, 200)], "tie", "nancy completes it at the same time");
-        check(
-            &[("nancy", 1_000, 140), ("lyon", 1_100, 100)],
-            "passed-over",
-            "nancy would have completed it 1m earlier",
-        );
-    }
-
-    #[test]
-    fn servers_outside_the_table_are_listed_with_the_reason() {
-        let mut job = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
-        assert_eq!((others(&job), discovery_value(&job.discovery)), (String::new(), None));
-        let passed = [
-            ("nice", Cause::TooLarge),
-            ("lille", Cause::NotConnected),
-            ("brest", Cause::TooLarge),
-            ("nice", Cause::TooLarge),
-        ];
-        let passed: Vec<(Name, Cause)> =
-            passed.iter().map(|(server, cause)| (server.parse().unwrap(), *cause)).collect();
-        job.discovery = DiscoverySummary { servers: 5, answered: 4, passed };
-        assert_eq!(others(&job), "Not nice, brest: too small.\nNot lille: not connected.\n");
-        assert_eq!(discovery_value(&job.discovery).unwrap()["passed"][1]["cause"], "not-connected");
-        // Agents below have cut what they passed on.
-        job.discovery = DiscoverySummary { servers: 138, answered: 130, ..job.discovery };
-        let cut = "130 of 138 servers answered; the best estimates were compared.\n";
-        assert!(others(&job).ends_with(cut), "{}", others(&job));
-    }
-
-    #[test]
-    fn what_a_job_gave_up_is_explained() {
-        let mut job = job(&[("lyon", 1_100, 100)]);
-        let earliest = Estimate { procs: Procs(8), walltime: Span(60), start: Time(1_100) };
-        let choice = SizeChoice { earliest, other_jobs: 3 };
-        let expected = "With 8 processors it would complete 40s earlier and take 80 more processor-seconds from 3 other jobs there.\n";
-        assert_eq!(size(&choice, &job.expected), expected);
-        // A tuner may also choose more processors than what completes first has.
-        let wider = SizeChoice { earliest: Estimate { procs: Procs(1), ..earliest }, ..choice };
-        assert_eq!(size(&wider, &job.expected), "With 1 processor it would complete 40s earlier.\n");
-        let value = size_value(&choice, &job.expected);
-        assert_eq!((&value["later_s"], &value["saved_processor_s"]), (&json!(40), &json!(80)));
-        job.size_choice = Some(choice);
-        let shown = text(&Explanation { record: job, at: Time(1_030), waits: None, unplanned: None });
-        assert!(shown.ends_with(expected), "{shown}");
-    }
-
-    #[test]
-    fn an_explanation_lists_the_jobs_that_a_job_waits_for() {
-        let release = |handle: Option<&str>, end| Release {
-            handle: handle.map(|handle| handle.parse().unwrap()),
-            end: Time(end),
-            procs: Procs(2),
-        };
-        let until = vec![release(Some("lyon.5"), 1_060), release(None, 1_090)];
-        let wait = Wait { ahead: 2, plan: estimate(1_090, 100), free: Procs(1), until, siblings: Vec::new() };
-        let record = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
-        let unplanned = text(&Explanation {
-            record: record.clone(),
-            at: Time(1_030),
-            waits: None,
-            unplanned: Some("a limit is reached (MaxJobs)".to_owned()),
-        });
-        assert!(
-            unplanned.ends_with("\n\nIt waits, and has no planned start: a limit is reached (MaxJobs).\n")
-        );
-        let shown = text(&Explanation { record, at: Time(1_030), waits: Some(wait), unplanned: None });
-        let expected = "\
-lyon.7 QUEUED, expected to start in 1m10s (pi of alice)
-Submitted 1970-01-01 00:16:40Z (30s ago).
-
-Estimates when it was submitted:
-   server  start                 completion            procs  walltime
-*  lyon    1970-01-01 00:18:20Z  1970-01-01 00:20:00Z      4     1m40s
-   nancy   1970-01-01 00:16:40Z  1970-01-01 00:20:30Z      4     3m50s
-
-It is on lyon, which completes it first: 30s before nancy.
-lyon promised 4 processors for 1m40s, start 1970-01-01 00:18:20Z (in 1m10s), completion 1970-01-01 00:20:00Z (in 2m50s).
-
-It waits: 2 jobs are ahead of it; it needs 4 processors, 1 free now.
-Planned start 1970-01-01 00:18:10Z (in 1m), when these running jobs have ended:
-  job             end at the latest              procs
-  lyon.5          1970-01-01 00:17:40Z (in 30s)      2
-  another user's  1970-01-01 00:18:10Z (in 1m)       2
-";
-        assert_eq!(shown, expected);
-    }
-}
+mod tests;

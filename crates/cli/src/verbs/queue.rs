@@ -78,13 +78,18 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return moves::run(output, &session, arguments.all, arguments.last.unwrap_or(default).min(most));
     }
     let most = arguments.last.unwrap_or(bounds::JOBS_DEFAULT) as usize;
-    let JobsPage { jobs, next } = session.run(session.client.newest_jobs(arguments.query(), most))?;
+    let page = session.run(session.client.newest_jobs(arguments.query(), most))?;
+    let incomplete = incomplete(&page);
+    let JobsPage { jobs, next, .. } = page;
     let more = next.is_some();
     let owners = arguments.all || arguments.user.is_some();
     let value = json!({ "jobs": jobs.iter().map(described).collect::<Vec<Value>>(), "more": more });
     output.print("queue", || table(&jobs, owners, now()), value)?;
     if more && output == Output::Text {
         eprintln!("warning: there are more jobs; --last N lists up to {LAST_MAX}");
+    }
+    if let Some(incomplete) = incomplete {
+        eprintln!("warning: {incomplete}");
     }
     if jobs.is_empty() {
         let unfiltered = !arguments.ended && arguments.state.is_empty();
@@ -93,6 +98,18 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         inform(|| format!("no such job{ended}"));
     }
     Ok(())
+}
+
+/// Says that jobs may be missing, and whose, if that is so.
+fn incomplete(page: &JobsPage) -> Option<String> {
+    let JobsPage { reporting_again: reporting, children, .. } = page;
+    let (first, missing) = (reporting.first()?, reporting.len());
+    let complete = (*children as usize).saturating_sub(missing);
+    let others = if missing > 1 { format!(" and {} more", missing - 1) } else { String::new() };
+    Some(format!(
+        "the records of jobs are complete for {complete} of {children} servers and agents: the agent lost its journal, and {first}{others} \
+         still report their jobs again"
+    ))
 }
 
 fn table(jobs: &[JobRecord], owners: bool, now: Time) -> String {
@@ -145,6 +162,27 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+
+    #[test]
+    fn a_list_that_may_lack_jobs_says_so() {
+        let page = |reporting: &[&str], children| JobsPage {
+            reporting_again: reporting.iter().map(|name| name.parse().unwrap()).collect(),
+            children,
+            ..JobsPage::default()
+        };
+        let check = |page: JobsPage, expected: Option<(&str, &str)>| {
+            let text = incomplete(&page);
+            let Some((counts, who)) = expected else { return assert_eq!(text, None) };
+            let text = text.unwrap();
+            assert!(text.contains(counts) && text.contains(who), "{text}");
+        };
+        check(page(&[], 0), None);
+        check(page(&["lyon"], 3), Some(("complete for 2 of 3 servers", "and lyon still report")));
+        check(
+            page(&["lyon", "nancy", "rennes"], 3),
+            Some(("complete for 0 of 3", "and lyon and 2 more still")),
+        );
+    }
 
     #[derive(Parser)]
     struct Line {

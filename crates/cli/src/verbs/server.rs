@@ -21,6 +21,10 @@ pub(crate) struct Arguments {
     /// Lets the server and all its jobs run as root.
     #[arg(long)]
     allow_root: bool,
+    /// The journal in the state folder is an older copy that was put back: before it starts anything, the server asks its agent what
+    /// has changed since the copy was made.
+    #[arg(long)]
+    restored: bool,
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
@@ -36,6 +40,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     )?;
     let Some(file) = file else { return Ok(()) };
     server::refuse_root(&file, arguments.allow_root).map_err(daemon::failed)?;
+    if arguments.restored {
+        server::mark_restored(&file.state).map_err(daemon::failed)?;
+    }
     let supervisor = vec![program.into_os_string(), OsString::from("run-job")];
     daemon::run(options, |stop, ready| server::serve(file, supervisor, stop, ready))
 }

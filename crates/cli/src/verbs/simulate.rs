@@ -7,8 +7,11 @@ use std::time::Instant;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use indicatif::ProgressBar;
-use pliant_model::{Run, Span};
-use pliant_policy::batch::order::{Aging, LocalPolicyChange};
+use pliant_config::read;
+use pliant_daemon::config::PriorityFile;
+use pliant_model::{Platform, Run, Span};
+use pliant_policy::batch::LocalPolicy;
+use pliant_policy::batch::order::{Aging, LocalPolicyChange, PrioritySettings};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::runtimes::predicted::{Basis, Prediction};
@@ -18,8 +21,10 @@ use pliant_report::{FileFormat, RESULT_FILES, Summary, prepare_folder, summarize
 use pliant_sim::campaign::{Moldable, SimJobs};
 use pliant_sim::{PlanBy, Policies, StreamError, Ties, limits, simulate, simulate_stream};
 use pliant_trace::{LogStreamError, RepairReport, is_same_file};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::daemon::wrong_file;
 use crate::failure::Failure;
 use crate::input::{self, Jobs, Repair, Request, repair_counts, repair_facts};
 use crate::name_options::{self, ReallocationChoice};
@@ -54,6 +59,10 @@ pub(crate) struct Arguments {
     /// The wait after which a job goes before all others: none, or a time like 24h [default: 7d]
     #[arg(long, value_name = "TIME", value_parser = name_options::aging())]
     aging: Option<Aging>,
+    /// A file with a table [priority]: weights, shares and classes of --order multifactor or fair-share. Users are numbers, as
+    /// in the log.
+    #[arg(long, value_name = "FILE.toml")]
+    priority: Option<PathBuf>,
     /// Which events of the same second come first: terminations or submissions.
     #[arg(long, value_name = "ORDER", value_parser = name_options::ties(), default_value = "finish-first")]
     ties: Ties,
@@ -120,6 +129,13 @@ pub(crate) struct Arguments {
     report: bool,
 }
 
+/// The file of `--priority`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileOfPriority {
+    priority: PriorityFile,
+}
+
 fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| format!("expected a number, found `{text}`"))?;
     if share > 0.0 && share <= 1.0 {
@@ -153,7 +169,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if let Some(dir) = &arguments.out {
         prepare_folder(dir)?;
     }
-    let policies = arguments.policies(arguments.tuner()?);
+    let policies = arguments.policies(arguments.tuner()?, arguments.priority(&platform)?);
     let (run, repairs) = arguments.simulate(&workload, jobs, &policies)?;
     let refusals = Refusals::of(&run);
     let moldable = arguments.moldable != Moldable::None;
@@ -292,7 +308,23 @@ impl Arguments {
         })
     }
 
-    fn policies(&self, tuner: Tuner) -> Policies {
+    /// What queue orders by usage are set by.
+    fn priority(&self, platform: &Platform) -> Result<PrioritySettings, Failure> {
+        let Some(path) = &self.priority else { return Ok(PrioritySettings::default()) };
+        let by_usage =
+            |batch: &str| batch.parse::<LocalPolicy>().is_ok_and(|local| local.ordering().order.by_usage());
+        if !platform.clusters().iter().any(|cluster| by_usage(&cluster.batch)) {
+            let problem =
+                "expected a cluster with the order multifactor or fair-share with --priority, found none";
+            return Err(Failure::input(problem).hint("give the order: --batch easy --order multifactor"));
+        }
+        let (file, _): (FileOfPriority, _) =
+            read(path, "expected a table [priority] alone").map_err(wrong_file)?;
+        let wrong = |(key, problem)| Failure::input(format!("{}: {key}: {problem}", path.display()));
+        file.priority.of_log().map_err(wrong)
+    }
+
+    fn policies(&self, tuner: Tuner, priority: PrioritySettings) -> Policies {
         let usual = if self.procs.is_some() { Mapping::Given } else { Mapping::Mct };
         let reallocation = self.realloc.0.map(|algorithm| {
             let usual = Reallocation::new(algorithm, self.heuristic.unwrap_or(Heuristic::Mct));
@@ -307,6 +339,7 @@ impl Arguments {
             tuner,
             mapping: self.mapping.unwrap_or(usual),
             reallocation,
+            priority,
             ties: self.ties,
             plan_by: match self.plan_by {
                 Basis::Walltimes => PlanBy::Walltimes,
@@ -324,6 +357,9 @@ impl Arguments {
         let mut about = BTreeMap::new();
         let mut add = |name: &str, value: Value| about.insert(name.to_owned(), value);
         add("workload", json!(self.workload.file_name().map(|name| name.to_string_lossy())));
+        if let Some(path) = &self.priority {
+            add("priority", json!(path.file_name().map(|name| name.to_string_lossy())));
+        }
         add("moldable", json!(self.moldable.name()));
         add("tuner", json!(policies.tuner.to_string()));
         add("mapping", json!(policies.mapping.name()));

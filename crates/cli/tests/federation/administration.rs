@@ -1,6 +1,7 @@
 //! The acts of operators.
 
 use pliant_control::job::JobState;
+use pliant_control::names::Handle;
 
 use crate::harness::*;
 
@@ -171,4 +172,115 @@ async fn shows_drained(federation: &Federation, expected: &[&str]) {
         drained.map(|server| server.info.name.as_str()).eq(expected.iter().copied()).then_some(())
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_user_runs_and_queues_no_more_over_a_restart() {
+    let mut federation = Federation::start(&[Cluster::new("lyon", 3, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    assert_eq!(user.run("admin limit bob running-jobs=1 --why mischief").0, 2, "users limit no one");
+    assert_eq!(user.run("admin limit").0, 2);
+    assert_eq!(operator.run("admin limit alice running-jobs=1").0, 2, "without a reason");
+    assert_eq!(operator.run("admin limit alice cores=1 --why exams").0, 2);
+    let (code, set, stderr) = operator.run("admin limit alice running-jobs=1 waiting-jobs=2 --why exams");
+    assert_eq!((code, &set["limits"][0]["running_jobs"]), (0, &1.into()), "{stderr}");
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
+    assert_eq!(operator.run("admin limit").1, set);
+    assert_eq!(operator.run("admin limit bob").1["limits"].as_array().unwrap().len(), 0);
+
+    let gate = federation.path().join("gate");
+    let first = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await.handle;
+    federation.reaches(&alice, &first, JobState::Active).await;
+    let waiting = [
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+        submit(&alice, &order(rigid("true", 1, 60))).await.handle,
+    ];
+    let (code, _, stderr) = user.run("submit say text=hi");
+    assert!(code != 0 && stderr.contains("root has limited the user since"), "{stderr}");
+    run(&bob, &order(rigid("true", 1, 60))).await;
+    assert_eq!(user.run(&format!("status {}", waiting[0])).1["jobs"][0]["state"], "QUEUED");
+    let explained = user.run(&format!("explain {}", waiting[0])).1.to_string();
+    assert!(explained.contains("root has limited the user since"), "{explained}");
+    std::fs::write(&gate, "").unwrap();
+    for job in &waiting {
+        federation.reaches(&alice, job, JobState::Completed).await;
+    }
+
+    let (_, none, stderr) = operator.run("admin limit alice running-jobs=none waiting-jobs=none --why over");
+    assert!(none["limits"][0]["by"].is_null(), "{none} {stderr}");
+    let (_, log, stderr) = operator.run("admin log lyon");
+    let records = log["records"].as_array().unwrap().iter().filter(|one| one["act"] == "limit");
+    let whys: Vec<&str> = records.map(|one| one["why"].as_str().unwrap()).collect();
+    let expected = ["running-jobs=1, waiting-jobs=2: exams", "running-jobs=none, waiting-jobs=none: over"];
+    assert_eq!(whys, expected, "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_priority_of_a_waiting_job_comes_before_the_queue_over_a_restart() {
+    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let alice = federation.client("alice");
+    let gate = federation.path().join("gate");
+    let first = submit(&alice, &order(rigid(&waiting_for(&gate), 1, 600))).await;
+    federation.reaches(&alice, &first.handle, JobState::Active).await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        waiting.push(submit(&alice, &order(rigid("true", 1, 60))).await.handle);
+    }
+    let last = &waiting[1];
+    assert_eq!(user.run(&format!("admin priority {last} --why mine")).0, 2, "users set no priorities");
+    assert_eq!(operator.run(&format!("admin priority {last} urgent --why deadline")).0, 2);
+    let (code, jobs, stderr) = operator.run(&format!("admin priority {last} HIGHEST --why deadline"));
+    assert_eq!((code, &jobs["jobs"][0]["job_id"]), (0, &last.to_string().into()), "{stderr}");
+    federation.kill("lyon");
+    federation.revive("lyon");
+    federation.attached(1).await;
+    let ahead = |job: &Handle| user.run(&format!("explain {job}")).1["waits"]["ahead"].clone();
+    assert_eq!([ahead(last), ahead(&waiting[0])], [0, 1]);
+    assert_eq!(operator.run(&format!("admin priority {last} -1 --why later")).0, 0);
+    assert_eq!([ahead(last), ahead(&waiting[0])], [1, 0]);
+    std::fs::write(&gate, "").unwrap();
+    for job in &waiting {
+        federation.reaches(&alice, job, JobState::Completed).await;
+    }
+    let (_, log, stderr) = operator.run("admin log lyon");
+    let records = log["records"].as_array().unwrap().iter().filter(|one| one["act"] == "priority");
+    let whys: Vec<&str> = records.map(|one| one["why"].as_str().unwrap()).collect();
+    assert_eq!(whys, ["1000000: deadline", "-1: later"], "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_has_an_audit_trail_of_what_operators_and_others_did_at_it() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    assert_eq!(user.run("reallocate --off").0, 2);
+    assert_eq!(user.run("queue --all").0, 2);
+    assert_eq!(operator.run("reallocate --set period=5m").0, 0);
+    assert_eq!(operator.run("reallocate --off").0, 0);
+    assert_eq!(operator.run("reallocate --reset").0, 0);
+    assert_eq!(operator.run("reallocate").0, 0);
+    let (code, log, stderr) = operator.run("admin log");
+    assert_eq!(code, 0, "{stderr}");
+    let records = log["records"].as_array().unwrap();
+    let agent = records[0]["server"].as_str().unwrap().to_owned();
+    let words =
+        records.iter().map(|one| ["act", "by", "why"].map(|key| one[key].as_str().unwrap()).join(" "));
+    let found: Vec<String> = words.collect();
+    assert!(found[2].starts_with("configure operator/root algorithm="), "{found:?}");
+    assert!(found[2].contains("period=300s"), "{found:?}");
+    let others = [&found[..2], &found[3..]].concat();
+    let expected = [
+        "deny user/alice change the reallocation policy",
+        "deny user/alice see the jobs of other users",
+        "configure operator/root off",
+        "configure operator/root reset",
+        "reallocate operator/root ",
+    ];
+    assert_eq!(others, expected);
+    assert_eq!(operator.run(&format!("admin log {agent}")).1, log, "of that agent alone");
+    assert_eq!(user.run(&format!("admin log {agent}")).0, 2);
+    assert_eq!(operator.run("admin log nowhere").0, 2);
 }

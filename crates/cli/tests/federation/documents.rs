@@ -128,6 +128,13 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     assert!(reader.run("admin resume lyon --why done")["drained"].is_null());
     assert_eq!(reader.run("admin ban mallory --why mischief")["servers"][0]["banned"]["by"], "root");
     assert!(reader.run("admin unban mallory --why done")["servers"][0]["banned"].is_null());
+    let (code, document, stderr) =
+        crate::restored::back_up(&federation.folder("lyon").join("state"), &reader.user.dir().join("backup"));
+    assert_eq!(code, 0, "{stderr}");
+    reader.seen.note(&crate::schemas::document(&document));
+    let limit = "admin limit mallory processors=4 waiting-bytes=none --why mischief";
+    assert_eq!(reader.run(limit)["limits"][0]["processors"], 4);
+    assert!(reader.run("admin limit mallory processors=none --why done")["limits"][0]["by"].is_null());
     assert_eq!(reader.run("admin log")["records"][0]["act"], "accept");
     reader.shows("queue --moves", |moves| moves["moves"][0]["job_id"] == waiting.as_str()).await;
     assert_eq!(reader.run(&format!("explain {waiting}"))["moves"].as_array().unwrap().len(), 1);

@@ -91,13 +91,16 @@ impl Agent {
         now: Time,
         child: &Name,
         discovery: u64,
-        found: DiscoveryResult,
+        mut found: DiscoveryResult,
         commands: &mut Vec<Command>,
     ) {
         let Some(open) = self.discoveries.get_mut(&discovery) else { return };
         // The answer is late or a duplicate.
         if !open.missing.remove(child) {
             return;
+        }
+        if let Some(known) = self.children.get(child) {
+            keep_own(&mut found, child, known);
         }
         // A server that has answered counts as one; an agent reports how many it has below it.
         let server = self.children.get(child).is_some_and(|known| known.kind == ChildKind::Server);
@@ -168,6 +171,21 @@ impl Agent {
                 commands.push(Command::Answer { to: requester, found })
             }
         }
+    }
+}
+
+/// Keeps what a child may say: of itself if it is a server, and of the servers below it if it is an agent.
+fn keep_own(found: &mut DiscoveryResult, child: &Name, known: &Child) {
+    let is_own = |server: &Name| match known.kind {
+        ChildKind::Server => server == child,
+        ChildKind::Agent => known.servers.iter().any(|below| below.name == *server),
+    };
+    found.vectors.retain(|vector| is_own(&vector.server));
+    found.refusals.retain(|(server, _)| is_own(server));
+    found.snapshots.retain(|snapshot| is_own(&snapshot.info.name));
+    found.down.retain(is_own);
+    if known.kind == ChildKind::Server {
+        (found.silent, found.down, found.more) = (Vec::new(), Vec::new(), 0);
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod departed;
 mod discovery;
+mod event;
 mod index;
 mod known_jobs;
 mod lost_journals;
@@ -22,20 +23,21 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use pliant_model::{Span, Time};
-use pliant_policy::reallocation::Reallocation;
 use pliant_policy::runtimes::CalibratedRuntimes;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Caller;
+use crate::audit::{Actor, AuditAct, AuditRecord};
 use crate::estimation_vector::EstimationVector;
 use crate::handoff::{MoveOutcome, MoveProposal, ServerSnapshot};
-use crate::job::{JobRecord, Work};
+use crate::job::Work;
 use crate::names::Token;
 use crate::names::{Handle, Name};
 use crate::reason::Reason;
 use crate::server_info::ServerInfo;
 use crate::shared_folder::SharedFolder;
 
+pub use event::{Command, Event};
 pub use index::ReportedMove;
 pub use known_jobs::JobCounts;
 pub use offers::ExplorationServer;
@@ -145,158 +147,6 @@ pub struct DiscoveryResult {
     pub outcome: Option<MoveOutcome>,
 }
 
-/// An event that changes an agent's state.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Event {
-    /// A child has connected.
-    Attached {
-        /// The child.
-        child: Name,
-        /// The child's kind.
-        kind: ChildKind,
-        /// The journal that the child's status updates come from.
-        journal: u64,
-        /// The servers that the child is or has below it.
-        servers: Vec<ServerInfo>,
-    },
-    /// A child reports again which servers it has.
-    Announced {
-        /// The child.
-        child: Name,
-        /// The servers that the child is or has below it.
-        servers: Vec<ServerInfo>,
-    },
-    /// A child has disconnected.
-    Detached {
-        /// The child.
-        child: Name,
-    },
-    /// A client, the parent or this agent sends a query.
-    Queried {
-        /// The requester that waits for the answer.
-        requester: Requester,
-        /// The query.
-        query: Box<DiscoveryQuery>,
-    },
-    /// A child answers a query.
-    Answered {
-        /// The child.
-        child: Name,
-        /// This agent's number of the discovery.
-        discovery: u64,
-        /// The child's result.
-        found: DiscoveryResult,
-    },
-    /// A child reports a job's status.
-    StatusUpdate {
-        /// The child.
-        child: Name,
-        /// The child's sequence number of the status update.
-        sequence: u64,
-        /// The job.
-        record: Box<JobRecord>,
-    },
-    /// The status updates of a child up to this one are acknowledged, and this one is not kept: the child may not report the job, the
-    /// archive knows the job's end, or all jobs were reported again.
-    StatusRefused {
-        /// The child.
-        child: Name,
-        /// The child's sequence number of the status update.
-        sequence: u64,
-    },
-    /// A child reports a job again: this agent had acknowledged its status updates, and has lost some of them.
-    StatusAgain {
-        /// The child.
-        child: Name,
-        /// The job.
-        record: Box<JobRecord>,
-    },
-    /// Processors below a child have become free early, although no job of the federation has ended.
-    Freed {
-        /// The child.
-        child: Name,
-    },
-    /// A caller requests a reallocation cycle now.
-    Reallocate {
-        /// The caller to answer.
-        reply: Token,
-        /// Only report the moves.
-        dry_run: bool,
-        /// The policy; none is the agent's own.
-        policy: Option<Reallocation>,
-    },
-    /// An operator changes the reallocation of waiting jobs.
-    Configure {
-        /// The operator to answer.
-        reply: Token,
-        /// The change; none returns to the configuration.
-        change: Option<ReallocationChange>,
-    },
-    /// A point in time of [`Agent::next_due`] has come.
-    Due,
-}
-
-/// A command of an agent to its driver.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Command {
-    /// Send a query to a child.
-    Query {
-        /// The child.
-        child: Name,
-        /// This agent's number of the discovery.
-        discovery: u64,
-        /// The query.
-        query: Box<DiscoveryQuery>,
-    },
-    /// Answer a query.
-    Answer {
-        /// The requester that waits.
-        to: Requester,
-        /// The result.
-        found: DiscoveryResult,
-    },
-    /// Report a reallocation cycle to the caller that requested it.
-    ReportReallocation {
-        /// The caller.
-        to: Token,
-        /// The report.
-        report: Box<ReallocationReport>,
-    },
-    /// Confirm a change to an operator.
-    Configured {
-        /// The operator.
-        to: Token,
-    },
-    /// Acknowledge a child's status updates up to this one: they are kept.
-    Acknowledge {
-        /// The child.
-        child: Name,
-        /// The child's sequence number of the last one.
-        sequence: u64,
-    },
-    /// Log that a child's status update was refused: it contradicts what is known of the job.
-    RefuseStatus {
-        /// The child.
-        child: Name,
-        /// The job.
-        job: Handle,
-        /// How.
-        why: Contradiction,
-    },
-    /// Report a job's status to the parent, until it acknowledges.
-    ReportStatus(Box<JobRecord>),
-    /// Report the servers of this agent to the parent.
-    Announce,
-    /// Report to the parent that processors have become free early, although no job of the federation has ended. This is of use at once
-    /// or not at all.
-    Freed,
-    /// Keep the record of a job that has ended, or has gone to a server below another agent, for good. A later status
-    /// update with less progress ([`JobRecord::progress`]) is outdated.
-    Archive(Box<JobRecord>),
-}
-
 /// A child as the agent knows it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Child {
@@ -389,8 +239,8 @@ impl Agent {
             Event::Reallocate { reply, dry_run, policy } => {
                 self.request_cycle(now, reply, dry_run, policy, commands);
             }
-            Event::Configure { reply, change } => {
-                self.operator_change = change;
+            Event::Configure { reply, change, by } => {
+                self.configure(now, change, by, commands);
                 commands.push(Command::Configured { to: reply });
             }
             Event::StatusUpdate { child, sequence, record } => {
@@ -398,6 +248,7 @@ impl Agent {
             }
             Event::StatusRefused { child, sequence } => self.skip_status(&child, sequence, commands),
             Event::StatusAgain { child, record } => self.record_again(now, &child, *record, commands),
+            Event::Audited { by, act, why } => audit(now, by, act, why, commands),
             Event::Due => {
                 self.conclude_overdue(now, commands);
                 self.end_lost_jobs(now, commands);
@@ -484,4 +335,10 @@ impl Agent {
     pub fn children(&self) -> impl Iterator<Item = (&Name, ChildKind, bool, Time)> {
         self.children.iter().map(|(name, child)| (name, child.kind, child.attached, child.since))
     }
+}
+
+/// Adds a record to the audit trail.
+fn audit(at: Time, by: Actor, act: AuditAct, why: String, commands: &mut Vec<Command>) {
+    let record = AuditRecord { at, by, act, job: None, user: None, why };
+    commands.push(Command::Audit(Box::new(record)));
 }

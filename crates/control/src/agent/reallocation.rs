@@ -16,6 +16,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
 use pliant_policy::batch::{BatchScheduler, LocalPolicy};
@@ -24,8 +25,9 @@ use pliant_policy::nodes::Nodes;
 use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
 use serde::{Deserialize, Serialize};
 
-use super::{Agent, Command, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester};
+use super::{Agent, Command, DiscoveryQuery, DiscoveryResult, DiscoverySubject, Requester, audit};
 use crate::access::Caller;
+use crate::audit::{Actor, AuditAct};
 use crate::handoff::{Movable, MoveOutcome, MoveProposal, ServerSnapshot, StayReason};
 use crate::names::Token;
 use crate::names::{Handle, Name, User};
@@ -51,6 +53,42 @@ pub enum ReallocationChange {
     Set(ReallocationConfig),
     /// Reallocate no jobs.
     Off,
+}
+
+impl fmt::Display for ReallocationChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ReallocationConfig { policy, early } = match self {
+            Self::Set(config) => config,
+            Self::Off => return f.write_str("off"),
+        };
+        let Reallocation { algorithm, heuristic, period, threshold, window } = policy;
+        write!(
+            f,
+            "algorithm={algorithm} heuristic={heuristic} period={}s threshold={}s window={window} early=",
+            period.0, threshold.0
+        )?;
+        match early {
+            Some(pause) => write!(f, "{}s", pause.0),
+            None => f.write_str("off"),
+        }
+    }
+}
+
+impl Agent {
+    /// Takes over an operator's change of the reallocation; none returns to the configuration.
+    pub(super) fn configure(
+        &mut self,
+        now: Time,
+        change: Option<ReallocationChange>,
+        by: Option<User>,
+        commands: &mut Vec<Command>,
+    ) {
+        self.operator_change = change;
+        if let Some(by) = by {
+            let why = change.map_or_else(|| "reset".to_owned(), |change| change.to_string());
+            audit(now, Actor::Operator(by), AuditAct::Configure, why, commands);
+        }
+    }
 }
 
 /// A proposed move of a cycle, with its outcome.

@@ -1,9 +1,10 @@
+mod discovery;
+
 use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
-use pliant_policy::reallocation::{Algorithm, Heuristic};
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 
 use super::*;
-use crate::estimation_vector::keep_best;
-use crate::job::{Exit, Hop, JobState};
+use crate::job::{Exit, Hop, JobRecord, JobState};
 use crate::names::Key;
 use crate::reason::{Cause, DiscoverySummary};
 use crate::server_info::ServerInfo;
@@ -137,63 +138,6 @@ fn names(found: &DiscoveryResult) -> Vec<&str> {
 }
 
 #[test]
-fn the_best_answers_come_up_once_all_have_answered() {
-    let mut bench = Bench::new(true);
-    for child in ["a", "b", "c"] {
-        bench.attach(child);
-    }
-    assert_eq!(bench.asked(ask(2)), ["a 2 s", "b 2 s", "c 2 s"]);
-    assert_eq!(bench.answers("a", vec![vector("a", 0, 30)]), None);
-    assert_eq!(bench.answers("c", vec![vector("c", 0, 20)]), None);
-    assert_eq!(bench.answers("c", vec![vector("c", 0, 0)]), None, "a duplicate answer does not count");
-    let found = bench.answers("b", vec![vector("b", 0, 10)]).unwrap();
-    assert_eq!(names(&found), ["b", "c"]);
-    assert_eq!(found.silent, []);
-    assert_eq!(bench.agent.next_due(), None);
-}
-
-#[test]
-fn equal_completions_go_by_rank_and_then_by_name() {
-    let mut vectors = vec![vector("a", 2, 5), vector("c", 1, 5), vector("b", 1, 5), vector("z", 9, 4)];
-    keep_best(&mut vectors, 3);
-    assert_eq!(vectors.iter().map(|one| one.server.as_str()).collect::<Vec<_>>(), ["z", "b", "c"]);
-}
-
-#[test]
-fn a_silent_child_is_left_out_and_named() {
-    let mut bench = Bench::new(true);
-    bench.attach("a");
-    bench.attach("b");
-    bench.attach("c");
-    bench.asked(ask(3));
-    assert_eq!(answer(bench.handle(Event::Detached { child: name("b") })), None);
-    assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
-    bench.now = Time(2);
-    assert_eq!(answer(bench.handle(Event::Due)), None, "timeout is 3 s");
-    assert_eq!(bench.agent.next_due(), Some(Time(3)));
-    bench.now = Time(3);
-    let found = answer(bench.handle(Event::Due)).unwrap();
-    assert_eq!((names(&found), found.silent.clone()), (vec!["a"], vec![name("b"), name("c")]));
-    assert_eq!(bench.answers("c", vec![vector("c", 0, 0)]), None, "too late");
-}
-
-#[test]
-fn without_servers_the_answer_comes_at_once() {
-    let mut bench = Bench::new(true);
-    let commands = bench.handle(Event::Queried { requester: Requester::Client(Token(7)), query: ask(1) });
-    assert_eq!(answer(commands), Some(DiscoveryResult::default()));
-}
-
-#[test]
-fn a_chosen_server_is_the_only_one_asked() {
-    let mut bench = Bench::new(true);
-    bench.attach("a");
-    bench.attach("b");
-    let chosen = Box::new(DiscoveryQuery { only: Some(name("b")), ..*ask(1) });
-    assert_eq!(bench.asked(chosen), ["b 2 s"]);
-}
-
-#[test]
 fn a_status_update_is_kept_passed_on_and_acknowledged_once() {
     let mut bench = Bench::new(false);
     assert_eq!(
@@ -238,53 +182,6 @@ fn a_restored_agent_behaves_the_same() {
     let last = vec![vector("a", 0, 0)];
     assert_eq!(bench.answers("a", last.clone()), again.answers("a", last));
     assert_eq!(bench.report(2, record(1, JobState::Failed)), again.report(2, record(1, JobState::Failed)));
-}
-
-#[test]
-fn an_answer_lists_only_the_first_refusals() {
-    let mut bench = Bench::new(true);
-    for child in ["a", "b"] {
-        bench.attach(child);
-    }
-    bench.asked(ask(2));
-    let refusals = |child: &str| {
-        (0..30).map(|server| (name(&format!("{child}{server}")), Cause::TooLarge.because("no"))).collect()
-    };
-    let mut answered = |child: &str, more| {
-        let found = DiscoveryResult { refusals: refusals(child), more, ..DiscoveryResult::default() };
-        answer(bench.handle(Event::Answered { child: name(child), discovery: 1, found }))
-    };
-    assert_eq!(answered("b", 5), None);
-    let found = answered("a", 0).unwrap();
-    assert_eq!((found.refusals.len(), found.more), (8, 57));
-}
-
-#[test]
-fn a_result_counts_known_servers_and_answers() {
-    let mut bench = Bench::new(true);
-    for child in ["a", "b", "c"] {
-        bench.attach(child);
-    }
-    let servers = ["x", "y", "z"].map(info).to_vec();
-    bench.handle(Event::Attached { child: name("below"), kind: ChildKind::Agent, journal: 1, servers });
-    bench.handle(Event::Detached { child: name("c") });
-    bench.asked(ask(2));
-    assert_eq!(bench.answers("a", vec![vector("a", 0, 0)]), None);
-    let below =
-        DiscoveryResult { servers: 4, answered: 2, down: vec![name("w")], ..DiscoveryResult::default() };
-    let below = Event::Answered { child: name("below"), discovery: 1, found: below };
-    assert_eq!(answer(bench.handle(below)), None);
-    bench.now = Time(3);
-    let found = answer(bench.handle(Event::Due)).unwrap();
-    assert_eq!((found.servers, found.answered), (1 + 1 + 1 + 4, 1 + 2), "a, b, c and four below");
-    assert_eq!((found.down, found.silent), (vec![name("c"), name("w")], vec![name("b")]));
-
-    // A silent agent counts as one for each server that it has announced.
-    bench.asked(ask(2));
-    bench.handle(Event::Detached { child: name("below") });
-    bench.now = Time(6);
-    let found = answer(bench.handle(Event::Due)).unwrap();
-    assert_eq!((found.servers, found.answered, found.silent.len()), (6, 0, 3));
 }
 
 #[test]

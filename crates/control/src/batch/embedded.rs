@@ -7,11 +7,14 @@
 //! until they end, also processors that the cluster has no longer; the waiting jobs are planned again. A job that needs more
 //! processors than there are waits outside the policy's queue until the cluster grows.
 
+mod priorities;
+mod restore_error;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use pliant_policy::UnknownName;
+use pliant_policy::batch::order::{PriorityParts, PrioritySettings, Shares};
 use pliant_policy::batch::{
     self, BatchScheduler, LocalPolicy, PresentJobs, RunningJob, Start, Submission, Waiting,
 };
@@ -20,6 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
+
+pub use restore_error::RestoreError;
 
 /// A job that the policy has started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -40,6 +45,8 @@ struct Started {
 /// The embedded batch system of one cluster.
 pub struct Embedded {
     policy: LocalPolicy,
+    /// What orders by usage depend on, whether the present policy has one or not.
+    priority: PrioritySettings,
     procs: Procs,
     scheduler: Box<dyn BatchScheduler>,
     /// The queued jobs as submitted, until they have processors: a policy may assign fewer than requested.
@@ -50,6 +57,8 @@ pub struct Embedded {
     held: BTreeMap<JobId, Submission>,
     /// Queued jobs that do not start before they are released.
     tentative: BTreeSet<JobId>,
+    /// The priorities that operators have given to jobs, other than 0; also of jobs that do not wait any more.
+    priorities: BTreeMap<JobId, i64>,
     started: BTreeMap<JobId, Started>,
     /// Jobs that the policy has started and that wait for processors, in order.
     pending: VecDeque<JobId>,
@@ -67,12 +76,14 @@ impl Embedded {
         let policy: LocalPolicy = policy.parse()?;
         Ok(Embedded {
             policy,
+            priority: PrioritySettings::default(),
             procs,
             scheduler: policy.scheduler(procs, now),
             queued: BTreeMap::new(),
             too_large: BTreeMap::new(),
             held: BTreeMap::new(),
             tentative: BTreeSet::new(),
+            priorities: BTreeMap::new(),
             started: BTreeMap::new(),
             pending: VecDeque::new(),
             free: (0..procs.0).collect(),
@@ -87,17 +98,20 @@ impl Embedded {
         let Dump {
             at,
             policy,
+            priority,
             procs,
             scheduler,
             queued,
             too_large,
             held,
             tentative,
+            priorities,
             started,
             pending,
             changed,
         } = dump;
         let mut embedded = Embedded::new(&policy, procs, at).map_err(RestoreError::Policy)?;
+        embedded.priority = priority.unwrap_or_default();
         embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
         let mut taken = BTreeSet::new();
         for (job, started) in &started {
@@ -110,6 +124,7 @@ impl Embedded {
         embedded.too_large = by_job(too_large);
         embedded.held = by_job(held);
         embedded.tentative = tentative;
+        embedded.priorities = priorities;
         embedded.started = started.into_iter().collect();
         embedded.pending = pending;
         embedded.changed = changed;
@@ -132,6 +147,11 @@ impl Embedded {
 
     /// Makes the plan again for the present jobs. Running jobs stay; all others wait in the order in which they were.
     fn plan_again(&mut self, now: Time) {
+        self.plan_again_with(now, None);
+    }
+
+    /// The same, with one of the waiting jobs at its place by priority and number.
+    fn plan_again_with(&mut self, now: Time, placed: Option<JobId>) {
         let batch::Dump { planned, queued, shares, .. } = self.scheduler.dump();
         let mut waiting: Vec<JobId> = self.pending.drain(..).collect();
         waiting.extend(planned.iter().map(|one| one.job).chain(queued.iter().map(|one| one.job)));
@@ -141,6 +161,9 @@ impl Embedded {
             let place = waiting.iter().position(|other| *other > job.job).unwrap_or(waiting.len());
             waiting.insert(place, job.job);
             self.queued.insert(job.job, job);
+        }
+        if let Some(job) = placed {
+            self.place(&mut waiting, job);
         }
         let (waiting, too_large): (Vec<Submission>, Vec<Submission>) = waiting
             .iter()
@@ -157,9 +180,12 @@ impl Embedded {
             end: started.planned_end,
         });
         let running: Vec<RunningJob> = running.collect();
-        let shares = shares.map(|mut shares| {
+        let by_operators = self.given_to_waiting();
+        let is_set = self.priority != PrioritySettings::default() || !by_operators.is_empty();
+        let new = is_set.then(|| Shares { since: now, ..Shares::default() });
+        let shares = shares.or(new).map(|mut shares| {
             shares.running.retain(|charge| self.started.get(&charge.job).is_some_and(|one| !one.overdue));
-            shares
+            Shares { by_operators, ..shares.under(now, &self.priority) }
         });
         let jobs = PresentJobs { running, waiting, shares };
         self.scheduler = self.policy.scheduler_with(self.procs, now, jobs);
@@ -290,6 +316,10 @@ impl BatchSystem for Embedded {
         self.queued.insert(submission.job, submission);
         self.scheduler.submit(now, submission);
         self.changed = true;
+        let own = self.job_priority(submission.job);
+        if own != 0 || self.priorities.values().any(|other| *other < own) {
+            self.plan_again_with(now, Some(submission.job));
+        }
     }
 
     fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
@@ -311,6 +341,14 @@ impl BatchSystem for Embedded {
             self.held.insert(submission.job, submission);
         }
         is_kept
+    }
+
+    fn job_priority(&self, job: JobId) -> i64 {
+        self.priorities.get(&job).copied().unwrap_or(0)
+    }
+
+    fn set_job_priority(&mut self, now: Time, job: JobId, priority: i64) -> bool {
+        self.prioritise(now, job, priority)
     }
 
     fn held_jobs(&self) -> BTreeSet<JobId> {
@@ -353,6 +391,19 @@ impl BatchSystem for Embedded {
 
     fn configuration(&self) -> Option<(Procs, String)> {
         Some((self.procs, self.policy.to_string()))
+    }
+
+    fn set_priority(&mut self, now: Time, priority: &PrioritySettings) {
+        self.priority = priority.clone();
+        self.plan_again(now);
+    }
+
+    fn priority_settings(&self) -> Option<&PrioritySettings> {
+        Some(&self.priority)
+    }
+
+    fn priority(&mut self, now: Time, job: JobId) -> Option<PriorityParts> {
+        self.scheduler.priority(now, job)
     }
 
     fn capacity(&self) -> Option<Procs> {
@@ -419,12 +470,14 @@ impl BatchSystem for Embedded {
         crate::batch::Dump::Embedded(Box::new(Dump {
             at: now,
             policy: self.policy.to_string(),
+            priority: (self.priority != PrioritySettings::default()).then(|| self.priority.clone()),
             procs: self.procs,
             scheduler: self.scheduler.dump(),
             queued: self.queued.values().copied().collect(),
             too_large: self.too_large.values().copied().collect(),
             held: self.held.values().copied().collect(),
             tentative: self.tentative.clone(),
+            priorities: self.priorities.clone(),
             started: self.started.iter().map(|(job, started)| (*job, started.clone())).collect(),
             pending: self.pending.clone(),
             changed: self.changed,
@@ -437,6 +490,9 @@ impl BatchSystem for Embedded {
 pub struct Dump {
     at: Time,
     policy: String,
+    /// None in states of earlier versions, and for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    priority: Option<PrioritySettings>,
     procs: Procs,
     scheduler: batch::Dump,
     queued: Vec<Submission>,
@@ -446,50 +502,9 @@ pub struct Dump {
     held: Vec<Submission>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     tentative: BTreeSet<JobId>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    priorities: BTreeMap<JobId, i64>,
     started: Vec<(JobId, Started)>,
     pending: VecDeque<JobId>,
     changed: bool,
-}
-
-/// Why a batch system cannot be restored from its dump.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RestoreError {
-    /// The policy is not registered.
-    Policy(UnknownName),
-    /// The policy cannot take the dump.
-    Scheduler(batch::RestoreError),
-    /// The dump is of a batch system of another kind.
-    Kind,
-    /// A running job has a processor that another job has.
-    Core {
-        /// The job.
-        job: JobId,
-        /// The processor.
-        core: u32,
-    },
-}
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Policy(error) => write!(f, "{error}"),
-            Self::Scheduler(error) => write!(f, "{error}"),
-            Self::Kind => f.write_str(
-                "expected the state of the batch system that is configured, found that of one of another kind",
-            ),
-            Self::Core { job, core } => {
-                write!(f, "expected job {job} on processors of its own, found processor {core} of another job")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Policy(error) => Some(error),
-            Self::Scheduler(error) => Some(error),
-            Self::Kind | Self::Core { .. } => None,
-        }
-    }
 }

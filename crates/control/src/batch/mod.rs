@@ -9,6 +9,7 @@ pub mod external;
 use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -190,6 +191,17 @@ pub trait BatchSystem: Send {
         false
     }
 
+    /// The priority that an operator has given to a job in the queue: the highest is served first. 0 if there is none.
+    fn job_priority(&self, _job: JobId) -> i64 {
+        0
+    }
+
+    /// Gives a waiting job a priority, and makes the plan again. False if the job does not wait, or if the batch system has commands
+    /// of its own for that.
+    fn set_job_priority(&mut self, _now: Time, _job: JobId, _priority: i64) -> bool {
+        false
+    }
+
     /// Lets a held or tentative job start.
     fn release(&mut self, now: Time, job: JobId, effects: &mut Effects);
 
@@ -231,6 +243,19 @@ pub trait BatchSystem: Send {
 
     /// The size and the policy of the embedded batch system; none for an external one.
     fn configuration(&self) -> Option<(Procs, String)> {
+        None
+    }
+
+    /// Sets what orders by usage depend on, in the embedded batch system. Waiting jobs are planned again.
+    fn set_priority(&mut self, _now: Time, _priority: &PrioritySettings) {}
+
+    /// What orders by usage depend on; none for an external batch system.
+    fn priority_settings(&self) -> Option<&PrioritySettings> {
+        None
+    }
+
+    /// The parts of the priority of a waiting job, if its order has such parts.
+    fn priority(&mut self, _now: Time, _job: JobId) -> Option<PriorityParts> {
         None
     }
 

@@ -80,8 +80,8 @@ impl Requests {
 
     /// True if another configuration decides the same for the present requests.
     fn decides_as(&self, config: &Config) -> bool {
-        let mandatory_per_user = config.mandatory_per_user;
-        Config { mandatory_per_user, ..self.config.clone() } == *config
+        let Config { mandatory_per_user, bytes_per_user, bytes, .. } = *config;
+        Config { mandatory_per_user, bytes_per_user, bytes, ..self.config.clone() } == *config
     }
 
     /// Handles an event and appends the commands that follow. O(log requests), also for each request of an exploration that
@@ -151,7 +151,8 @@ impl Requests {
                 return Answer::State(state);
             }
         }
-        match self.check_limits(user, submit.kind) {
+        let limits = self.check_limits(user, submit.kind);
+        match limits.and_then(|()| self.check_bytes(user, submit.payload.bytes() as u64)) {
             Ok(()) => {
                 self.add(now, submit);
                 Answer::State(RequestState::Waiting)
@@ -166,7 +167,7 @@ impl Requests {
         let (id, optional) = (RequestId(self.next), kind == Kind::Optional);
         self.next += 1;
         self.explorations.touch(now, key.exploration, &user);
-        self.explorations.add(key.exploration, key.number, id, optional);
+        self.explorations.add(key.exploration, key.number, id, optional, payload.bytes() as u64);
         let users = self.users.len() as u32;
         let user = *self.users.entry(user).or_insert(UserId(users));
         if optional {
@@ -193,6 +194,25 @@ impl Requests {
         }
         // Cancelled requests must always be accepted and remembered.
         self.explorations.admits_cancelled(user)
+    }
+
+    /// Checks that a user may have one more request of so many bytes.
+    fn check_bytes(&self, user: &User, bytes: u64) -> Result<(), Reason> {
+        let needed = self.explorations.counts(user).bytes.saturating_add(bytes);
+        if let Some(limit) = self.config.bytes_per_user.filter(|limit| needed > *limit) {
+            let why = format!(
+                "the requests of this user would have {needed} bytes here, at most {limit} are accepted"
+            );
+            return Err(Cause::TooMany.because(why));
+        }
+        let needed = self.explorations.bytes().saturating_add(bytes);
+        if let Some(limit) = self.config.bytes.filter(|limit| needed > *limit) {
+            let why = format!(
+                "the requests of all users would have {needed} bytes here, at most {limit} are accepted"
+            );
+            return Err(Cause::Busy.because(why));
+        }
+        Ok(())
     }
 
     fn state(&self, request: RequestId) -> RequestState {
@@ -236,9 +256,9 @@ impl Requests {
 
     /// Removes a request that has ended.
     fn remove(&mut self, now: TimeMs, request: RequestId, state: RequestState) -> Option<RequestKey> {
-        let key = self.requests.remove(&request)?.key;
+        let RequestEntry { key, payload, .. } = self.requests.remove(&request)?;
         let optional = self.optional.remove(&request);
-        self.explorations.record_end(now, key.exploration, key.number, optional, state);
+        self.explorations.record_end(now, key, (optional, payload.bytes() as u64), state);
         Some(key)
     }
 

@@ -193,7 +193,7 @@ impl Server {
             return Err(AdmissionRefusal::NoNumbersLeft);
         }
         let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
-        let estimate = self.estimate_at(now, &request, self.speed_for(own_time))?;
+        let estimate = self.estimate_at(now, owner, &request, self.speed_for(own_time))?;
         if latest.is_some_and(|latest| is_late(&estimate, latest)) {
             return Err(AdmissionRefusal::Stale { now: estimate });
         }
@@ -213,7 +213,8 @@ impl Server {
         commands: &mut Vec<Command>,
     ) -> Answer {
         let request = submit.work.request(JobId(self.next), now).owned_by(submit.owner.owner());
-        let size_choice = self.size_choice(now, &request, self.speed_for(submit.own_time), &expected);
+        let size_choice =
+            self.size_choice(now, &submit.owner, (&request, self.speed_for(submit.own_time)), &expected);
         let number = self.next;
         self.next += 1;
         self.numbered = true;
@@ -261,6 +262,7 @@ impl Server {
         audit(now, by, AuditAct::Accept, Some(&record.handle), String::new(), commands);
         report(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
+        let is_kept = self.keeps_back(&record.owner);
         let (submit, owner) = (record.submitted, record.owner.owner());
         let entry = ServerJob::new(record, payload, sample);
         self.waiting.add_job(&entry);
@@ -268,6 +270,8 @@ impl Server {
         let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
+            // It enters the queue as soon as the limits of its owner allow.
+            _ if is_kept => batch.hold(now, submission, effects),
             Some(sizes) => batch.submit_moldable(now, submission, sizes, effects),
             None => batch.submit(now, submission, effects),
         });

@@ -50,9 +50,14 @@ impl Server {
         self.banned(user).map(|ban| Cause::Banned.because(ban.to_string()))
     }
 
-    /// True if the waiting jobs of a user are kept from starting.
+    /// True if waiting jobs of a user do not enter the queue by themselves: the user is banned, or what the user runs is limited.
     pub(super) fn keeps_back(&self, user: &User) -> bool {
-        self.banned.contains_key(user) && !self.is_external()
+        self.keeps_siblings_back(user) && !self.is_external()
+    }
+
+    /// The same for siblings, which their sources would start.
+    pub(super) fn keeps_siblings_back(&self, user: &User) -> bool {
+        self.banned.contains_key(user) || self.running_limits(user).is_some()
     }
 
     /// Bans a user. The same act again changes nothing; another operator or reason replaces the present one.
@@ -69,7 +74,9 @@ impl Server {
             let ban = Ban { at, by, why };
             self.end_queued_subjobs(at, &user, &ban.to_string(), commands);
             self.banned.insert(user.clone(), ban);
-            self.keep_back_all(at, &user, commands);
+            for number in self.waiting_jobs_of(&user).map(|entry| entry.number).collect::<Vec<_>>() {
+                self.keep_back(at, number, commands);
+            }
         }
         Answer::Banned(self.banned(&user).cloned())
     }
@@ -84,32 +91,35 @@ impl Server {
         commands: &mut Vec<Command>,
     ) -> Answer {
         audit(at, by, AuditAct::Unban, &user, why, commands);
-        if self.banned.remove(&user).is_some() && !self.is_external() {
-            let kept = self.batch.held_jobs();
-            let is_freed = |entry: &&ServerJob| entry.held.is_none() && kept.contains(&JobId(entry.number));
-            let freed = self.waiting_jobs_of(&user).filter(is_freed);
-            for job in freed.map(|entry| JobId(entry.number)).collect::<Vec<_>>() {
-                self.with_batch(at, commands, |batch, effects| batch.release(at, job, effects));
-            }
-        }
+        self.banned.remove(&user);
+        self.release_kept(at, &user, commands);
         Answer::Banned(None)
     }
 
-    /// Gives up the handoffs and the siblings of the waiting jobs of a user, and takes these out of the queue, unless it is one of an
-    /// external batch system.
-    fn keep_back_all(&mut self, now: Time, user: &User, commands: &mut Vec<Command>) {
-        let submissions: Vec<_> = self.waiting_jobs_of(user).map(ServerJob::submission).collect();
-        for submission in submissions {
-            let number = submission.job.0;
-            if self.outgoing.get(&number).is_some_and(|one| matches!(one.phase, Phase::Preparing))
-                && let Some(outgoing) = self.outgoing.remove(&number)
-            {
-                outgoing.abort(StayReason::Held, commands);
-            }
-            self.abort_siblings(number, commands);
-            if self.is_external() {
-                continue;
-            }
+    /// Has the waiting jobs of a user enter the queue if nothing keeps them back any more.
+    pub(super) fn release_kept(&mut self, now: Time, user: &User, commands: &mut Vec<Command>) {
+        if self.keeps_back(user) || self.is_external() {
+            return;
+        }
+        let kept = self.batch.held_jobs();
+        let is_freed = |entry: &&ServerJob| entry.held.is_none() && kept.contains(&JobId(entry.number));
+        let freed = self.waiting_jobs_of(user).filter(is_freed);
+        for job in freed.map(|entry| JobId(entry.number)).collect::<Vec<_>>() {
+            self.with_batch(now, commands, |batch, effects| batch.release(now, job, effects));
+        }
+    }
+
+    /// Gives up the handoff and the siblings of a waiting job, and takes it out of the queue, unless that is one of an external batch
+    /// system.
+    pub(super) fn keep_back(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        let Some(submission) = self.jobs.get(&number).map(ServerJob::submission) else { return };
+        if self.outgoing.get(&number).is_some_and(|one| matches!(one.phase, Phase::Preparing))
+            && let Some(outgoing) = self.outgoing.remove(&number)
+        {
+            outgoing.abort(StayReason::Held, commands);
+        }
+        self.abort_siblings(number, commands);
+        if !self.is_external() {
             // False for jobs that are held already, or that were withdrawn for another server.
             self.batch.keep_back(now, submission);
         }
@@ -125,7 +135,14 @@ impl Server {
 }
 
 /// Adds a record about a user to the audit trail.
-fn audit(at: Time, by: User, act: AuditAct, user: &User, why: String, commands: &mut Vec<Command>) {
+pub(super) fn audit(
+    at: Time,
+    by: User,
+    act: AuditAct,
+    user: &User,
+    why: String,
+    commands: &mut Vec<Command>,
+) {
     let (by, user) = (Actor::Operator(by), Some(user.clone()));
     commands.push(Command::Audit(Box::new(AuditRecord { at, by, act, job: None, user, why })));
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{JobId, Procs, Time};
+use pliant_policy::batch::order::PrioritySettings;
 
 use super::Server;
 use crate::batch::Usage;
@@ -36,10 +37,22 @@ impl Server {
         self.batch.configuration()
     }
 
+    /// What orders by usage depend on; none for an external batch system.
+    pub fn priority(&self) -> Option<&PrioritySettings> {
+        self.batch.priority_settings()
+    }
+
     /// Changes the size and the policy of a server that is not used any more, and says what that did to its jobs.
-    pub fn try_configuration(mut self, now: Time, procs: Procs, policy: &str) -> ChangeEffect {
+    pub fn try_configuration(
+        mut self,
+        now: Time,
+        procs: Procs,
+        policy: &str,
+        priority: &PrioritySettings,
+    ) -> ChangeEffect {
         let before = self.planned_starts(now);
         self.configure(now, procs, policy);
+        self.batch.set_priority(now, priority);
         let after = self.planned_starts(now);
         let Usage { running, waiting, .. } = self.usage();
         let count = |differs: fn(Option<Time>, Time) -> bool| {

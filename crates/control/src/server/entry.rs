@@ -1,6 +1,6 @@
 //! Jobs in a server's memory.
 
-use pliant_model::JobId;
+use pliant_model::{JobId, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,9 @@ pub(super) struct ServerJob {
     /// Of a batch: the runtime of its longest instance in milliseconds ([`Event::LongestInstance`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) longest: Option<u64>,
+    /// When the job had started before an older copy of the journal was put back: it is looked for, and never started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) started_before: Option<Time>,
     /// The job was cancelled while it ran.
     pub(super) cancelling: bool,
     /// Its owner withdraws it if it has not started; the batch system has not answered yet.
@@ -49,6 +52,7 @@ impl ServerJob {
             sample,
             run: None,
             longest: None,
+            started_before: None,
             cancelling: false,
             recalled: false,
             held: None,

@@ -1,9 +1,12 @@
 //! Events, commands and answers of a server.
 
 use pliant_model::Procs;
+use pliant_policy::batch::order::PrioritySettings;
 use serde::{Deserialize, Serialize};
 
-use super::{AdmissionRefusal, Ban, Drain, SubjobCommand, SubjobEvent, Submit, WaitingLimits};
+use super::{
+    AdmissionRefusal, Ban, Drain, LimitChange, SubjobCommand, SubjobEvent, Submit, UserLimits, WaitingLimits,
+};
 use crate::access::Caller;
 use crate::audit::AuditRecord;
 use crate::batch;
@@ -51,6 +54,8 @@ pub enum Event {
         /// The name of the local policy.
         policy: String,
     },
+    /// What orders by usage depend on is set, at the first start and whenever it was changed.
+    PrioritySettings(Box<PrioritySettings>),
     /// The bounds of what waits are set, at the first start and whenever they were changed: a replay refuses what was refused.
     WaitingLimits(WaitingLimits),
     /// An operator has the server accept no new jobs.
@@ -93,6 +98,19 @@ pub enum Event {
         /// The operator's reason.
         why: String,
     },
+    /// An operator gives a waiting job a priority in the queue.
+    Prioritise {
+        /// The caller to answer.
+        reply: Token,
+        /// The job.
+        number: u32,
+        /// The highest is served first; others have 0.
+        priority: i64,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
     /// An operator has the server accept nothing of a user, and start none of the user's waiting jobs.
     Ban {
         /// The caller to answer.
@@ -115,6 +133,19 @@ pub enum Event {
         /// The operator's reason.
         why: String,
     },
+    /// An operator changes limits of a user.
+    Limit {
+        /// The caller to answer.
+        reply: Token,
+        /// The user.
+        user: User,
+        /// The limits that change; the others stay.
+        changes: Vec<LimitChange>,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
     /// A user asked for something that only operators may do. The driver limits how often it reports that.
     Denied {
         /// The user.
@@ -126,6 +157,16 @@ pub enum Event {
     Numbered {
         /// The highest number; 0 if there is none.
         highest: u32,
+    },
+    /// The journal is an older copy of itself that was put back: what the agents know. From now on the journal has another number
+    /// for the parent.
+    Restored {
+        /// The number of the journal for the parent.
+        journal: u64,
+        /// The highest job number that the agents know; 0 if there is none.
+        highest: u32,
+        /// The agents' records of the jobs that wait or run in the copy.
+        known: Vec<JobRecord>,
     },
     /// The runtime of a batch's longest instance for each unit of its service, on this cluster and on the processors that
     /// its service is declared for. Comes just before the end of the batch.
@@ -266,10 +307,12 @@ pub enum Answer {
     Subjob(SubjobState),
     /// The job's record after an act of an operator.
     Job(Box<JobRecord>),
-    /// An act of an operator does not suit the job, for this reason.
+    /// An act of an operator does not suit the job or the server, for this reason.
     Unsuited(String),
     /// Whether the server is drained now.
     Drained(Option<Drain>),
     /// Whether the user is banned now.
     Banned(Option<Ban>),
+    /// The limits that the user has now.
+    Limited(Option<UserLimits>),
 }

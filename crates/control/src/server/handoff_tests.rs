@@ -218,6 +218,19 @@ fn messages_of_an_earlier_attempt_are_rejected() {
     assert_eq!((bench.decision("lyon", 1), bench.decision("lyon", 2)), (HandoffDecision::Abort, UNDECIDED));
 }
 
+/// The server that hands a job over says how many attempts there were.
+#[test]
+fn a_job_after_the_highest_number_of_attempts_stays() {
+    let mut bench = Bench::new();
+    bench.propose_move("lyon.2", "lyon", "nancy");
+    let prepare = bench.pending_call();
+    bench.make(prepare.clone());
+    let commit = PendingCall { call: Call::Commit { cancelled: false, attempts: u32::MAX }, ..prepare };
+    assert_eq!(bench.make(commit), Reply::Done);
+    bench.propose_move("lyon.2", "nancy", "lyon");
+    assert_eq!(bench.calls, []);
+}
+
 #[test]
 fn a_job_is_lost_and_not_run_twice_if_its_target_loses_its_state() {
     let mut bench = Bench::new();

@@ -59,7 +59,7 @@ impl Server {
             let how = "hold it in the batch system of the cluster, for example with `scontrol hold`";
             return Answer::Unsuited(how.to_owned());
         }
-        // A job of a banned user is kept back already.
+        // It may be kept back already, for a ban or a limit.
         let is_kept = self.batch.held_jobs().contains(&JobId(number));
         if !is_kept && !self.batch.keep_back(now, entry.submission()) {
             return Answer::Unsuited("it does not wait any more".to_owned());
@@ -92,10 +92,43 @@ impl Server {
         if let Some(entry) = self.jobs.get_mut(&number) {
             entry.held = None;
         }
-        if !self.banned.contains_key(&record.owner) {
+        if !self.keeps_back(&record.owner) {
             self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
         }
         audit(now, Actor::Operator(by), AuditAct::Release, Some(&record.handle), why, commands);
+        Answer::Job(Box::new(record))
+    }
+
+    /// Gives a waiting job a priority in the queue: the highest is served first, before all others in their order.
+    pub(super) fn prioritise(
+        &mut self,
+        now: Time,
+        number: u32,
+        priority: i64,
+        (by, why): (User, String),
+        commands: &mut Vec<Command>,
+    ) -> Answer {
+        let entry = match self.waiting_here(number) {
+            Ok(entry) => entry,
+            Err(answer) => return answer,
+        };
+        let record = entry.record.clone();
+        if entry.recalled || self.outgoing.contains_key(&number) {
+            return Answer::Unsuited("it is being withdrawn or moved; try again".to_owned());
+        }
+        if self.is_external() {
+            let how = "set it in the batch system of the cluster, for example with `scontrol update`";
+            return Answer::Unsuited(how.to_owned());
+        }
+        // A repetition, whose first answer was lost.
+        if self.batch.job_priority(JobId(number)) == priority {
+            return Answer::Job(Box::new(record));
+        }
+        if !self.batch.set_job_priority(now, JobId(number), priority) {
+            return Answer::Unsuited("it does not wait any more".to_owned());
+        }
+        let why = format!("{priority}: {why}");
+        audit(now, Actor::Operator(by), AuditAct::Priority, Some(&record.handle), why, commands);
         Answer::Job(Box::new(record))
     }
 

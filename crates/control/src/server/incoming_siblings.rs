@@ -33,12 +33,15 @@ pub(super) enum SiblingState {
 }
 
 impl Server {
-    /// A sibling has its processors: asks the source. One of a banned user yields at once.
+    /// A sibling has its processors: asks the source. One of a user whose jobs are kept back yields at once.
     pub(super) fn sibling_ready(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        let prepared = self.prepared.values().find(|prepared| prepared.number == number);
+        let Some(owner) = prepared.map(|prepared| &prepared.handoff.owner) else { return };
+        let is_kept = self.keeps_siblings_back(owner);
         let Some(prepared) = self.prepared.values_mut().find(|prepared| prepared.number == number) else {
             return;
         };
-        if self.banned.contains_key(&prepared.handoff.owner) {
+        if is_kept {
             let job = JobId(prepared.number);
             prepared.yield_processors(now, &mut self.next);
             prepared.query(now + target::INQUIRE_EVERY, Call::Inquire, commands);
@@ -74,13 +77,16 @@ impl Server {
         }
     }
 
-    /// The source is up and has not decided: a sibling that yielded is queued again, unless its owner is banned.
+    /// The source is up and has not decided: a sibling that yielded is queued again, unless its owner's jobs are kept back.
     pub(super) fn requeue_yielded(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
-        let has_yielded = |prepared: &&mut PreparedJob| {
+        let may_wait = |prepared: &&PreparedJob| {
             let has_yielded = prepared.sibling_state == SiblingState::Yielded;
-            prepared.handoff.id == *id && has_yielded && !self.banned.contains_key(&prepared.handoff.owner)
+            prepared.handoff.id == *id && has_yielded && !self.keeps_siblings_back(&prepared.handoff.owner)
         };
-        let Some(prepared) = self.prepared.get_mut(&id.job).filter(has_yielded) else { return };
+        if self.prepared.get(&id.job).filter(may_wait).is_none() {
+            return;
+        }
+        let Some(prepared) = self.prepared.get_mut(&id.job) else { return };
         (prepared.sibling_state, prepared.inquire_at) = (SiblingState::Waiting, now + INQUIRE_EVERY);
         let submission = prepared.submission();
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));

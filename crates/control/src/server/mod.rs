@@ -18,10 +18,12 @@ mod handoff_tests;
 mod holding;
 mod incoming_siblings;
 mod learning;
+mod limiting;
 mod prospects;
 #[cfg(test)]
 mod prospects_tests;
 mod queries;
+mod restored;
 mod siblings;
 #[cfg(test)]
 mod siblings_tests;
@@ -58,6 +60,7 @@ pub use configuration::ChangeEffect;
 pub use draining::Drain;
 pub use event::{Answer, Command, Event};
 pub use holding::Hold;
+pub use limiting::{LIMITED_USERS_MAX, LimitChange, LimitKey, UserLimits};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
@@ -132,9 +135,13 @@ pub struct Server {
     drained: Option<Drain>,
     /// The users whom operators have banned.
     banned: BTreeMap<User, Ban>,
+    /// The limits that operators have set.
+    limits: BTreeMap<User, UserLimits>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
+    /// The number of the journal for the parent, since an older copy of it was put back.
+    journal: Option<u64>,
 }
 
 impl Server {
@@ -165,8 +172,10 @@ impl Server {
             failures: 0,
             drained: None,
             banned: BTreeMap::new(),
+            limits: BTreeMap::new(),
             next: 1,
             numbered: false,
+            journal: None,
         })
     }
 
@@ -177,6 +186,11 @@ impl Server {
 
     /// Applies an event and appends the commands that follow.
     pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
+        self.apply(now, event, commands);
+        self.keep_within_limits(now, commands);
+    }
+
+    fn apply(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
         match event {
             Event::Submit { reply, submit } => {
                 let answer = self.admit(now, *submit, commands);
@@ -192,6 +206,7 @@ impl Server {
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Configured { procs, policy } => self.configure(now, procs, &policy),
+            Event::PrioritySettings(priority) => self.batch.set_priority(now, &priority),
             Event::WaitingLimits(limits) => self.config.waiting = limits,
             Event::Drain { reply, by, why } => {
                 let answer = self.drain(now, by, why, commands);
@@ -209,6 +224,10 @@ impl Server {
                 let answer = self.release_job(now, number, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
+            Event::Prioritise { reply, number, priority, by, why } => {
+                let answer = self.prioritise(now, number, priority, (by, why), commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
             Event::Ban { reply, user, by, why } => {
                 let answer = self.ban(now, user, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
@@ -217,8 +236,15 @@ impl Server {
                 let answer = self.unban(now, user, by, why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
+            Event::Limit { reply, user, changes, by, why } => {
+                let answer = self.limit_user(now, user, &changes, (by, why), commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
             Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),
             Event::Numbered { highest } => self.start_numbering_after(highest),
+            Event::Restored { journal, highest, known } => {
+                self.restored(now, journal, highest, known, commands);
+            }
             Event::LongestInstance { number, ms } => {
                 if let Some(entry) = self.jobs.get_mut(&number) {
                     entry.longest = Some(ms);
@@ -339,12 +365,15 @@ impl Server {
                 let Some(entry) = self.jobs.get_mut(&job.0) else { return };
                 self.waiting.remove_job(entry);
                 entry.record.state = JobState::Active;
+                let at = entry.started_before.unwrap_or(at);
                 // Its account can have recorded any time.
                 entry.record.started = Some(at.max(entry.record.submitted).min(now));
                 entry.record.procs = procs;
                 entry.record.walltime = walltime;
                 report(&entry.record, commands);
             }
+            // Its end is known already, or it is another server's.
+            StatusUpdate::Ended { job, .. } if self.is_over_here(job) => {}
             StatusUpdate::Ended { job, exit, elapsed_ms } => {
                 self.keep_job(job.0, commands);
                 self.preparation_ended(now, job.0, &exit, commands);

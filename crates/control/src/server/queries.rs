@@ -27,17 +27,19 @@ use crate::server_info::ServerInfo;
 impl Server {
     /// The estimate for the work if it were submitted now; none if it never fits.
     pub fn estimate(&mut self, now: Time, work: &Work) -> Option<Estimate> {
-        self.estimate_at(now, &work.request(JobId(self.next), now), self.config.speed).ok()
+        let request = work.request(JobId(self.next), now);
+        self.estimate_with(self.config.tuner, now, None, &request, self.config.speed).ok()
     }
 
-    /// The estimate for a request if it came now, as if the cluster had that speed.
+    /// The estimate for a request of a user if it came now, as if the cluster had that speed.
     pub(super) fn estimate_at(
         &mut self,
         now: Time,
+        user: &User,
         request: &Request,
         speed: Speed,
     ) -> Result<Estimate, AdmissionRefusal> {
-        self.estimate_with(self.config.tuner, now, request, speed)
+        self.estimate_with(self.config.tuner, now, Some(user), request, speed)
     }
 
     /// The estimate for a request of a user if it came now.
@@ -50,13 +52,14 @@ impl Server {
         if let Some(reason) = self.refuses(user) {
             return Err(AdmissionRefusal::Other(reason));
         }
-        self.estimate_at(now, request, self.config.speed)
+        self.estimate_at(now, user, request, self.config.speed)
     }
 
     fn estimate_with(
         &mut self,
         tuner: Tuner,
         now: Time,
+        user: Option<&User>,
         request: &Request,
         speed: Speed,
     ) -> Result<Estimate, AdmissionRefusal> {
@@ -65,7 +68,12 @@ impl Server {
         }
         let bounds = self.batch.bounds();
         let available = bounds.procs.unwrap_or(self.procs());
-        let too_large = AdmissionRefusal::TooLarge { needed: request.procs, available };
+        let own_limit = user.and_then(|user| self.procs_limit(user)).filter(|(most, _)| *most < available);
+        let too_large = match own_limit {
+            Some((_, limits)) => AdmissionRefusal::Other(Cause::TooLarge.because(limits.to_string())),
+            None => AdmissionRefusal::TooLarge { needed: request.procs, available },
+        };
+        let available = own_limit.map_or(available, |(most, _)| most);
         // All nodes of an external batch system may be down.
         let no_room = match self.batch.mirror() {
             None => too_large.clone(),
@@ -92,14 +100,14 @@ impl Server {
     pub(super) fn size_choice(
         &mut self,
         now: Time,
-        request: &Request,
-        speed: Speed,
+        user: &User,
+        (request, speed): (&Request, Speed),
         chosen: &Estimate,
     ) -> Option<SizeChoice> {
         if self.config.tuner.is_greedy() {
             return None;
         }
-        let earliest = self.estimate_with(Tuner::Exact, now, request, speed).ok()?;
+        let earliest = self.estimate_with(Tuner::Exact, now, Some(user), request, speed).ok()?;
         let Usage { running, waiting, .. } = self.usage();
         let choice = SizeChoice { earliest, other_jobs: running + waiting };
         is_earlier(&earliest, chosen).then_some(choice)
@@ -273,7 +281,9 @@ impl Server {
         let waits = if is_here { self.wait(now, number, caller) } else { None };
         let held = || self.held(number).map(ToString::to_string);
         let banned = || self.banned(&record.owner).map(ToString::to_string);
-        let unplanned = || held().or_else(banned).or_else(|| self.batch.unplanned(JobId(number)));
+        let limited = || self.limited(number);
+        let unplanned =
+            || held().or_else(banned).or_else(limited).or_else(|| self.batch.unplanned(JobId(number)));
         let unplanned = if is_here && waits.is_none() { unplanned() } else { None };
         Some(Explanation { record, at: now, waits, unplanned })
     }
@@ -294,6 +304,7 @@ impl Server {
         until.sort_by_key(|release| release.end);
         let Usage { free, .. } = self.usage();
         let siblings = self.sibling_servers(number).cloned().collect();
-        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings })
+        let priority = self.batch.priority(now, JobId(number));
+        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings, priority })
     }
 }

@@ -11,7 +11,9 @@ use super::source::OutgoingJob;
 use super::subjobs::Subjobs;
 use super::target::PreparedJob;
 use super::waiting::{Waiting, WaitingLimits};
-use super::{Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, learning, prospects};
+use super::{
+    Answer, Ban, Command, Drain, Event, Server, ServerConfig, ServerJob, UserLimits, learning, prospects,
+};
 use crate::batch::embedded::{Embedded, RestoreError};
 use crate::batch::external::{self, External};
 use crate::batch::{BatchSystem, Dump};
@@ -49,6 +51,10 @@ pub struct ServerState {
     waiting_limits: Option<WaitingLimits>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     banned: BTreeMap<User, Ban>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    journal: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    limits: BTreeMap<User, UserLimits>,
 }
 
 impl Server {
@@ -74,6 +80,8 @@ impl Server {
             drained,
             waiting_limits,
             banned,
+            journal,
+            limits,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -114,8 +122,10 @@ impl Server {
             failures,
             drained,
             banned,
+            limits,
             next,
             numbered,
+            journal,
         })
     }
 }
@@ -157,6 +167,7 @@ impl Machine for Server {
                 | Answer::Subjob(_)
                 | Answer::Drained(_)
                 | Answer::Banned(_)
+                | Answer::Limited(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,
@@ -185,6 +196,8 @@ impl Machine for Server {
             drained: self.drained.clone(),
             waiting_limits: Some(self.config.waiting),
             banned: self.banned.clone(),
+            journal: self.journal,
+            limits: self.limits.clone(),
         }
     }
 }

@@ -146,7 +146,10 @@ impl Server {
             _ => tolerated(&proposal.expected, now),
         };
         let Some(entry) = self.jobs.get_mut(&number) else { return Err(StayReason::NotWaiting) };
-        entry.attempts += 1;
+        let Some(attempts) = entry.attempts.checked_add(1) else {
+            return Err(StayReason::Other("it was handed over too often".to_owned()));
+        };
+        entry.attempts = attempts;
         let outgoing = OutgoingJob {
             id: HandoffId { job: proposal.job, attempt: entry.attempts },
             to: Peer { name: proposal.to, address: proposal.address },

@@ -177,8 +177,10 @@ impl Server {
         let work = Work { procs: subjob.procs, walltime, speedup: Speedup::Rigid };
         let request = work.request(JobId(self.next), now).owned_by(subjob.owner.owner());
         // The walltime of tasks is the same on all clusters.
-        let estimate =
-            self.estimate_at(now, &request, Speed::REFERENCE).map_err(|refused| refused.to_string())?;
+        let estimate = self
+            .estimate_at(now, &subjob.owner, &request, Speed::REFERENCE)
+            .map_err(|refused| refused.to_string())?;
+        self.check_room(&subjob.owner, subjob.procs)?;
         match estimate.start {
             start if start > now + subjob.timeout => Err(format!(
                 "its {} processors are free in {} s, but all subjobs must be prepared within {} s",

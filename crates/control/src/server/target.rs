@@ -101,7 +101,11 @@ impl Server {
         let replaced = self.prepared.get(job).map_or(0, |prepared| bytes_of_handoff(&prepared.handoff));
         let may_wait = self.check_waiting(owner, bytes_of_handoff(handoff).saturating_sub(replaced));
         let shape = may_wait.and_then(|()| self.shape_for(now, owner, *submitted, work, false, latest));
-        shape.map(Some).map_err(|refused| refused.to_string())
+        let estimate = shape.map_err(|refused| refused.to_string())?;
+        match self.running_limits(owner) {
+            Some(limits) if handoff.sibling => Err(limits.to_string()),
+            _ => self.check_room(owner, estimate.procs).map(|()| Some(estimate)),
+        }
     }
 
     fn queue_prepared(
@@ -115,7 +119,7 @@ impl Server {
         self.drop_prepared(now, &handoff.id, commands);
         let request = handoff.work.request(JobId(self.next), handoff.submitted);
         let request = request.owned_by(handoff.owner.owner());
-        let size_choice = self.size_choice(now, &request, self.config.speed, &estimate);
+        let size_choice = self.size_choice(now, &handoff.owner, (&request, self.config.speed), &estimate);
         let number = self.next;
         self.next += 1;
         let work = handoff.work.clone();
@@ -243,7 +247,13 @@ impl Server {
         }
     }
 
-    fn take_over(&mut self, now: Time, id: &HandoffId, attempts: u32, commands: &mut Vec<Command>) {
+    pub(super) fn take_over(
+        &mut self,
+        now: Time,
+        id: &HandoffId,
+        attempts: u32,
+        commands: &mut Vec<Command>,
+    ) {
         let Some(prepared) = self.prepared.remove(&id.job) else { return };
         self.waiting.remove_prepared(&prepared.handoff);
         let submission = prepared.submission();
@@ -339,7 +349,7 @@ impl Server {
     }
 
     /// Drops a job that this attempt or an earlier one has prepared.
-    fn drop_prepared(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
+    pub(super) fn drop_prepared(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
         let Some(prepared) = self.prepared.get(&id.job) else { return };
         if prepared.handoff.id.attempt > id.attempt {
             return;

@@ -7,7 +7,11 @@ mod external_subjobs;
 mod handoffs;
 mod holding;
 mod learning;
+mod limiting;
 mod orders;
+mod priorities;
+mod prioritising;
+mod restored;
 mod sizes;
 mod waiting;
 

@@ -127,13 +127,14 @@ impl Server {
         if let Some(reason) = self.refuses(owner) {
             return Err(AdmissionRefusal::Other(reason));
         }
+        let waiting_bytes = self.waiting.bytes_of(owner).saturating_add(bytes);
+        self.check_user_limits(owner, self.waiting.jobs_of(owner).saturating_add(1), waiting_bytes)?;
         let WaitingLimits { jobs_per_user, bytes_per_user, bytes: bytes_max } = self.config.waiting;
         if self.waiting.jobs_of(owner) >= jobs_per_user {
             return Err(AdmissionRefusal::TooMany { limit: jobs_per_user });
         }
-        let needed = self.waiting.bytes_of(owner).saturating_add(bytes);
-        if needed > bytes_per_user {
-            return Err(AdmissionRefusal::TooManyBytes { needed, limit: bytes_per_user });
+        if waiting_bytes > bytes_per_user {
+            return Err(AdmissionRefusal::TooManyBytes { needed: waiting_bytes, limit: bytes_per_user });
         }
         let needed = self.waiting.bytes.saturating_add(bytes);
         if needed > bytes_max {

@@ -226,6 +226,7 @@ impl ChildConnection {
             }
             message => message,
         };
+        let is_all = matches!(message, FromChild::AllReported { .. });
         let event = match message {
             FromChild::Servers(servers) => {
                 own_servers(&child, self.kind, &servers)?;
@@ -243,6 +244,7 @@ impl ChildConnection {
                 }
             }
             FromChild::ReportedAgain(record) => {
+                self.connections.report_again(&child, self.number, false);
                 let job = record.handle.clone();
                 match incoming.reports.checked_again(*record).await? {
                     Some(Ok(record)) => Event::StatusAgain { child, record: Box::new(record) },
@@ -283,9 +285,21 @@ impl ChildConnection {
                 self.numbers.asked(&child, server).await;
                 return Ok(());
             }
+            FromChild::Restored { jobs } => {
+                if self.kind != ChildKind::Server {
+                    return Err(Status::permission_denied("only a server asks what is known of its jobs"));
+                }
+                let jobs = incoming.reports.known_of(jobs).await?;
+                self.connections.send(&child, &FromParent::KnownJobs { jobs });
+                return Ok(());
+            }
         };
         let deliver = || self.mailbox.send(event);
-        self.connections.deliver(&self.child, self.number, deliver).map_err(|_| stopped())
+        self.connections.deliver(&self.child, self.number, deliver).map_err(|_| stopped())?;
+        if is_all {
+            self.connections.report_again(&self.child, self.number, true);
+        }
+        Ok(())
     }
 
     /// What the child says of certificates; a server speaks for its own only.

@@ -39,6 +39,8 @@ struct Table {
     servers: BTreeMap<Name, ReportedServers>,
     /// What each connected child last reported of certificates.
     certificates: BTreeMap<Name, ReportedCertificates>,
+    /// Children that report again what this agent has lost with its journal, also those that have gone before they were done.
+    reporting_again: BTreeSet<Name>,
 }
 
 /// The connection of a child.
@@ -98,6 +100,8 @@ impl ChildConnections {
         let number = table.last;
         table.servers.remove(&child);
         table.certificates.remove(&child);
+        // If it has not reported everything, it begins anew.
+        table.reporting_again.remove(&child);
         let (displace, displaced) = oneshot::channel();
         let earlier = table.open.insert(child, OpenConnection { number, remote, sender, displace });
         let earlier = earlier.map(|earlier| {
@@ -129,6 +133,24 @@ impl ChildConnections {
             // A daemon that has stopped knows no children anyway.
             let _ = notify();
         }
+    }
+
+    /// A child reports again over a connection what this agent has lost, or has reported all of it.
+    pub(super) fn report_again(&self, child: &Name, number: u64, is_all: bool) {
+        let mut table = self.0.lock();
+        if !table.is_open(child, number) {
+            return;
+        }
+        if is_all {
+            table.reporting_again.remove(child);
+        } else if !table.reporting_again.contains(child) {
+            table.reporting_again.insert(child.clone());
+        }
+    }
+
+    /// The children that have not reported again yet all that this agent has lost.
+    pub(super) fn reporting_again(&self) -> Vec<Name> {
+        self.0.lock().reporting_again.iter().cloned().collect()
     }
 
     /// Sends to a child, if it is there.
@@ -279,6 +301,24 @@ mod tests {
         close(second);
         close(second);
         assert_eq!(notices.lock().len(), 4);
+    }
+
+    #[test]
+    fn a_child_that_goes_before_it_has_reported_everything_again_is_incomplete() {
+        let connections = ChildConnections::default();
+        let child: Name = "lyon".parse().unwrap();
+        let open = || open(&connections, &child, 1, || Ok(())).number;
+        let first = open();
+        connections.report_again(&child, first, false);
+        connections.close(&child, first, || Ok(()));
+        assert_eq!(connections.reporting_again(), std::slice::from_ref(&child));
+        let second = open();
+        connections.report_again(&child, second, false);
+        // What is left of the earlier connection.
+        connections.report_again(&child, first, true);
+        assert_eq!(connections.reporting_again(), std::slice::from_ref(&child));
+        connections.report_again(&child, second, true);
+        assert_eq!(connections.reporting_again(), []);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use pliant_wire::FromParent;
 
 use super::child_connections::ChildConnections;
 use super::{reports, runtimes};
+use crate::audit;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
@@ -57,6 +58,7 @@ impl Driver<Agent> for AgentDriver {
         match command {
             Command::ReportStatus(record) => DurableRecord::StatusUpdate(json(record)),
             Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
+            Command::Audit(record) => DurableRecord::Audit(audit::row(record)),
             _ => DurableRecord::Nothing,
         }
     }
@@ -96,6 +98,8 @@ impl Driver<Agent> for AgentDriver {
                     upward.freed();
                 }
             }
+            // It is in the journal.
+            Command::Audit(_) => {}
             Command::Archive(record) => {
                 observe_accuracy(&record);
                 runtimes::observe(machine);

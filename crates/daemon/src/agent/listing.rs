@@ -14,6 +14,7 @@ use pliant_wire::{JobCursor, JobsPage, JobsQuery};
 use tonic::Status;
 
 use super::child_connection::stopped;
+use super::child_connections::ChildConnections;
 use crate::gate::for_operators;
 use crate::host::{Mailbox, SharedArchive, listed, record};
 
@@ -24,19 +25,24 @@ pub(super) const OWN_JOBS: &str = "your own jobs are listed without --all and --
 pub(super) async fn page(
     mailbox: &Mailbox<Agent>,
     archive: &SharedArchive,
+    connections: &ChildConnections,
     caller: &Caller,
     query: JobsQuery,
 ) -> Result<JobsPage, Status> {
+    // Before the machine is asked: what a child has reported is in it once the child is not among these any more.
+    let reporting_again = connections.reporting_again();
     let wanted = Wanted::read(query, caller)?;
     let limit = wanted.query.limit as usize;
     let in_archive = wanted.in_archive();
     // In this order: what leaves the memory is in the archive by then. One more than the page shows whether there are more.
-    let in_memory = move |agent: &mut Agent, _| wanted.newest_in_memory(agent, limit + 1);
-    let jobs = mailbox.ask(in_memory).await.map_err(|_| stopped())?;
-    let Some(filter) = in_archive else { return Ok(merged(jobs, Vec::new(), limit)) };
+    let in_memory =
+        move |agent: &mut Agent, _| (wanted.newest_in_memory(agent, limit + 1), agent.children().count());
+    let (jobs, children) = mailbox.ask(in_memory).await.map_err(|_| stopped())?;
+    let children = if reporting_again.is_empty() { 0 } else { children as u32 };
+    let with_ended = |ended| JobsPage { reporting_again, children, ..merged(jobs, ended, limit) };
+    let Some(filter) = in_archive else { return Ok(with_ended(Vec::new())) };
     let rows = listed(archive, &caller.user, move |archive| archive.jobs(&filter)).await?;
-    let ended = rows.iter().map(record).collect::<Result<_, _>>()?;
-    Ok(merged(jobs, ended, limit))
+    Ok(with_ended(rows.iter().map(record).collect::<Result<_, _>>()?))
 }
 
 /// The page of those in memory and those in the archive, each the first ones and one more than the page holds. A job that is in
@@ -48,7 +54,7 @@ fn merged(mut jobs: Vec<JobRecord>, ended: Vec<JobRecord>, limit: usize) -> Jobs
     let more = jobs.len() > limit;
     jobs.truncate(limit);
     let next = jobs.last().filter(|_| more).map(JobCursor::of);
-    JobsPage { jobs, next }
+    JobsPage { jobs, next, ..JobsPage::default() }
 }
 
 /// Which jobs a caller asks for, and may see.

@@ -30,6 +30,7 @@ use service::Service;
 use tokio::sync::watch;
 
 use crate::config::AgentFile;
+use crate::denials::Denials;
 use crate::host::{Certificates, DaemonError, Front, MachineHost, Replies, Settings, stopped, transport};
 use crate::uplink::{self, ParentContact, Uplink, readiness, upward};
 
@@ -86,10 +87,17 @@ pub async fn serve(
     };
     let contact = has_parent.then(ParentContact::start);
     let parent = contact.clone();
+    let children = connections.clone();
     let ready_page = move || {
         let mut readiness = readiness(&health, parent.as_ref());
         if let Some(why) = &refused {
             readiness = readiness.noting(why);
+        }
+        let reporting = children.reporting_again().len();
+        if reporting > 0 {
+            readiness = readiness.noting(format!(
+                "children still report again what this agent lost with its journal: {reporting}; lists of jobs are incomplete"
+            ));
         }
         match launches_health.failure() {
             Some(why) => readiness.but("launches", why),
@@ -115,6 +123,7 @@ pub async fn serve(
             contact,
             archive: archive.clone(),
             clock,
+            loaded: host.next_update() - 1,
         };
         front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));
     }
@@ -129,6 +138,7 @@ pub async fn serve(
         reports,
         archive,
         numbers,
+        denials: Denials::default(),
         clock,
         tls: front.certificates.server.clone(),
         timeout: file.timeout(),

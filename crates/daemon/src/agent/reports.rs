@@ -138,13 +138,27 @@ impl Reports {
         Ok(Ok(checked))
     }
 
-    /// The same of a job that is reported again; none if the agent knows as much of it.
+    /// What the agent knows of jobs that the child has or has had.
+    pub(super) async fn known_of(&self, jobs: Vec<Handle>) -> Result<Vec<JobRecord>, Status> {
+        let mut found = Vec::new();
+        for handle in jobs {
+            let is_own = |record: &JobRecord| {
+                let came = || record.hops.iter().any(|hop| hop.to == self.child);
+                record.handle.server == self.child || came()
+            };
+            found.extend(self.known(&handle).await?.filter(is_own));
+        }
+        Ok(found)
+    }
+
+    /// The same of a job that is reported again; none if the agent knows as much of it, unless that shows that the job is not lost.
     pub(super) async fn checked_again(
         &self,
         reported: JobRecord,
     ) -> Result<Option<Result<JobRecord, ReportRefusal>>, Status> {
         match self.known(&reported.handle).await? {
-            Some(known) if known.progress() >= reported.progress() => Ok(None),
+            Some(known) if known.progress() > reported.progress() || known.state.is_final() => Ok(None),
+            Some(known) if known.progress() == reported.progress() => Ok(Some(Ok(known))),
             _ => self.checked(reported).await.map(Some),
         }
     }

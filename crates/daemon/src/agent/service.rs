@@ -9,6 +9,7 @@ use pliant_control::agent::{
     Agent, ChildKind, DiscoveryQuery, DiscoveryResult, Event, JobCounts, ReallocationChange,
     ReallocationReport, Requester,
 };
+use pliant_control::audit::{Actor, AuditAct};
 use pliant_control::job::JobRecord;
 use pliant_control::names::Token;
 use pliant_control::names::{Handle, Name, User};
@@ -24,7 +25,7 @@ use pliant_wire::{
 use prost::Message;
 use tokio::sync::watch;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::child_connection::{attach, stopped};
 use super::child_connections::{ChildConnections, ReportedCertificates, ReportedServers};
@@ -32,6 +33,8 @@ use super::history;
 use super::listing::{self, OWN_JOBS};
 use super::numbers::Numbers;
 use super::runtimes;
+use crate::audit;
+use crate::denials::Denials;
 use crate::gate::{ASK_OPERATOR, Gate, Pass, for_operators};
 use crate::host::{Mailbox, Rejected};
 use crate::host::{NoReply, Replies, SharedArchive, archived, listed, no_such_job, record};
@@ -50,6 +53,8 @@ pub(super) struct Service {
     pub(super) reports: Replies<ReallocationReport>,
     pub(super) archive: SharedArchive,
     pub(super) numbers: Numbers,
+    /// Which refusals for lack of rights the audit trail gets.
+    pub(super) denials: Denials,
     pub(super) clock: Clock,
     pub(super) tls: Arc<ServerTls>,
     pub(super) timeout: Span,
@@ -99,8 +104,13 @@ impl proto::agent_server::Agent for Service {
 
     async fn jobs(&self, request: Request<proto::JobsRequest>) -> Result<Response<proto::JobsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let page =
-            listing::page(&self.mailbox, &self.archive, &caller, request.into_inner().try_into()?).await?;
+        let query = request.into_inner().try_into()?;
+        let page = listing::page(&self.mailbox, &self.archive, &self.connections, &caller, query).await;
+        let page = page.inspect_err(|refused| {
+            if refused.code() == Code::PermissionDenied {
+                self.denied(&caller, "see the jobs of other users");
+            }
+        })?;
         Ok(Response::new((&page).into()))
     }
 
@@ -179,8 +189,12 @@ impl proto::agent_server::Agent for Service {
         &self,
         request: Request<proto::ReallocateRequest>,
     ) -> Result<Response<proto::ReallocateReply>, Status> {
-        let (_, _pass) = self.operator(&request, "reallocate waiting jobs")?;
+        let (caller, _pass) = self.operator(&request, "reallocate waiting jobs")?;
         let (dry_run, policy) = wire::reallocate_request(request.into_inner())?;
+        if !dry_run {
+            let (by, act) = (Actor::Operator(caller.user), AuditAct::Reallocate);
+            self.mailbox.try_send(Event::Audited { by, act, why: String::new() }, 0).map_err(rejected)?;
+        }
         let event = |reply| Event::Reallocate { reply, dry_run, policy };
         let report = self.report(event, ROUND).await?;
         Ok(Response::new((&report).into()))
@@ -191,7 +205,7 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::MovingRequest>,
     ) -> Result<Response<proto::MovingReply>, Status> {
         let change = wire::moving_change(request.get_ref().clone())?;
-        let _pass = match change {
+        let (caller, _pass) = match change {
             Some(_) => self.operator(&request, "change the reallocation policy")?,
             None => self.gate.user(&request)?,
         };
@@ -202,7 +216,8 @@ impl proto::agent_server::Agent for Service {
                 wire::MovingChange::Reset => None,
             };
             tracing::info!(?change, "an operator changes how waiting jobs are moved");
-            self.report(|reply| Event::Configure { reply, change }, JOURNAL).await?;
+            let by = Some(caller.user);
+            self.report(|reply| Event::Configure { reply, change, by }, JOURNAL).await?;
         }
         let moving = self.mailbox.ask(|agent, _| agent.reallocation()).await.map_err(|_| stopped())?;
         Ok(Response::new(proto::MovingReply { policy: moving.as_ref().map(proto::MovingPolicy::from) }))
@@ -215,6 +230,7 @@ impl proto::agent_server::Agent for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let proto::MovesRequest { all, limit } = request.into_inner();
         if all && !caller.operator {
+            self.denied(&caller, "see the jobs of other users");
             return Err(for_operators("see the jobs of other users", OWN_JOBS));
         }
         let limit = wire::moves_limit(limit)? as usize;
@@ -237,6 +253,15 @@ impl proto::agent_server::Agent for Service {
         Ok(Response::new((&page).into()))
     }
 
+    async fn audit(
+        &self,
+        request: Request<proto::AuditRequest>,
+    ) -> Result<Response<proto::AuditReply>, Status> {
+        let (_, _pass) = self.operator(&request, "read the audit trail")?;
+        let page = audit::page(&self.archive, request.into_inner().try_into()?).await?;
+        Ok(Response::new((&page).into()))
+    }
+
     type AttachStream = ReceiverStream<Result<proto::Down, Status>>;
 
     async fn attach(
@@ -256,8 +281,18 @@ impl Service {
         if caller.operator {
             return Ok((caller, pass));
         }
-        tracing::warn!(user = %caller.user, "request refused: not an operator");
+        self.denied(&caller, what);
         Err(for_operators(what, ASK_OPERATOR))
+    }
+
+    /// Records that a caller may not do what was asked for.
+    fn denied(&self, caller: &Caller, what: &str) {
+        tracing::warn!(by = %caller.user, act = what, "refused for lack of rights");
+        if self.denials.admit(&caller.user, Instant::now()) {
+            let (by, act) = (Actor::User(caller.user.clone()), AuditAct::Deny);
+            // The log has it if the machine has too much to do.
+            let _ = self.mailbox.try_send(Event::Audited { by, act, why: what.to_owned() }, what.len());
+        }
     }
 
     /// Sends the machine an event that it answers with a report.

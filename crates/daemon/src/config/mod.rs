@@ -5,6 +5,7 @@ mod accounts;
 mod agent;
 mod job_limits;
 mod optional;
+mod priority;
 mod probes;
 mod server;
 
@@ -17,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 pub use accounts::{AccountMap, AccountsFile};
 pub use agent::{AgentFile, ReallocationFile};
-pub use job_limits::JobLimitsFile;
+pub use job_limits::{DiskQuota, JobLimitsFile};
 pub use optional::{OptionalFile, OrderFile};
+pub use priority::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 

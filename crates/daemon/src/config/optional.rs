@@ -40,6 +40,12 @@ pub struct OptionalFile {
     /// How many mandatory requests one user may have here.
     #[serde(default = "mandatory_per_user")]
     pub mandatory_per_user: u32,
+    /// How many bytes the requests of one user may have here.
+    #[serde(default = "bytes_per_user")]
+    pub bytes_per_user: u64,
+    /// The same of all users.
+    #[serde(default = "bytes")]
+    pub bytes: u64,
     /// The first core of this host to bind requests to; none are bound without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_core: Option<u32>,
@@ -68,6 +74,14 @@ fn virtual_time() -> String {
 
 fn mandatory_per_user() -> u32 {
     1_000
+}
+
+fn bytes_per_user() -> u64 {
+    64 << 20
+}
+
+fn bytes() -> u64 {
+    1 << 30
 }
 
 impl OptionalFile {
@@ -101,8 +115,15 @@ impl OptionalFile {
         };
         // The clients of the baseline submit all of their requests at once.
         let optional_per_core = (self.order == OrderFile::Fair).then_some(self.per_core());
-        let (mandatory_per_user, draws) = (Some(self.mandatory_per_user), Draws::new(0, "ties"));
-        Ok(Config { order, cores: self.cores, optional_per_core, mandatory_per_user, draws })
+        Ok(Config {
+            order,
+            cores: self.cores,
+            optional_per_core,
+            mandatory_per_user: Some(self.mandatory_per_user),
+            bytes_per_user: Some(self.bytes_per_user),
+            bytes: Some(self.bytes),
+            draws: Draws::new(0, "ties"),
+        })
     }
 
     /// How many optional requests of a user may be here for each core. Of a heavier user the next one has to be here when one

@@ -9,6 +9,8 @@ use pliant_control::names::Name;
 use pliant_control::server::WaitingLimits;
 use pliant_control::shared_folder::SharedFileSystems;
 use pliant_model::{Procs, Speed};
+use pliant_policy::batch::LocalPolicy;
+use pliant_policy::batch::order::PrioritySettings;
 use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_site::oar;
 use pliant_site::services::{Catalogue, Declared};
@@ -20,8 +22,8 @@ use toml::Spanned;
 use super::agent::{check_jobs_days, history_days};
 use super::job_limits::JobLimitsFile;
 use super::{
-    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, check_advertised, socket_address,
-    wrong_value,
+    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
+    socket_address, wrong_value,
 };
 use pliant_site::BatchSystemSettings;
 
@@ -53,6 +55,9 @@ pub struct ServerFile {
     /// Cores for the requests of explorations.
     #[serde(default)]
     pub optional: Option<OptionalFile>,
+    /// Weights and shares of queue orders by usage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<PriorityFile>,
     /// Decides between equal completions: the lower first.
     #[serde(default)]
     pub rank: u32,
@@ -80,6 +85,9 @@ pub struct ServerFile {
     /// How many days the journal keeps the audit trail.
     #[serde(default = "audit_days")]
     pub audit_days: u32,
+    /// How long a restart with jobs waits for an agent to confirm that the journal is no older copy, in seconds.
+    #[serde(default = "parent_wait_s")]
+    pub parent_wait_s: u32,
     /// Whether users may run their own scripts.
     #[serde(default = "yes")]
     pub scripts: bool,
@@ -194,6 +202,10 @@ fn journal_reserve_bytes() -> u64 {
     64 << 20
 }
 
+fn parent_wait_s() -> u32 {
+    60
+}
+
 fn yes() -> bool {
     true
 }
@@ -280,6 +292,7 @@ impl ServerFile {
         self.cluster.speed()?;
         self.cluster.tuner()?;
         self.cluster.local_policy()?;
+        self.check_priority(&self.cluster.policy())?;
         self.cluster.limits.check()?;
         if let Some(share) = self.cluster.cpu_share
             && !(0.01..=1.0).contains(&share)
@@ -297,6 +310,27 @@ impl ServerFile {
             ));
         }
         Ok(())
+    }
+
+    /// Weights and shares of an order that does not use them are a mistake.
+    fn check_priority(&self, policy: &str) -> Result<(), (&'static str, String)> {
+        let Some(priority) = &self.priority else { return Ok(()) };
+        priority.of_federation()?;
+        match policy.parse::<LocalPolicy>() {
+            Ok(local) if local.ordering().order.by_usage() => Ok(()),
+            _ => Err((
+                "priority",
+                format!(
+                    "expected it with `order = \"multifactor\"` or `\"fair-share\"` only, found it with {policy}"
+                ),
+            )),
+        }
+    }
+
+    /// What queue orders by usage are set by.
+    pub fn priority(&self) -> PrioritySettings {
+        // The table was checked when the file was read.
+        self.priority.as_ref().and_then(|table| table.of_federation().ok()).unwrap_or_default()
     }
 
     /// Clients must be able to go where they are sent.

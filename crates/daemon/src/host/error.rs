@@ -95,6 +95,17 @@ pub enum DaemonError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Its journal is an older copy of itself, and was not said to be one.
+    #[error(
+        "the state folder is an older copy of itself: its journal ended at status update {last}, of which the parent has kept those up \
+         to {kept}"
+    )]
+    OlderCopy {
+        /// The last status update in the journal when the server started.
+        last: u64,
+        /// The last one that the parent has kept.
+        kept: u64,
+    },
     /// Its thread ended in disorder; a log line before says why.
     #[error("internal error, please report it with the log")]
     Panicked,
@@ -105,7 +116,7 @@ impl DaemonError {
     pub fn is_input(&self) -> bool {
         match self {
             Self::Config(_) | Self::Tls(_) | Self::Certificate { .. } | Self::Http(_) => true,
-            Self::Root | Self::RootWithAccounts => true,
+            Self::Root | Self::RootWithAccounts | Self::OlderCopy { .. } => true,
             Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => is_wrong(error),
             Self::Machine(MachineError::Restore { .. } | MachineError::Unreadable { .. }) => true,
             _ => false,
@@ -122,6 +133,10 @@ impl DaemonError {
             Self::Journal(error) | Self::Machine(MachineError::Journal(error)) => error.hint(),
             Self::Machine(MachineError::Unreadable { .. }) => Some(
                 "use the version of Pliant that wrote it; docs/guides/backup.md says what can be restored",
+            ),
+            Self::OlderCopy { .. } => Some(
+                "put the newer folder back, or start the server with --restored, which asks its agent what has changed since; \
+                 docs/guides/backup.md says more",
             ),
             Self::Http(error) => error.hint(),
             Self::Listen { .. } => Some("is another daemon there? change `listen`"),

@@ -7,7 +7,7 @@ use pliant_transport::Clock;
 
 use super::digest::digest;
 use super::health::JournalHealth;
-use super::machine_loop::Driver;
+use super::machine_loop::{Driver, DurableRecord, keep};
 use super::mailbox::{Inbox, Mailbox, mailbox};
 use super::readers::SharedArchive;
 use super::recovery::{Recovered, recover};
@@ -95,16 +95,33 @@ where
     /// # Errors
     ///
     /// If the journal cannot be written.
-    pub(crate) fn record(mut self, event: M::Event) -> Result<MachineHost<M>, DaemonError> {
+    pub(crate) fn record(self, event: M::Event) -> Result<MachineHost<M>, DaemonError> {
+        self.record_all(event, |_| unreachable!("this event only changes the state"))
+    }
+
+    /// Applies and journals an event, with what `keeps` says of the commands that follow from it. None of them is carried out.
+    ///
+    /// # Errors
+    ///
+    /// If the journal cannot be written.
+    pub(crate) fn record_all(
+        mut self,
+        event: M::Event,
+        keeps: impl Fn(&M::Command) -> DurableRecord,
+    ) -> Result<MachineHost<M>, DaemonError> {
         let text = serde_json::to_string(&event).expect("events are plain data with text keys");
         let (now, mut commands) = (self.clock.now(), Vec::new());
         self.recovered.machine.on(now, event, &mut commands);
-        assert!(commands.is_empty(), "this event only changes the state");
         self.recovered.sequence += 1;
         self.recovered.since_snapshot.record_event(&text);
-        let (seq, commands) = (self.recovered.sequence, digest::<M>(&commands));
-        let entry = Entry { seq, at: now.0, event: text, commands };
-        self.journal.commit(&Batch { entries: vec![entry], ..Batch::default() })?;
+        let (seq, digest) = (self.recovered.sequence, digest::<M>(&commands));
+        let entry = Entry { seq, at: now.0, event: text, commands: digest };
+        let mut batch = Batch { entries: vec![entry], ..Batch::default() };
+        for command in &commands {
+            // The parent's connection begins with all that was not acknowledged.
+            let _ = keep(&mut batch, keeps(command), &mut self.recovered.next_update);
+        }
+        self.journal.commit(&batch)?;
         Ok(self)
     }
 

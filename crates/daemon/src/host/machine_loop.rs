@@ -29,6 +29,7 @@ use super::digest::digest;
 use super::disk_space::DiskSpace;
 use super::error::MachineError;
 use super::health::JournalHealth;
+use super::leader_checks::LeaderChecks;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::pause::Pause;
 use super::recovery::{Recovered, Since};
@@ -80,6 +81,23 @@ pub enum DurableRecord {
     Audit(AuditRow),
 }
 
+/// Adds to a batch what is kept of a command, and returns the number of a status update.
+pub(super) fn keep(batch: &mut Batch, record: DurableRecord, next_update: &mut u64) -> Option<u64> {
+    match record {
+        DurableRecord::Nothing => {}
+        DurableRecord::StatusUpdate(body) => {
+            let seq = *next_update;
+            *next_update += 1;
+            batch.status_updates.push(StatusUpdate { seq, body });
+            return Some(seq);
+        }
+        DurableRecord::Ended(row) => batch.ended.push(*row),
+        DurableRecord::Local(row) => batch.local_jobs.push(row),
+        DurableRecord::Audit(row) => batch.audit.push(row),
+    }
+    None
+}
+
 /// Runs a recovered machine until it is stopped or its journal is lost. To be called on a thread of its own.
 pub(crate) fn run<M: Machine, D: Driver<M>>(
     recovered: Recovered<M>,
@@ -109,6 +127,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         batch,
         backlog,
         barriers: Vec::new(),
+        leader_checks: LeaderChecks::default(),
         held: VecDeque::new(),
         unwritten_since: None,
         snapshots: Snapshots::new(),
@@ -139,6 +158,7 @@ struct Runner<M: Machine, D> {
     backlog: Vec<(M::Command, Option<u64>)>,
     /// Who waits for the present batch to be durable.
     barriers: Vec<oneshot::Sender<()>>,
+    leader_checks: LeaderChecks,
     /// What came in while the journal could not be written.
     held: VecDeque<Input<M>>,
     /// When the first event came into the present batch.
@@ -159,6 +179,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut going = true;
         while going {
             going = self.gather();
+            self.leader_checks.answer(self.journal.as_mut(), &self.health)?;
             self.disk.observe(self.journal.as_mut(), &self.health);
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
                 self.deliver(M::due());
@@ -217,6 +238,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Input::Question(question) => self.answer(question),
                 Input::Acknowledged(sequence) => self.acknowledged(sequence),
                 Input::Barrier(waits) => self.barriers.push(waits),
+                Input::LeaderCheck(waits) => self.leader_checks.add(waits),
                 Input::Stop => return false,
             }
             taken += 1;
@@ -257,20 +279,11 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.batch.entries.push(entry);
         }
         for command in commands {
-            let mut notice = None;
-            match self.driver.keeps(&command) {
-                DurableRecord::Nothing => {}
-                DurableRecord::StatusUpdate(_) if !self.settings.notices => {}
-                DurableRecord::StatusUpdate(body) => {
-                    let seq = self.next_update;
-                    self.next_update += 1;
-                    notice = Some(seq);
-                    self.batch.status_updates.push(StatusUpdate { seq, body });
-                }
-                DurableRecord::Ended(row) => self.batch.ended.push(*row),
-                DurableRecord::Local(row) => self.batch.local_jobs.push(row),
-                DurableRecord::Audit(row) => self.batch.audit.push(row),
-            }
+            let kept = match self.driver.keeps(&command) {
+                DurableRecord::StatusUpdate(_) if !self.settings.notices => DurableRecord::Nothing,
+                kept => kept,
+            };
+            let notice = keep(&mut self.batch, kept, &mut self.next_update);
             if M::is_of_question(&command) {
                 self.driver.carry_out(&machine, now, command, notice);
             } else {

@@ -26,6 +26,8 @@ pub(super) enum Input<M: Machine> {
     Acknowledged(u64),
     /// To be answered once everything that came before is durable.
     Barrier(oneshot::Sender<()>),
+    /// To be answered if the daemon still leads.
+    LeaderCheck(oneshot::Sender<()>),
     Stop,
 }
 
@@ -179,6 +181,16 @@ impl<M: Machine> Mailbox<M> {
         let (sender, receiver) = oneshot::channel();
         self.sender.send(Input::Barrier(sender)).map_err(|_| Stopped)?;
         receiver.await.map_err(|_| Stopped)
+    }
+
+    /// Waits until it is known that this daemon leads, that is, that no other one has taken its journal over. The future of one that
+    /// has lost its journal never ends: the daemon does. To be awaited right before something is done outside of the journal.
+    pub async fn leads(&self) {
+        let (sender, receiver) = oneshot::channel();
+        let sent = self.sender.send(Input::LeaderCheck(sender));
+        if sent.is_err() || receiver.await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// The parent has kept the status updates up to there.

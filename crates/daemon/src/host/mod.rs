@@ -9,6 +9,7 @@ mod disk_space;
 mod error;
 mod front;
 mod health;
+mod leader_checks;
 mod machine_host;
 mod machine_loop;
 mod mailbox;

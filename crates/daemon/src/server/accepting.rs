@@ -1,11 +1,11 @@
-//! A submission on its way to the machine: looked up, checked, and sent.
+//! Calls on their way to the machine, and submissions above all: looked up, checked, and sent.
 
 use pliant_control::payload::Payload;
 use std::time::Duration;
 
 use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
-use pliant_control::names::Key;
+use pliant_control::names::{Key, Token};
 use pliant_control::reason::Cause;
 use pliant_control::server::{AdmissionRefusal, Answer, Event, Submit};
 use pliant_site::services::Refusal;
@@ -17,6 +17,7 @@ use tonic::Status;
 use super::execution::Program;
 use super::offer::PreparedWork;
 use super::service::{Service, TIMEOUT, blocking, slow, stopping};
+use crate::host::{NoReply, Rejected};
 
 /// How long a submission waits for a server with a new journal to learn which numbers are taken: if its agent is
 /// there, the answer is under way.
@@ -128,6 +129,7 @@ impl Service {
             | Answer::Subjob(_)
             | Answer::Drained(_)
             | Answer::Banned(_)
+            | Answer::Limited(_)
             | Answer::Job(_)
             | Answer::Unsuited(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),
@@ -139,6 +141,28 @@ impl Service {
         let sent = UploadSet::of_owner(record.owner.clone(), key);
         let (store, dir) = (self.host.store.clone(), self.host.dir(&record.handle));
         blocking(move || store.share(&sent, &files, &dir)).await
+    }
+
+    /// Sends the machine an event of so many bytes, and waits until the answer is durable.
+    pub(super) async fn call(
+        &self,
+        event: impl FnOnce(Token) -> Event,
+        bytes: usize,
+    ) -> Result<Answer, Status> {
+        let reply = self.replies.wait();
+        self.mailbox.try_send(event(reply.token()), bytes).map_err(|why| match why {
+            Rejected::Busy => Status::unavailable("the server is busy; ask again"),
+            Rejected::Stopped => stopping(),
+        })?;
+        // Whether it was done is not known: the caller asks again with the same key.
+        reply.within(TIMEOUT).await.map_err(|NoReply| slow())
+    }
+
+    /// What is decided now is decided on what others have submitted by now.
+    pub(super) async fn refresh_listing(&self) {
+        if let Some(fresh) = &self.fresh {
+            fresh.refresh().await;
+        }
     }
 
     /// Why no job is taken while it is not known which numbers are taken.

@@ -3,18 +3,18 @@
 use std::time::Instant;
 
 use pliant_control::access::Caller;
-use pliant_control::audit::AuditRecord;
-use pliant_control::names::{Token, User};
-use pliant_control::server::{Answer, Event};
-use pliant_journal::AuditRow;
+use pliant_control::names::{Handle, Token, User};
+use pliant_control::server::{Answer, Event, LimitChange, Server, UserLimits};
 use pliant_wire::{
-    self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, JobAdminOrder, UserAdminOrder, proto,
+    self as wire, AdminOrder, JobAdminOrder, LimitOrder, LimitsList, ListedLimits, PriorityOrder,
+    UserAdminOrder, proto,
 };
 use tonic::{Request, Response, Status};
 
-use super::service::Service;
+use super::service::{Service, stopping};
+use crate::audit;
 use crate::gate::{ASK_OPERATOR, for_operators};
-use crate::host::{archived, no_such_job};
+use crate::host::no_such_job;
 
 impl Service {
     /// Has the machine carry out and journal an act, which `what` names.
@@ -46,14 +46,39 @@ impl Service {
         self.check_operator(&caller, what)?;
         let JobAdminOrder { job, why } = JobAdminOrder::try_from(request.into_inner())?;
         tracing::info!(%job, by = %caller.user, act = what, why, "administration");
-        let Some(number) = self.number(&job).await? else { return Err(no_such_job(&job)) };
         let bytes = why.len();
-        match self.call(|reply| act(reply, number, caller.user, why), bytes).await? {
+        self.act_on_job(what, &job, bytes, |reply, number| act(reply, number, caller.user, why)).await
+    }
+
+    /// Has the machine give a waiting job a priority.
+    pub(super) async fn change_priority(
+        &self,
+        request: Request<proto::PriorityRequest>,
+    ) -> Result<Response<proto::Job>, Status> {
+        let what = "set the priority of a job";
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let PriorityOrder { job, why, priority } = PriorityOrder::try_from(request.into_inner())?;
+        tracing::info!(%job, by = %caller.user, act = what, priority, why, "administration");
+        let bytes = why.len();
+        let act = |reply, number| Event::Prioritise { reply, number, priority, by: caller.user, why };
+        self.act_on_job(what, &job, bytes, act).await
+    }
+
+    async fn act_on_job(
+        &self,
+        what: &str,
+        job: &Handle,
+        bytes: usize,
+        act: impl FnOnce(Token, u32) -> Event,
+    ) -> Result<Response<proto::Job>, Status> {
+        let Some(number) = self.number(job).await? else { return Err(no_such_job(job)) };
+        match self.call(|reply| act(reply, number), bytes).await? {
             Answer::Job(record) | Answer::Elsewhere(record) => {
                 Ok(Response::new((&record.without_signatures()).into()))
             }
             Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}, {job}: {why}"))),
-            _ => Err(no_such_job(&job)),
+            _ => Err(no_such_job(job)),
         }
     }
 
@@ -75,6 +100,42 @@ impl Service {
         }
     }
 
+    /// Has the machine change limits of a user.
+    pub(super) async fn change_limits(
+        &self,
+        request: Request<proto::LimitRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        let what = "limit a user";
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let LimitOrder { user, why, changes } = LimitOrder::try_from(request.into_inner())?;
+        tracing::info!(%user, by = %caller.user, act = what, ?changes, why, "administration");
+        let (named, bytes) = (user.clone(), why.len());
+        let event = |reply| Event::Limit { reply, user, changes, by: caller.user, why };
+        match self.call(event, bytes).await? {
+            Answer::Limited(limits) => {
+                let users = limits.iter().map(|limits| listed_limits(&named, limits)).collect();
+                Ok(Response::new((&LimitsList { users }).into()))
+            }
+            Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}: {why}"))),
+            _ => Err(Status::internal("not an answer to an act of an operator")),
+        }
+    }
+
+    /// The limits of all users.
+    pub(super) async fn list_limits(
+        &self,
+        request: Request<proto::LimitsRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, "list the limits of users")?;
+        let list = |server: &mut Server, _| {
+            server.user_limits().iter().map(|(user, limits)| listed_limits(user, limits)).collect()
+        };
+        let users = self.mailbox.ask(list).await.map_err(|_| stopping())?;
+        Ok(Response::new((&LimitsList { users }).into()))
+    }
+
     /// A page of the audit trail.
     pub(super) async fn audit_page(
         &self,
@@ -82,11 +143,8 @@ impl Service {
     ) -> Result<Response<proto::AuditReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         self.check_operator(&caller, "read the audit trail")?;
-        let AuditQuery { after, limit } = AuditQuery::try_from(request.into_inner())?;
-        let rows = archived(&self.archive, move |archive| archive.audit(after, limit)).await?;
-        let next = rows.last().filter(|_| rows.len() == limit as usize).map(|(number, _)| *number);
-        let records = rows.iter().map(|(number, row)| entry(*number, row)).collect::<Result<_, _>>()?;
-        Ok(Response::new((&AuditPage { records, next }).into()))
+        let page = audit::page(&self.archive, request.into_inner().try_into()?).await?;
+        Ok(Response::new((&page).into()))
     }
 
     /// Refuses callers who are not operators, and records that.
@@ -109,12 +167,8 @@ impl Service {
     }
 }
 
-/// A record as operators read it.
-fn entry(number: u64, row: &AuditRow) -> Result<AuditEntry, Status> {
-    let record: AuditRecord = serde_json::from_str(&row.record).map_err(|error| {
-        tracing::error!(%error, number, "unreadable record of the audit trail");
-        Status::data_loss(format!("record {number} of the audit trail cannot be read"))
-    })?;
-    let AuditRecord { at, by, act, job, user, why } = record;
-    Ok(AuditEntry { number, at, by: by.to_string(), act: act.word().to_owned(), job, user, why })
+fn listed_limits(user: &User, limits: &UserLimits) -> ListedLimits {
+    let UserLimits { values, at, by, why } = limits;
+    let limits = values.iter().map(|(key, value)| LimitChange { key: *key, value: Some(*value) }).collect();
+    ListedLimits { user: user.clone(), limits, at: *at, by: by.clone(), why: why.clone() }
 }

@@ -20,6 +20,8 @@ pub struct ClusterChange {
     pub procs: (Procs, Procs),
     /// The local policy in the journal, and in the file.
     pub batch: (String, String),
+    /// Whether what orders by usage are set by differs.
+    pub priority: bool,
     /// What the change does to the jobs.
     pub effect: ChangeEffect,
 }
@@ -41,11 +43,14 @@ pub fn cluster_change(file: &ServerFile) -> Result<Option<ClusterChange>, Daemon
     let Some(host) = host.filter(|host| !host.is_new()) else { return Ok(None) };
     let (now, server) = (host.clock.now(), host.into_machine());
     let config = machine_config(file)?;
-    let changed =
-        server.configuration().filter(|(procs, policy)| (*procs, policy) != (config.procs, &config.policy));
-    let Some((procs, policy)) = changed else { return Ok(None) };
-    let effect = server.try_configuration(now, config.procs, &config.policy);
-    Ok(Some(ClusterChange { procs: (procs, config.procs), batch: (policy, config.policy), effect }))
+    let settings = file.priority();
+    let priority = server.priority().is_some_and(|present| *present != settings);
+    let is_changed =
+        |(procs, policy): &(Procs, String)| priority || (*procs, policy) != (config.procs, &config.policy);
+    let Some((procs, policy)) = server.configuration().filter(is_changed) else { return Ok(None) };
+    let effect = server.try_configuration(now, config.procs, &config.policy, &settings);
+    let (procs, batch) = ((procs, config.procs), (policy, config.policy));
+    Ok(Some(ClusterChange { procs, batch, priority, effect }))
 }
 
 /// The server in the journal; none if there is no journal.
@@ -72,11 +77,12 @@ pub(super) fn owner(file: &ServerFile) -> String {
 
 impl fmt::Display for ClusterChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ClusterChange { procs: (before, procs), batch: (policy_before, policy), effect } = self;
+        let ClusterChange { procs: (before, procs), batch: (policy_before, policy), priority, effect } = self;
         let ChangeEffect { running, waiting, later, earlier, too_large } = *effect;
         let changes = [
             (before != procs).then(|| format!("procs {} -> {}", before.0, procs.0)),
             (policy_before != policy).then(|| format!("batch {policy_before} -> {policy}")),
+            priority.then(|| "priority changed".to_owned()),
         ];
         f.write_str(&changes.into_iter().flatten().collect::<Vec<_>>().join(", "))?;
         write!(
@@ -102,15 +108,16 @@ mod tests {
 
     #[test]
     fn a_change_is_described_with_its_effect() {
-        let check = |procs: (u32, u32), batch: (&str, &str), effect, expected: &str| {
+        let check = |procs: (u32, u32), batch: (&str, &str), priority, effect, expected: &str| {
             let procs = (Procs(procs.0), Procs(procs.1));
             let batch = (batch.0.to_owned(), batch.1.to_owned());
-            assert_eq!(ClusterChange { procs, batch, effect }.to_string(), expected);
+            assert_eq!(ClusterChange { procs, batch, priority, effect }.to_string(), expected);
         };
         let effect = ChangeEffect { running: 3, waiting: 20, later: 7, earlier: 0, too_large: 1 };
         check(
             (4, 2),
             ("cbf", "cbf"),
+            false,
             effect,
             "procs 4 -> 2: 3 running jobs keep their processors, 7 of 20 waiting jobs start later, 1 needs more than 2 \
              processors and waits until there are more",
@@ -119,8 +126,9 @@ mod tests {
         check(
             (4, 8),
             ("cbf", "easy/f1"),
+            true,
             effect,
-            "procs 4 -> 8, batch cbf -> easy/f1: 0 running jobs keep their processors, 0 of 4 waiting jobs start later, 2 \
+            "procs 4 -> 8, batch cbf -> easy/f1, priority changed: 0 running jobs keep their processors, 0 of 4 waiting jobs start later, 2 \
              start earlier",
         );
     }

@@ -259,6 +259,7 @@ impl Cluster {
         }
         for id in &ids {
             let mut retry = Retry::new("release a job", &job.number);
+            self.mailbox.leads().await;
             while let Err(error) = system.release(job.number, id).await {
                 if !error.may_pass() {
                     // A listing shows its outcome.

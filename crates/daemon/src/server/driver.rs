@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use pliant_control::audit::AuditRecord;
 use pliant_control::batch;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::local::LocalJob;
 use pliant_control::server::{Answer, Command, Server};
-use pliant_journal::{AuditRow, LocalJobRow};
+use pliant_journal::LocalJobRow;
 use pliant_model::Time;
 use pliant_telemetry::names;
 use tokio::sync::broadcast;
@@ -20,6 +19,7 @@ use super::execution::{Execution, ExecutionId, Runner};
 use super::offer::FreeProcs;
 use super::peer_servers::PeerServers;
 use super::subjobs::SubjobDriver;
+use crate::audit;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
@@ -41,13 +41,7 @@ pub(super) struct ServerDriver {
 
 impl Driver<Server> for ServerDriver {
     fn keeps(&mut self, command: &Command) -> DurableRecord {
-        match command {
-            Command::Report(record) => DurableRecord::StatusUpdate(json(record)),
-            Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
-            Command::ArchiveLocal(job) => DurableRecord::Local(local_row(job)),
-            Command::Audit(record) => DurableRecord::Audit(audit_row(record)),
-            _ => DurableRecord::Nothing,
-        }
+        kept(command)
     }
 
     fn carry_out(&mut self, machine: &Server, _now: Time, command: Command, notice: Option<u64>) {
@@ -114,16 +108,21 @@ impl ServerDriver {
     }
 }
 
+/// What a command keeps in the journal.
+pub(super) fn kept(command: &Command) -> DurableRecord {
+    match command {
+        Command::Report(record) => DurableRecord::StatusUpdate(json(record)),
+        Command::Archive(record) => DurableRecord::Ended(Box::new(row(record))),
+        Command::ArchiveLocal(job) => DurableRecord::Local(local_row(job)),
+        Command::Audit(record) => DurableRecord::Audit(audit::row(record)),
+        _ => DurableRecord::Nothing,
+    }
+}
+
 /// The row of a run of a local user's job.
 fn local_row(job: &LocalJob) -> LocalJobRow {
     let record = serde_json::to_string(job).expect("local jobs are plain data with text keys");
     LocalJobRow { ended: job.ended.unwrap_or(job.submitted).0, record }
-}
-
-/// The row of a record of the audit trail.
-fn audit_row(record: &AuditRecord) -> AuditRow {
-    let text = serde_json::to_string(record).expect("records are plain data with text keys");
-    AuditRow { at: record.at.0, record: text }
 }
 
 fn count(answer: &Answer) {
@@ -143,6 +142,7 @@ fn count(answer: &Answer) {
         | Answer::Subjob(_)
         | Answer::Drained(_)
         | Answer::Banned(_)
+        | Answer::Limited(_)
         | Answer::Job(_)
         | Answer::Unsuited(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))

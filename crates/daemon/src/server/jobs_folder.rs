@@ -15,9 +15,9 @@ use pliant_control::names::Name;
 /// The file in the folder of jobs that says whose it is.
 const OWNER: &str = "pliant-server";
 /// The file in the state folder that says where the folder of jobs is.
-const FOLDER: &str = "jobs-folder";
+pub(crate) const FOLDER: &str = "jobs-folder";
 /// The file in the state folder that says where the folders of accounts' jobs are.
-const ACCOUNTS_FOLDER: &str = "accounts-folder";
+pub(crate) const ACCOUNTS_FOLDER: &str = "accounts-folder";
 /// What is in the folder of jobs.
 const CONTENT: [&str; 5] = ["jobs", "subjobs", "requests", "gates", "staging"];
 
@@ -123,7 +123,7 @@ fn elsewhere(expected: &Path, found: &Path, memory: &Path) -> io::Error {
 }
 
 /// The line of a file; none if there is no such file.
-fn read(path: &Path) -> io::Result<Option<String>> {
+pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim_end().to_owned())),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
@@ -132,7 +132,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Writes a file with one line so that it is whole or not there.
-fn write(path: &Path, line: &str) -> io::Result<()> {
+pub(super) fn write(path: &Path, line: &str) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = File::create(&temporary)?;
     writeln!(file, "{line}")?;

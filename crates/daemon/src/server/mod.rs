@@ -7,7 +7,7 @@ mod change;
 mod claims;
 mod closures;
 pub(crate) mod cluster;
-mod denials;
+mod comparison;
 mod driver;
 mod execution;
 mod explorations;
@@ -39,6 +39,7 @@ use accounts::Accounts;
 use claims::Claims;
 use closures::Closures;
 use cluster::{Cluster, FreshListings};
+use comparison::Comparison;
 use driver::ServerDriver;
 use execution::observer::JobObserver;
 use execution::{Execution, Host, Runner};
@@ -64,6 +65,9 @@ use subjobs::{Coordinators, SubjobDriver, TaskPorts};
 use tokio::sync::{broadcast, watch};
 
 pub use change::{ClusterChange, cluster_change};
+pub(crate) use comparison::RESTORED;
+pub use comparison::mark_restored;
+pub(crate) use jobs_folder::{ACCOUNTS_FOLDER, FOLDER as JOBS_FOLDER};
 pub use root::refuse_root;
 pub use warnings::warnings;
 
@@ -76,7 +80,7 @@ use crate::monitoring::Readiness;
 use crate::uplink::{ParentContact, Uplink, readiness, upward};
 
 /// The file in the state folder that says as which accounts jobs were submitted to an external batch system.
-const SUBMITTERS: &str = "submitters";
+pub(crate) const SUBMITTERS: &str = "submitters";
 /// How many changes of jobs a slow watcher may be behind.
 const CHANGES: usize = 4096;
 
@@ -95,9 +99,14 @@ pub async fn serve(
     if let Some(warning) = &readable_program {
         tracing::warn!("{warning}");
     }
-    let notes = as_whom.iter().cloned().chain(readable_program).collect();
     let machine = recover(&file).await?;
+    let (comparison, stop) = Comparison::new(&file.state, stop);
+    let (shown, tls) = (info(&file, machine.machine().procs(), file.address()), certificates.client.clone());
+    let compared = comparison.before_start(&file, shown, tls, machine).await?;
+    let Some((machine, loaded)) = compared else { return Ok(()) };
     let host = Arc::new(host(&file, supervisor, machine.journal_id()).await?);
+    let quota = warnings::quota(&file.cluster.limits, &host.cluster.limits);
+    let notes = as_whom.iter().cloned().chain(readable_program).chain(quota).collect();
     let archive = machine.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
@@ -116,7 +125,8 @@ pub async fn serve(
     let fresh = cluster.as_ref().map(Cluster::fresh);
     // Of a cluster that was never listed nothing is known yet.
     let procs = machine.machine().procs();
-    let offer = offer(&file, procs, advertised.clone(), &host);
+    let offer = offer(&file, info(&file, procs, advertised.clone()), &host);
+    let disk_bytes = host.cluster.limits.disk_bytes.bytes();
     let closures = Closures::new(machine.machine());
     let (explorations, requests) =
         explorations::start(&file, host.clone(), (&offer, &closures), halted.clone()).await?.unzip();
@@ -127,7 +137,8 @@ pub async fn serve(
     let child = ServerChild {
         offer: offer.clone(),
         fresh: fresh.clone(),
-        journal: machine.journal_id(),
+        journal: machine.machine().journal().unwrap_or(machine.journal_id()),
+        comparison: comparison.clone(),
         mailbox: mailbox.clone(),
         upward: upward.clone(),
         replies: replies.clone(),
@@ -137,7 +148,7 @@ pub async fn serve(
         tls: client_tls.clone(),
     };
     let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
-    let uplink = Uplink { child, parents, tls, contact, archive: archive.clone(), clock };
+    let uplink = Uplink { child, parents, tls, contact, archive: archive.clone(), clock, loaded };
     front.tasks.spawn(uplink.keep(outbound, halted.clone()));
     if let Some(fresh) = fresh.clone() {
         let upward = upward.clone();
@@ -196,8 +207,8 @@ pub async fn serve(
         fresh,
         host,
         claims,
-        sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes),
-        denials: denials::Denials::default(),
+        sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes.bytes()),
+        denials: crate::denials::Denials::default(),
         changes,
         stop: halted,
     };
@@ -205,9 +216,13 @@ pub async fn serve(
     let routes = routes(&front, service, links, file.limits.message_bytes);
     let (address, batch) = (front.address, file.cluster.policy());
     let accounts = as_whom.unwrap_or_else(|| "each job runs as the account of its user".to_owned());
-    tracing::info!(name = %file.name, %address, procs = procs.0, batch, accounts, "server ready");
+    let disk_bytes = disk_bytes.map_or_else(|| "not limited".to_owned(), |bytes| bytes.to_string());
+    tracing::info!(
+        name = %file.name, %address, procs = procs.0, batch, accounts, disk_bytes_per_job = disk_bytes, "server ready"
+    );
     ready(address);
-    front.serve(routes, std::iter::once(thread).chain(requests).collect(), stop).await
+    front.serve(routes, std::iter::once(thread).chain(requests).collect(), stop).await?;
+    comparison.outcome()
 }
 
 /// The host that a server's file describes, with its uploads.
@@ -220,6 +235,11 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
     let store = opened.await.expect("opening does not panic").map_err(unusable("staging"))?;
     let mut cluster = file.cluster.clone();
     cluster.limits = cluster.limits.resolved().map_err(unusable("the cgroup of [cluster.limits]"))?;
+    if file.cluster.external().is_none() {
+        let accounts = file.accounts();
+        let of_jobs = if accounts.has_accounts() { accounts.folder() } else { folder.clone() };
+        cluster.limits = cluster.limits.with_quota(&of_jobs).map_err(unusable("folder of jobs"))?;
+    }
     let pliant = supervisor.first().map(Into::into).unwrap_or_default();
     let (accounts, state) = (file.accounts(), file.state.clone());
     let is_external = file.cluster.external().is_some();
@@ -343,6 +363,11 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
             journal_event(host, Event::Configured { procs, policy }).await?
         }
     };
+    let priority = file.priority();
+    let host = match host.machine().priority().is_none_or(|present| *present == priority) {
+        true => host,
+        false => journal_event(host, Event::PrioritySettings(Box::new(priority))).await?,
+    };
     let limits = file.waiting_limits();
     match host.machine().waiting_limits() == limits {
         true => Ok(host),
@@ -370,14 +395,14 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
     })
 }
 
-fn offer(file: &ServerFile, procs: Procs, address: String, host: &Host) -> ServiceOffer {
-    let catalogue = Arc::new(file.catalogue.clone());
-    let mut services = catalogue.summaries();
+/// What the agents know of the server.
+fn info(file: &ServerFile, procs: Procs, address: String) -> ServerInfo {
+    let mut services = file.catalogue.summaries();
     if file.optional.as_ref().is_some_and(|optional| optional.pause) {
         let summary = "keeps a core of an exploration for `ms` milliseconds and does nothing";
         services.push((explorations::PAUSE.to_owned(), summary.to_owned()));
     }
-    let info = ServerInfo {
+    ServerInfo {
         name: file.name.clone(),
         address,
         rank: file.rank,
@@ -385,14 +410,17 @@ fn offer(file: &ServerFile, procs: Procs, address: String, host: &Host) -> Servi
         speed: file.cluster.speed().unwrap_or(pliant_model::Speed::REFERENCE),
         policy: file.cluster.policy(),
         services,
-        scripts: catalogue.takes_scripts(),
+        scripts: file.catalogue.takes_scripts(),
         optional_cores: file.optional.as_ref().map_or(0, |optional| optional.cores),
         optional_per_core: file.optional.as_ref().map_or(0, OptionalFile::per_core),
-    };
+    }
+}
+
+fn offer(file: &ServerFile, info: ServerInfo, host: &Host) -> ServiceOffer {
     let margin = batch_margin(file.cluster.grace_s, info.speed);
     ServiceOffer {
         info,
-        catalogue,
+        catalogue: Arc::new(file.catalogue.clone()),
         accounts: host.accounts.clone(),
         pliant: host.pliant(),
         margin,

@@ -27,6 +27,7 @@ use tonic::Status;
 use super::accounts::Accounts;
 use super::closures::Closures;
 use super::cluster::FreshListings;
+use super::comparison::Comparison;
 use super::service::stopping;
 use crate::host::{Mailbox, Replies, Stopped};
 use crate::uplink::{Child, JobsInMemory, Upward};
@@ -153,6 +154,7 @@ pub(super) struct ServerChild {
     /// The listings of a batch system that is not the embedded one.
     pub(super) fresh: Option<FreshListings>,
     pub(super) journal: u64,
+    pub(super) comparison: Comparison,
     pub(super) mailbox: Mailbox<Server>,
     pub(super) upward: Upward,
     /// Calls that wait for an answer.
@@ -245,6 +247,10 @@ impl Child for ServerChild {
 
     fn archived_jobs(&self) -> Filter {
         Filter { server: Some(self.name().to_string()), ..Filter::default() }
+    }
+
+    fn compared(&self, compared: Result<(), (u64, u64)>) {
+        self.comparison.compared(compared);
     }
 
     fn unnumbered(&self) -> Option<Name> {

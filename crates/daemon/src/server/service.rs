@@ -7,8 +7,7 @@ use pliant_control::access::Caller;
 use pliant_control::explain::Explanation;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
-use pliant_control::names::Handle;
-use pliant_control::names::Token;
+use pliant_control::names::{Handle, Token};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError};
 use pliant_telemetry::{LineLimit, RequestId, spawn_of_call};
@@ -22,7 +21,6 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::claims::Claims;
 use super::closures::Closures;
 use super::cluster::FreshListings;
-use super::denials::Denials;
 use super::execution::Host;
 use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
@@ -32,9 +30,10 @@ use super::machines::Machines;
 use super::offer::ServiceOffer;
 use super::open_call::OpenCall;
 use super::sealing::Sealing;
+use crate::denials::Denials;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
-use crate::host::{JournalHealth, Mailbox, NoReply, Rejected, Replies, stopped};
+use crate::host::{JournalHealth, Mailbox, Replies, stopped};
 
 /// The lines about calls that change nothing as long as they are repeated, by caller.
 static CALLS: LineLimit = LineLimit::new();
@@ -162,6 +161,13 @@ impl proto::server_server::Server for Service {
         self.administer_job("release a job", request, act).await
     }
 
+    async fn prioritise(
+        &self,
+        request: Request<proto::PriorityRequest>,
+    ) -> Result<Response<proto::Job>, Status> {
+        self.change_priority(request).await
+    }
+
     async fn ban(
         &self,
         request: Request<proto::UserAdminRequest>,
@@ -176,6 +182,20 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::BanReply>, Status> {
         let act = |reply, user, by, why| Event::Unban { reply, user, by, why };
         self.administer_user("end the ban of a user", request, act).await
+    }
+
+    async fn limit(
+        &self,
+        request: Request<proto::LimitRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        self.change_limits(request).await
+    }
+
+    async fn limits(
+        &self,
+        request: Request<proto::LimitsRequest>,
+    ) -> Result<Response<proto::LimitsReply>, Status> {
+        self.list_limits(request).await
     }
 
     async fn audit(
@@ -427,13 +447,6 @@ impl Service {
         }
     }
 
-    /// What is decided now is decided on what others have submitted by now.
-    pub(super) async fn refresh_listing(&self) {
-        if let Some(fresh) = &self.fresh {
-            fresh.refresh().await;
-        }
-    }
-
     /// Lets in a sender of files: their owner, or a server that hands a job over.
     fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, OpenCall), Status> {
         let peer = gate::caller(request)?.peer;
@@ -452,21 +465,6 @@ impl Service {
         let (caller, pass) = self.gate.user(request)?;
         let peer = gate::caller(request)?.peer;
         Ok((caller, OpenCall { _pass: Some(pass), tls: self.tls.clone(), peer }))
-    }
-
-    /// Sends the machine an event of so many bytes, and waits until the answer is durable.
-    pub(super) async fn call(
-        &self,
-        event: impl FnOnce(Token) -> Event,
-        bytes: usize,
-    ) -> Result<Answer, Status> {
-        let reply = self.replies.wait();
-        self.mailbox.try_send(event(reply.token()), bytes).map_err(|why| match why {
-            Rejected::Busy => Status::unavailable("the server is busy; ask again"),
-            Rejected::Stopped => stopping(),
-        })?;
-        // Whether it was done is not known: the caller asks again with the same key.
-        reply.within(TIMEOUT).await.map_err(|NoReply| slow())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Removes files of jobs that ended long ago, and uploads without a submission.
 //!
 //! What is left of jobs is removed account by account ([`Removals`]): the processes that remove it run as the account, and its user can
-//! stop them.
+//! stop them. A server that hung while another host took over still has its old memory, so it removes nothing before it knows that it
+//! leads.
 
 mod removals;
 
@@ -64,7 +65,12 @@ impl Upkeep {
         let mut left = self.gates().await;
         left.extend(self.jobs(now).await);
         left.extend(self.subjobs(now).await);
-        self.removals.remove(left).await;
+        let mailbox = self.mailbox.clone();
+        let leads = move || {
+            let mailbox = mailbox.clone();
+            async move { mailbox.leads().await }
+        };
+        self.removals.remove(left, leads).await;
     }
 
     /// The start gates of no job.
@@ -146,6 +152,7 @@ impl Upkeep {
             return false;
         }
         let store = self.host.store.clone();
+        self.mailbox.leads().await;
         resting(move || store.collect(&of, now)).await
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pliant_site::Submitters;
 
-use crate::config::ServerFile;
+use crate::config::{DiskQuota, JobLimitsFile, ServerFile};
 
 /// What an operator should know before a server with that file starts as that program: that accounts can read the program, and what the batch
 /// system hides from the user of this process, if it answers.
@@ -19,4 +19,12 @@ pub async fn warnings(file: &ServerFile, program: &Path) -> Vec<String> {
         None => None,
     };
     readable_program.into_iter().chain(hidden).collect()
+}
+
+/// What the server decided about the disk that its file leaves open: what jobs may have of it.
+pub(super) fn quota(file: &JobLimitsFile, decided: &JobLimitsFile) -> Option<String> {
+    let bytes = decided.disk_bytes.bytes().filter(|_| file.disk_bytes == DiskQuota::Share)?;
+    Some(format!(
+        "a job may have {bytes} bytes of files, by what was free at the start: [cluster.limits] disk_bytes sets another number, or \"none\""
+    ))
 }

@@ -346,7 +346,7 @@ async fn early_free_processors_are_notified_once() {
 fn a_journal_that_was_put_back_is_no_journal_of_the_parents_child() {
     assert!(not_older(7, 0).is_ok() && not_older(7, 7).is_ok());
     let why = not_older(7, 8).unwrap_err();
-    assert!(why.message().contains("ends at status update 7") && why.message().contains("up to 8"), "{why}");
+    assert!(why.message().contains("ended at status update 7") && why.message().contains("up to 8"), "{why}");
 }
 
 #[tokio::test]
@@ -358,7 +358,7 @@ async fn an_older_journal_is_noticed_after_it_has_caught_up() {
     let mut older = connection(archive, outbound, None);
     upward.status_update(9);
     for _ in 0..2 {
-        assert!(older.compare(8).unwrap_err().message().contains("ends at status update 7"));
+        assert!(older.compare(8).unwrap_err().message().contains("ended at status update 7"));
     }
     assert_eq!(older.journal, Lyon.journal(), "a server's journal is not given another number");
     // One that is as new as the parent's records goes on from there.

@@ -196,6 +196,12 @@ impl Journal for Postgres {
         })
     }
 
+    fn check_leader(&mut self) -> Result<(), JournalError> {
+        self.connect()?;
+        let metadata = schema::metadata(self.session()?)?;
+        self.check_term(&metadata)
+    }
+
     fn trim(&mut self, keep_from: &KeepFrom, writing: Option<u64>) -> Result<bool, JournalError> {
         self.connect()?;
         self.transact(self.tail, |session| trim::trim(session, keep_from, writing))

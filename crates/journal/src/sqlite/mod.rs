@@ -127,6 +127,11 @@ impl Journal for Sqlite {
         Ok(())
     }
 
+    /// The folder is locked as long as the journal is open.
+    fn check_leader(&mut self) -> Result<(), JournalError> {
+        Ok(())
+    }
+
     fn trim(&mut self, keep_from: &KeepFrom, writing: Option<u64>) -> Result<bool, JournalError> {
         let more_rows = self.transact(|_, db| trim::trim(db, keep_from, writing))?;
         let more_pages =
@@ -152,6 +157,23 @@ impl Journal for Sqlite {
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
         Ok(Box::new(Reader(SqliteReader::open(&self.path, self.reserve.as_ref().map(Reserve::index))?)))
     }
+}
+
+/// Copies a journal to an empty file in one transaction, and returns its owner.
+pub(super) fn back_up(folder: &Path, to: &Path) -> Result<Option<String>, JournalError> {
+    let path = folder.join("journal.db");
+    let failed = |error: rusqlite::Error| failed(&path, &error);
+    let connection = schema::open_read_only(&path).map_err(failed)?;
+    schema::check(&path, &connection)?;
+    let unnamed = || JournalError::Folder {
+        path: to.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidInput, "expected a path in UTF-8"),
+    };
+    let name = to.to_str().ok_or_else(unnamed)?;
+    connection.execute("VACUUM INTO ?", [name]).map_err(failed)?;
+    let copy = schema::open_read_only(to).map_err(failed)?;
+    schema::check(to, &copy)?;
+    copy.query_row("SELECT owner FROM metadata", [], |row| row.get(0)).map_err(failed)
 }
 
 /// Locks the folder against other daemons while the returned file is open.

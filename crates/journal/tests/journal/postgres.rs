@@ -32,6 +32,11 @@ fn a_standby_takes_over_and_the_deposed_cannot_commit() {
     storage.end_leader();
     let mut second = led.recv_timeout(TIMEOUT).unwrap();
     standby.join().unwrap();
+    second.check_leader().unwrap();
+    // Its connection is gone: that alone does not say who leads.
+    let lost = first.check_leader().unwrap_err();
+    assert!(lost.is_transient(), "{lost:?}");
+    assert!(matches!(first.check_leader(), Err(JournalError::Deposed { .. })));
     assert_eq!(whole(&mut *second).unwrap().entries, entries(1, 4));
     assert_eq!(second.id(), first.id());
     let mut other = entry_batch(5, 5);
@@ -56,8 +61,12 @@ fn a_leader_whose_lock_was_lost_unnoticed_cannot_commit() {
     let storage = server.database();
     let mut journal = storage.open().unwrap();
     journal.commit(&entry_batch(1, 3)).unwrap();
+    journal.check_leader().unwrap();
     // As a new leader does.
     storage.tamper("UPDATE metadata SET term = term + 1");
+    for _ in 0..2 {
+        assert!(matches!(journal.check_leader(), Err(JournalError::Deposed { .. })));
+    }
     let batch = Batch { ended: vec![job("north", 1, 1)], ..entry_batch(4, 4) };
     assert!(matches!(journal.commit(&batch), Err(JournalError::Deposed { .. })));
     assert_eq!(storage.query("SELECT max(seq) FROM entries"), ["3"]);

@@ -2,7 +2,7 @@
 
 use pliant_model::{Procs, Time};
 
-use super::order::Shares;
+use super::order::{PrioritySettings, Shares};
 use super::{BatchScheduler, Dump, LocalPolicy, RunningJob, Submission};
 
 /// The jobs of a cluster that goes on with another size or under another policy.
@@ -17,6 +17,21 @@ pub struct PresentJobs {
 }
 
 impl LocalPolicy {
+    /// A cluster of that many processors under the policy, empty at that time, whose queue order is set by `priority` if it
+    /// depends on usage.
+    pub fn scheduler_under(
+        &self,
+        procs: Procs,
+        now: Time,
+        priority: &PrioritySettings,
+    ) -> Box<dyn BatchScheduler> {
+        if !self.ordering().order.by_usage() {
+            return self.scheduler(procs, now);
+        }
+        let shares = Some(Shares { since: now, ..Shares::default() }.under(now, priority));
+        self.scheduler_with(procs, now, PresentJobs { shares, ..PresentJobs::default() })
+    }
+
     /// A cluster of that many processors under the policy, with these jobs. Where running jobs have more processors than the
     /// cluster, no job is planned until enough of them were to end.
     pub fn scheduler_with(&self, procs: Procs, now: Time, jobs: PresentJobs) -> Box<dyn BatchScheduler> {

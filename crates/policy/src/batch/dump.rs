@@ -94,8 +94,11 @@ impl Dump {
     pub fn renumbered(mut self, mut number: impl FnMut(JobId) -> JobId) -> Dump {
         let Dump { running, planned, queued, head, shares } = &mut self;
         let jobs = running.iter_mut().map(|one| &mut one.job);
-        let jobs =
-            jobs.chain(shares.iter_mut().flat_map(|shares| &mut shares.running).map(|one| &mut one.job));
+        let of_shares = shares.iter_mut().flat_map(|Shares { running, by_operators, .. }| {
+            let priorities = by_operators.iter_mut().map(|one| &mut one.job);
+            running.iter_mut().map(|one| &mut one.job).chain(priorities)
+        });
+        let jobs = jobs.chain(of_shares);
         let jobs = jobs.chain(planned.iter_mut().map(|one| &mut one.job));
         // The head is in the queue as well, or a job that appears nowhere else.
         for job in jobs

@@ -13,7 +13,7 @@ use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::occupancy::Occupancy;
-use super::order::{Ordering, Ranking};
+use super::order::{Ordering, PriorityParts, Ranking};
 use super::queue::{Slot, WaitingQueue};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::Profile;
@@ -325,6 +325,11 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         }
         self.cluster.queue.slot(job)?;
         planned(now, &self.rule, &mut self.cluster, &mut self.plan).estimates.get(&job).copied()
+    }
+
+    fn priority(&mut self, now: Time, job: JobId) -> Option<PriorityParts> {
+        self.cluster.queue.arrange(now);
+        self.cluster.queue.ranked()?.parts(now, job)
     }
 
     fn queue_length(&self) -> usize {

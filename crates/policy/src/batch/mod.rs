@@ -123,6 +123,11 @@ pub trait BatchScheduler: Send {
     /// The plan of a waiting job; none if the job does not wait here.
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate>;
 
+    /// The parts of the priority of a waiting job; none if the queue order has no such parts, or the job does not wait here.
+    fn priority(&mut self, _now: Time, _job: JobId) -> Option<order::PriorityParts> {
+        None
+    }
+
     /// Number of waiting jobs.
     fn queue_length(&self) -> usize;
 

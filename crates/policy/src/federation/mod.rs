@@ -15,6 +15,7 @@ use pliant_model::{
 
 use self::groups::Groups;
 use crate::UnknownName;
+use crate::batch::order::PrioritySettings;
 use crate::batch::{BatchScheduler, LocalPolicy, Submission};
 use crate::completion::Earliest;
 use crate::tuning::{ClassTimes, Tuner};
@@ -95,11 +96,22 @@ pub struct Federation {
 impl Federation {
     /// Empty clusters at `now`; fails if a batch policy is not registered.
     pub fn new(platform: &Platform, tuner: Tuner, now: Time) -> Result<Federation, UnknownName> {
+        Federation::under(platform, tuner, now, &PrioritySettings::default())
+    }
+
+    /// The same, with queue orders by usage set by `priority`.
+    pub fn under(
+        platform: &Platform,
+        tuner: Tuner,
+        now: Time,
+        priority: &PrioritySettings,
+    ) -> Result<Federation, UnknownName> {
         let clusters = platform
             .clusters()
             .iter()
             .map(|cluster| {
-                let scheduler = cluster.batch.parse::<LocalPolicy>()?.scheduler(cluster.procs, now);
+                let local = cluster.batch.parse::<LocalPolicy>()?;
+                let scheduler = local.scheduler_under(cluster.procs, now, priority);
                 Ok(FederatedCluster {
                     procs: cluster.procs,
                     speed: cluster.speed,

@@ -297,6 +297,7 @@ impl World {
             Answer::NoSuchJob => Response::Cancel(CancelAnswer::Unknown),
             // The answer to a repetition of an act.
             Answer::Job(_) | Answer::Unsuited(_) => return,
+            Answer::Limited(limits) => return self.limit_answered(to, limits.as_ref()),
             Answer::Banned(banned) => return self.ban_answered(to, banned.as_ref()),
             Answer::Drained(drained) => return self.drain_answered(index, drained.as_ref()),
         };

@@ -9,6 +9,7 @@ use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::{Answer, Command, Server};
 
 use super::daemon::Daemon;
+use super::limits::KnownLimits;
 use super::world::ServerNode;
 
 /// An invariant that does not hold.
@@ -81,6 +82,8 @@ pub(super) struct Checks {
     pub(super) banned: BTreeSet<(usize, User)>,
     /// Jobs that had started when an operator knew their owner to be banned.
     pub(super) started_before_bans: BTreeSet<Handle>,
+    /// Limits that an operator knows, by server and user.
+    pub(super) limits: BTreeMap<(usize, User), KnownLimits>,
 }
 
 impl Checks {
@@ -97,6 +100,7 @@ impl Checks {
             held: BTreeSet::new(),
             banned: BTreeSet::new(),
             started_before_bans: BTreeSet::new(),
+            limits: BTreeMap::new(),
         }
     }
 

@@ -115,6 +115,7 @@ impl World {
                     Some(Bug::ForgetsSubjobs) => Some("subjobs"),
                     Some(Bug::DrainedAccepts) => Some("drained"),
                     Some(Bug::BannedAccepts) => Some("banned"),
+                    Some(Bug::ForgetsLimits) => Some("limits"),
                     _ => None,
                 };
                 if let Some(part) = forgotten
@@ -156,7 +157,8 @@ impl World {
                 } else {
                     ReallocationChange::Off
                 };
-                agent::Event::Configure { reply, change: Some(change) }
+                let by = Some("operator".parse().expect("letters are a user's name"));
+                agent::Event::Configure { reply, change: Some(change), by }
             }
             wish => {
                 let policy = self.rng.random_bool(0.5).then_some(other.policy);

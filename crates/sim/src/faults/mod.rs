@@ -14,6 +14,7 @@
 //! - `drained`: a server that an operator knows to be drained accepts no job;
 //! - `banned`: a server accepts no job of a user whom an operator knows to be banned there, and Pliant's own batch system starts
 //!   none;
+//! - `limited`: Pliant's own batch system starts no job over the limits that an operator knows its user to have;
 //! - `back`: no record of a job in an agent or an archive goes back to an earlier state.
 //!
 //! These are checked after the last fault:
@@ -40,7 +41,9 @@ mod external;
 mod holds;
 mod injection;
 mod launches;
+mod limits;
 mod plan;
+mod priorities;
 mod processes;
 mod settle;
 mod trace;
@@ -103,6 +106,8 @@ pub enum Bug {
     BannedAccepts,
     /// A restarted server ends the bans of operators.
     BannedStarts,
+    /// A restarted server has lost the limits of users.
+    ForgetsLimits,
 }
 
 /// The kind of a federation.

@@ -22,6 +22,8 @@ use super::drains::PlannedDrain;
 use super::external::SitePlan;
 use super::holds::PlannedHold;
 use super::launches::PlannedLaunch;
+use super::limits::PlannedLimit;
+use super::priorities::PlannedPriority;
 use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
@@ -59,6 +61,8 @@ pub(super) struct Plan {
     /// The bounds of what waits at each server.
     pub(super) waiting: WaitingLimits,
     pub(super) bans: Vec<PlannedBan>,
+    pub(super) limits: Vec<PlannedLimit>,
+    pub(super) priorities: Vec<PlannedPriority>,
 }
 
 /// A planned job, and what its user does.
@@ -149,6 +153,14 @@ impl Plan {
         } else {
             PlannedBan::draw(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "bans")), until)
         };
+        let (limits, priorities) = if seed < LIMITED_FROM {
+            (Vec::new(), Vec::new())
+        } else {
+            let limits =
+                PlannedLimit::draw(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "limits")), until);
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "priorities"));
+            (limits, PlannedPriority::draw(&mut rng, platform.clusters().len(), until))
+        };
         let tuner = tuner(&mut rng, seed);
         let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
         if siblings {
@@ -171,6 +183,8 @@ impl Plan {
             holds,
             waiting: waiting_limits(seed),
             bans,
+            limits,
+            priorities,
         }
     }
 }
@@ -202,6 +216,8 @@ fn waiting_limits(seed: u64) -> WaitingLimits {
 }
 /// In schedules from this seed on operators ban users too.
 const BANNED_FROM: u64 = 230_000_000;
+/// In schedules from this seed on operators limit users and give priorities to jobs too.
+const LIMITED_FROM: u64 = 260_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

@@ -54,6 +54,7 @@ impl World {
             _ => ((walltime * percent / 100).max(10), Exit::Code(code)),
         };
         self.checks.check_banned(index, &record);
+        self.check_limits(index, &record);
         self.checks.started(index, &record);
         self.add_process(index, run, record.handle, length, exit);
     }

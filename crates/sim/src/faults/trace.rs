@@ -27,11 +27,19 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Resume { by, why, .. } => format!("Resumed by {by}: {why}"),
         Event::Hold { number, by, .. } => format!("Job {number} held by {by}"),
         Event::Release { number, by, .. } => format!("Job {number} released by {by}"),
+        Event::Prioritise { number, priority, by, .. } => {
+            format!("Priority {priority} of job {number} by {by}")
+        }
         Event::Ban { user, by, .. } => format!("{user} banned by {by}"),
         Event::Unban { user, by, .. } => format!("Ban of {user} ended by {by}"),
+        Event::Limit { user, changes, by, .. } => format!("{user} limited by {by}: {changes:?}"),
         Event::Denied { by, act } => format!("Denied to {by}: {act}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
+        Event::Restored { highest, known, .. } => {
+            format!("Restored, numbered after {highest}, {} jobs known", known.len())
+        }
         Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
+        Event::PrioritySettings(priority) => format!("{priority:?}"),
         Event::WaitingLimits(limits) => format!("{limits:?}"),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),
         Event::ProposeMove { proposal, .. } => {

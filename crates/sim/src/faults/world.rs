@@ -22,6 +22,7 @@ use super::drains::OpenActs;
 use super::external::{Site, SiteEvent};
 use super::holds::OpenHolds;
 use super::launches::{self, Launches};
+use super::limits::OpenLimits;
 use super::plan::Plan;
 use super::processes::Process;
 use super::{Bug, FederationKind};
@@ -91,6 +92,11 @@ pub(super) enum WorldEvent {
     /// An operator bans a user or ends that, and repeats it.
     Ban(usize, bool),
     RepeatBan(usize, User, Token),
+    /// An operator sets the limits of a user or ends them, and repeats that.
+    Limit(usize, bool),
+    RepeatLimit(usize, User, Token),
+    /// An operator gives a job a priority.
+    Prioritise(usize),
     /// Checks whether the federation has settled.
     CheckSettled,
 }
@@ -132,6 +138,7 @@ pub(super) struct World {
     pub(super) acts: OpenActs,
     pub(super) holds: OpenHolds,
     pub(super) bans: OpenBans,
+    pub(super) limits: OpenLimits,
     pub(super) checks: Checks,
     /// When the federation had settled.
     settled: Option<u64>,
@@ -188,6 +195,7 @@ impl World {
             acts: OpenActs::new(),
             holds: OpenHolds::new(),
             bans: OpenBans::new(),
+            limits: OpenLimits::new(),
             checks,
             settled: None,
             trace: traced.then(Vec::new),
@@ -225,6 +233,8 @@ impl World {
         self.start_drains();
         self.start_holds();
         self.start_bans();
+        self.start_limits();
+        self.start_priorities();
         self.after(self.plan.faults.until, WorldEvent::CheckSettled);
     }
 
@@ -373,6 +383,9 @@ impl Simulation for World {
             WorldEvent::RepeatJobAct(job, reply) => self.repeat_job_act(job, reply),
             WorldEvent::Ban(number, bans) => self.ban(number, bans),
             WorldEvent::RepeatBan(server, user, reply) => self.repeat_ban(server, user, reply),
+            WorldEvent::Limit(number, sets) => self.limit(number, sets),
+            WorldEvent::RepeatLimit(server, user, reply) => self.repeat_limit(server, user, reply),
+            WorldEvent::Prioritise(number) => self.prioritise(number),
             WorldEvent::CheckSettled => self.check_settled(),
         }
         match self.checks.violation.take() {

@@ -321,7 +321,9 @@ impl<'a> Driver<'a> {
             agent::Command::Answer { to: Requester::ReallocationCycle, .. } => {
                 debug_assert!(false, "an agent answers its own queries by itself");
             }
-            agent::Command::ReportReallocation { .. } | agent::Command::Configured { .. } => {
+            agent::Command::ReportReallocation { .. }
+            | agent::Command::Configured { .. }
+            | agent::Command::Audit(_) => {
                 debug_assert!(false, "the simulation has no operators");
             }
         }

@@ -54,7 +54,11 @@ impl Driver<'_> {
                         return debug_assert!(false, "no client cancels jobs");
                     }
                     Answer::Subjob(_) => return debug_assert!(false, "no client launches applications"),
-                    Answer::Drained(_) | Answer::Banned(_) | Answer::Job(_) | Answer::Unsuited(_) => {
+                    Answer::Drained(_)
+                    | Answer::Banned(_)
+                    | Answer::Limited(_)
+                    | Answer::Job(_)
+                    | Answer::Unsuited(_) => {
                         return debug_assert!(false, "no operator acts");
                     }
                 };

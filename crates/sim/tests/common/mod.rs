@@ -53,6 +53,7 @@ pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: 
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }
 
+#[allow(dead_code, reason = "not every test draws speedups")]
 pub(crate) fn speedups() -> impl Strategy<Value = Speedup> {
     prop_oneof![
         2 => Just(Speedup::Rigid),

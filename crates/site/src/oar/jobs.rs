@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::EXPECTED;
 use super::number::Number;
-use super::requested;
+use super::requested::{self, Wanted};
 use super::resources::Resources;
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::error::Unreadable;
@@ -50,7 +50,8 @@ struct Event {
 /// Reads what `oarstat --json --full` printed. Others' jobs that are over are left out, and those that give way to any
 /// other (besteffort), unless that is what ours are.
 ///
-/// Fails if a job of our own is not understood: to leave it out would be to say that it is gone.
+/// Fails if a job of our own is not understood: to leave it out would be to say that it is gone. What it asks for may be any text if an
+/// account has submitted it, who can give an own job our tag: then its size is not known.
 pub(super) fn read(
     printed: &str,
     who: &Submitter<String>,
@@ -69,11 +70,14 @@ pub(super) fn read(
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let user = text("job_user").to_owned();
         let tagged = who.number(text("name")).filter(|number| who.is_of(*number, &user));
+        let may_ask_anything = tagged.is_some() && user != who.user;
         let read = serde_json::from_value::<Job>(value)
             .map_err(|error| unreadable(&format!("job {id}"), &error))
             .and_then(|job| {
                 let gives_way = job.types.iter().any(|kind| kind == "besteffort");
-                Ok((listed(&id, tagged, job, resources)?, gives_way))
+                let wanted = wanted(&id, &job, resources);
+                let wanted = if may_ask_anything { wanted.unwrap_or_default() } else { wanted? };
+                Ok((listed(&id, tagged, job, &wanted, resources)?, gives_way))
             });
         match read {
             Ok((listed, gives_way)) => {
@@ -88,21 +92,32 @@ pub(super) fn read(
     Ok(queue)
 }
 
-fn listed(id: &str, tagged: Option<u32>, job: Job, resources: &Resources) -> Result<ListedJob, Unreadable> {
-    let wrong = |field: &str, expected, found: &str| {
-        Unreadable::new("oarstat", &format!("job {id}, {field}"), expected, found)
-    };
+fn wrong(id: &str, field: &str, expected: &'static str, found: &str) -> Unreadable {
+    Unreadable::new("oarstat", &format!("job {id}, {field}"), expected, found)
+}
+
+/// The alternatives that a job asks for.
+fn wanted(id: &str, job: &Job, resources: &Resources) -> Result<Vec<Wanted>, Unreadable> {
+    requested::read(&job.wanted_resources, resources.size())
+        .ok_or_else(|| wrong(id, "wanted_resources", "resources and walltimes", &job.wanted_resources))
+}
+
+fn listed(
+    id: &str,
+    tagged: Option<u32>,
+    job: Job,
+    wanted: &[Wanted],
+    resources: &Resources,
+) -> Result<ListedJob, Unreadable> {
     let instant = |number: &Number| Some(Time(number.0)).filter(|time| time.0 > 0);
     let walltime = job.walltime.map(|seconds| Span(seconds.0));
-    let wanted = requested::read(&job.wanted_resources, resources.size())
-        .ok_or_else(|| wrong("wanted_resources", "resources and walltimes", &job.wanted_resources))?;
     // The one that is planned, or else the first.
     let chosen = wanted.iter().find(|one| Some(one.walltime) == walltime).or(wanted.first());
     let shape = chosen.map(|one| CoreLayout { cores: one.cores, nodes: one.nodes, exclusive: one.exclusive });
     let mut listed = ListedJob {
         id: id.to_owned(),
         job_number: tagged,
-        state: state(&job).ok_or_else(|| wrong("state", "a state of a job", &job.state))?,
+        state: state(&job).ok_or_else(|| wrong(id, "state", "a state of a job", &job.state))?,
         partition: job.queue.clone(),
         shape: shape.unwrap_or_default(),
         allocations: node_names(&job, resources),

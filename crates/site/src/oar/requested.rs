@@ -1,6 +1,6 @@
 //! What a job asks for, as oarstat writes it: `-l "{type = 'default'}/network_address=2/resource_id=4,walltime=1:0:0" -l
 //! ...`: its alternatives; of each the groups of resources, with `+` between; of each the levels of the hierarchy, the
-//! number asked for at each. Conditions stand in braces, and may hold anything.
+//! number asked for at each. Conditions stand in braces, and may hold anything, braces in strings among it.
 
 use pliant_model::Span;
 
@@ -36,17 +36,21 @@ pub(super) fn read(text: &str, size: Size) -> Option<Vec<Wanted>> {
 }
 
 fn without_conditions(text: &str) -> String {
-    let mut depth = 0u32;
-    let keep = |letter: &char| match letter {
-        '{' => {
-            depth += 1;
-            false
+    let (mut depth, mut quote) = (0u32, None);
+    let keep = |letter: &char| {
+        // Within a condition, SQL's strings and names: `'` and `"` begin and end them.
+        match (quote, letter) {
+            (Some(begun), letter) if begun == *letter => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') if depth > 0 => quote = Some(*letter),
+            (None, '{') => depth += 1,
+            (None, '}') => {
+                depth = depth.saturating_sub(1);
+                return false;
+            }
+            (None, _) => {}
         }
-        '}' => {
-            depth = depth.saturating_sub(1);
-            false
-        }
-        _ => depth == 0,
+        depth == 0
     };
     text.chars().filter(keep).collect()
 }
@@ -73,10 +77,10 @@ fn group_of(group: &str, size: Size) -> Option<(u32, Option<u32>, bool)> {
         let (name, number) = level.split_once('=')?;
         let is_node = NODE.contains(&name);
         let number = match number {
-            // All there are, or as many as are free: bounded by what there is.
-            "ALL" | "BEST" if is_node => size.nodes,
-            "ALL" | "BEST" if leaf.is_empty() => size.cores,
-            "ALL" | "BEST" => size.node_cores,
+            // All there are, or as many as are free, or half of these: bounded by what there is.
+            "ALL" | "BEST" | "BESTHALF" if is_node => size.nodes,
+            "ALL" | "BEST" | "BESTHALF" if leaf.is_empty() => size.cores,
+            "ALL" | "BEST" | "BESTHALF" => size.node_cores,
             number => number.parse().ok()?,
         };
         count = count.saturating_mul(number);

@@ -16,7 +16,7 @@ use rustix::process::{Pid, geteuid};
 use serde::{Deserialize, Serialize};
 
 use super::job_folder;
-use super::shared_memory::shared_memory_bytes;
+use super::open_files::{deleted_bytes, shared_memory_bytes};
 use crate::accounts::AccountRun;
 
 /// Between two measurements, at least.
@@ -41,15 +41,30 @@ pub struct FileUsage {
 }
 
 impl FileUsage {
-    /// What the files and folders below a folder use, links not followed; it stops counting soon after `most` files. What cannot be read
-    /// is not counted.
-    pub fn of(folder: &Path, most: u64) -> FileUsage {
+    /// What the files and folders below a folder use, links not followed; it stops counting soon after `most` files. Folders of other
+    /// users that cannot be read are not counted.
+    ///
+    /// # Errors
+    /// A folder of this user's cannot be read: it may hold any number of files.
+    pub fn of(folder: &Path, most: u64) -> Result<FileUsage, String> {
         let mut usage = FileUsage::default();
         let mut unvisited = vec![folder.to_owned()];
         while let Some(folder) = unvisited.pop() {
-            let Ok(entries) = fs::read_dir(&folder) else { continue };
+            let entries = match fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    unless_negligible(&folder, &error)?;
+                    continue;
+                }
+            };
             for entry in entries.flatten() {
-                let Ok(metadata) = entry.metadata() else { continue };
+                let metadata = match entry.metadata() {
+                    Ok(metadata) => metadata,
+                    Err(error) => {
+                        unless_negligible(&folder, &error)?;
+                        continue;
+                    }
+                };
                 usage.files += 1;
                 // A file with several names counts once for each: it is cheaper than to remember them.
                 usage.bytes += metadata.blocks() * BLOCK_BYTES;
@@ -57,11 +72,20 @@ impl FileUsage {
                     unvisited.push(entry.path());
                 }
                 if usage.files > most {
-                    return usage;
+                    return Ok(usage);
                 }
             }
         }
-        usage
+        Ok(usage)
+    }
+
+    /// The same with files that have no name any more, which the job of a supervisor has open on the folder's file system.
+    ///
+    /// # Errors
+    /// There is too much to be looked at.
+    pub(super) fn with_deleted(self, supervisor: Option<i32>, folder: &Path) -> Result<FileUsage, String> {
+        let deleted = supervisor.and_then(Pid::from_raw).map_or(Ok(0), |pid| deleted_bytes(pid, folder))?;
+        Ok(FileUsage { bytes: self.bytes.saturating_add(deleted), ..self })
     }
 
     /// The same with the memory of this user, who is an account, and of the job of a supervisor, if one is named.
@@ -78,11 +102,27 @@ impl FileUsage {
     }
 }
 
+/// An error of reading a folder that hides no files of this user's: what was there has gone, or belongs to others.
+fn unless_negligible(folder: &Path, error: &io::Error) -> Result<(), String> {
+    let is_gone = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    let is_of_others = || {
+        error.kind() == io::ErrorKind::PermissionDenied
+            && fs::symlink_metadata(folder).is_ok_and(|found| found.uid() != geteuid().as_raw())
+    };
+    match is_gone || is_of_others() {
+        true => Ok(()),
+        // The name may be long, and is the user's.
+        false => Err(format!("cannot read a folder in it: {error}")),
+    }
+}
+
 /// What is measured of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Measured {
     /// Files are counted up to so many.
     pub(crate) files_max: u64,
+    /// The supervisor of the job, if files count.
+    pub(crate) files_of: Option<Pid>,
     /// The supervisor of the job, if memory that belongs to no process counts.
     pub(crate) memory_of: Option<Pid>,
     /// Bytes of memory that the processes have for themselves now.
@@ -160,13 +200,8 @@ impl DiskMeter {
         match &self.source {
             Source::Own(folder, outputs) => {
                 let begin = Instant::now();
-                let mut usage = FileUsage::of(folder, measured.files_max);
-                let blocks = outputs.iter().filter_map(|path| fs::symlink_metadata(path).ok());
-                usage.bytes += blocks.map(|output| output.blocks() * BLOCK_BYTES).sum::<u64>();
-                // All jobs of this user's have `/dev/shm` in common, whosever they are.
-                let usage = usage.with_memory(measured.memory_of, None);
-                let usage = usage.map(|usage| (usage, measured.own_bytes));
-                self.took(now, usage, begin.elapsed());
+                let usage = own_usage(folder, outputs, measured);
+                self.took(now, usage.map(|usage| (usage, measured.own_bytes)), begin.elapsed());
             }
             Source::Account(account) => match Measurement::begin(account, now, measured) {
                 Ok(measurement) => self.measurement = Some(measurement),
@@ -201,6 +236,15 @@ impl DiskMeter {
     }
 }
 
+fn own_usage(folder: &Path, outputs: &[PathBuf; 2], measured: Measured) -> Result<FileUsage, String> {
+    let mut usage = FileUsage::of(folder, measured.files_max)?;
+    let blocks = outputs.iter().filter_map(|path| fs::symlink_metadata(path).ok());
+    usage.bytes += blocks.map(|output| output.blocks() * BLOCK_BYTES).sum::<u64>();
+    let files_of = measured.files_of.map(|pid| pid.as_raw_nonzero().get());
+    // All jobs of this user's have `/dev/shm` in common, whosever they are.
+    usage.with_deleted(files_of, folder)?.with_memory(measured.memory_of, None)
+}
+
 impl Measurement {
     fn begin(account: &AccountRun, now: Instant, measured: Measured) -> Result<Measurement, String> {
         let call = job_folder::begin_usage(account, measured).map_err(|error| error.public_message())?;
@@ -218,6 +262,8 @@ impl Measurement {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{Mode, OFlags, mkdirat, openat};
+
     use super::*;
 
     #[test]
@@ -229,11 +275,31 @@ mod tests {
             fs::write(folder.join("deep/file"), vec![7; 100_000]).unwrap();
         }
         std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-        let found = FileUsage::of(&inside, u64::MAX);
+        let found = FileUsage::of(&inside, u64::MAX).unwrap();
         assert_eq!(found.files, 3, "a folder, a file and a link");
         assert!((100_000..200_000).contains(&found.bytes), "{found:?}");
-        assert_eq!(FileUsage::of(&inside, 1).files, 2, "it stops when there are too many");
-        assert_eq!(FileUsage::of(&scratch.path().join("none"), 1), FileUsage::default());
+        assert_eq!(FileUsage::of(&inside, 1).unwrap().files, 2, "it stops when there are too many");
+        assert_eq!(FileUsage::of(&scratch.path().join("none"), 1), Ok(FileUsage::default()));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_may_hold_anything() {
+        let scratch = tempfile::tempdir().unwrap();
+        // Deeper than a name may be long: nothing of it is found by its name.
+        let name = "d".repeat(200);
+        let mut folder = rustix::fs::open(scratch.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+        for _ in 0..25 {
+            mkdirat(&folder, &name, Mode::RWXU).unwrap();
+            folder = openat(&folder, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
+        }
+        let why = FileUsage::of(scratch.path(), u64::MAX).unwrap_err();
+        assert!(why.contains("cannot read a folder in it"), "{why}");
+        let own = fs::metadata(scratch.path()).unwrap().uid();
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let of_root = unless_negligible(Path::new("/"), &denied);
+        assert_eq!(of_root.is_ok(), own != 0, "{of_root:?}");
+        assert!(unless_negligible(scratch.path(), &denied).is_err());
+        assert_eq!(unless_negligible(scratch.path(), &io::ErrorKind::NotFound.into()), Ok(()));
     }
 
     #[test]
@@ -250,7 +316,7 @@ mod tests {
         };
         let mut meter = DiskMeter::account(account);
         let now = Instant::now();
-        let measured = Measured { files_max: 1, memory_of: None, own_bytes: 7 };
+        let measured = Measured { files_max: 1, files_of: None, memory_of: None, own_bytes: 7 };
         assert_eq!(meter.usage(now, measured), Ok(Default::default()));
         assert_eq!(meter.usage(now + UNMEASURED_AT_MOST / 2, measured), Ok(Default::default()));
         let why = meter.usage(now + UNMEASURED_AT_MOST, measured).unwrap_err();

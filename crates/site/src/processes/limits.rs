@@ -31,7 +31,7 @@ pub struct JobLimits {
     /// Processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// Bytes of the files in its folder.
+    /// Bytes of the files in its folder, and of those without a name that it has open on the same file system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<u64>,
     /// Files and folders in its folder.
@@ -158,7 +158,8 @@ impl<'a> LimitWatch<'a> {
             false if memory_of.is_none() => return None,
             false => 0,
         };
-        Some(Measured { files_max, memory_of, own_bytes })
+        let files_of = self.limits.disk_bytes.map(|_| self.supervisor);
+        Some(Measured { files_max, files_of, memory_of, own_bytes })
     }
 
     fn exceeded(&mut self, now: Instant) -> Option<String> {

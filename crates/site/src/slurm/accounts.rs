@@ -1,7 +1,10 @@
 //! How jobs ended: by sacct where Slurm keeps accounts, by squeue for as long as the controller remembers.
 //!
-//! Fields are separated by a mark that is drawn for every call: a user can write line ends and separators into the name of a
-//! job, and so the ends of others' jobs.
+//! A user can write line ends and separators into the name of a job, and so the ends of others' jobs. So squeue gets a mark between its
+//! fields that is drawn for every call, in its environment. All users read the arguments of sacct, which has no variable for that: it is
+//! asked for what no user writes, and in another call for the names alone, which say nothing of how a job ended.
+
+use std::collections::BTreeMap;
 
 use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase};
 
@@ -11,9 +14,10 @@ use super::states::{instant, state, status};
 use crate::batch_system::error::Unreadable;
 use crate::batch_system::submitter::Submitter;
 
-/// The fields of sacct; the name, which others write freely, comes last.
-pub(super) const ACCOUNTS: &str =
-    "JobID,State,ExitCode,Submit,Start,End,UID,NCPUS,Partition,NodeList,JobName";
+/// The fields of sacct that no user writes freely.
+pub(super) const ACCOUNTS: &str = "JobID,State,ExitCode,Submit,Start,End,UID,NCPUS,Partition,NodeList";
+/// Those of the call for names.
+pub(super) const NAMES: &str = "JobID,JobName";
 /// The fields of squeue that `-o` does not have: what a job's process ended with. The name comes last here, too.
 const EXITS: [&str; 8] =
     ["jobarrayid", "state", "exit_code", "starttime", "endtime", "nodelist", "userid", "name"];
@@ -23,19 +27,37 @@ pub(super) fn exits_format(mark: &Mark) -> String {
     EXITS.map(|field| format!("{field}:0{}", mark.text())).join(",")
 }
 
-/// Reads what sacct printed with the mark behind each field: the jobs of our users. Not all have a name: of a short
-/// job the accounts may hear the end before the beginning.
+/// The names of jobs by their IDs, as sacct printed them with the mark behind each field. A job that has two is an error: a user who read
+/// the mark may have written one of them.
+pub(super) fn read_names(printed: &str, mark: &Mark) -> Result<BTreeMap<String, String>, Unreadable> {
+    let mut names = BTreeMap::new();
+    for [id, name] in records("sacct", printed, mark)? {
+        let id = checked_id("sacct", id.trim_start())?;
+        if names.contains_key(&id) {
+            return Err(Unreadable::new("sacct", &id, "one name of a job", name));
+        }
+        names.insert(id, name.to_owned());
+    }
+    Ok(names)
+}
+
+/// Reads what sacct printed, a job a line: the jobs of our users. Not all have a name: of a short job the accounts may hear the end
+/// before the beginning.
 pub(super) fn read_accounts(
     printed: &str,
-    mark: &Mark,
+    names: &BTreeMap<String, String>,
     who: &Submitter<u32>,
 ) -> Result<Vec<ListedJob>, Unreadable> {
     let wrong = |location: &str, expected, found: &str| Unreadable::new("sacct", location, expected, found);
     let mut jobs = Vec::new();
-    for [id, word, exit, submit, start, end, user, cores, partition, nodes, name] in
-        records("sacct", printed, mark)?
-    {
+    for line in printed.lines() {
+        let fields: Vec<&str> = line.split('|').collect();
+        let &[id, word, exit, submit, start, end, user, cores, partition, nodes, ""] = fields.as_slice()
+        else {
+            return Err(wrong("a job", "10 fields", line));
+        };
         let id = id.trim_start();
+        let name = names.get(id).map_or("", String::as_str);
         let Some(job_number) = number(id, name, user, who) else { continue };
         let time = |text: &str| instant(text).ok_or_else(|| wrong(id, "seconds", text));
         let mut job = ListedJob {

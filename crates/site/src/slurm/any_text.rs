@@ -12,6 +12,8 @@ use crate::batch_system::commands::Call;
 use crate::batch_system::error::{Unreadable, fit_to_show};
 use crate::batch_system::submitter::{Submitter, Submitters};
 
+/// The nodes that each job has.
+const NODES_MAX: usize = 100;
 /// The mark of the captured output.
 const MARK: &str = "\u{1e}mark";
 
@@ -38,7 +40,11 @@ pub fn queue(text: &str) {
 /// What sacct and squeue print of jobs that ended.
 pub fn accounts(text: &str) {
     let mark = &Mark::fixed(MARK);
-    jobs(accounts::read_accounts(text, mark, &who()));
+    match accounts::read_names(text, mark) {
+        Ok(names) => jobs(accounts::read_accounts(text, &names, &who())),
+        Err(unreadable) => fit_to_show(&unreadable),
+    }
+    jobs(accounts::read_accounts(text, &BTreeMap::new(), &who()));
     jobs(accounts::read_exits(text, mark, &who()));
 }
 
@@ -47,8 +53,9 @@ pub fn nodes(text: &str) {
     if let Err(unreadable) = nodes::read(text) {
         fit_to_show(&unreadable);
     }
-    let spreads: BTreeMap<String, BTreeMap<String, u32>> = nodes::spreads(text);
-    assert!(spreads.values().all(|spread| !spread.is_empty()));
+    let ids = text.split("JobId=").filter_map(|rest| rest.split([' ', '\n']).next());
+    let spreads = nodes::spreads(text, &ids.map(|id| (id, NODES_MAX)).collect());
+    assert!(spreads.values().all(|spread| (1..=NODES_MAX).contains(&spread.len())));
     if let Err(unreadable) = ClusterConfiguration::read(text) {
         fit_to_show(&unreadable);
     }
@@ -64,6 +71,7 @@ mod tests {
 
     const PRINTED: &[&str] = &[
         include_str!("tests/captured/sacct.txt"),
+        include_str!("tests/captured/sacct-names.txt"),
         include_str!("tests/captured/scontrol-config.txt"),
         include_str!("tests/captured/scontrol-jobs.txt"),
         include_str!("tests/captured/sinfo.txt"),

@@ -192,20 +192,29 @@ pub(super) fn level_of(user: &str) -> Call {
     Call::new("sacctmgr", &["--noheader", "--parsable2", "show", "user", user, "format=adminlevel"])
 }
 
-/// Reads the accounts of jobs by their ids, with a mark behind each field.
-pub(super) fn accounts_of(ids: &str, format: &str, mark: &Mark) -> Call {
-    accounts(format, mark).with(format!("--jobs={ids}"))
+/// Which jobs the accounts are asked for, by their IDs or their names, separated by commas.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum AccountsOf {
+    Ids(String),
+    /// Of the last so many days.
+    Names(String, u32),
 }
 
-/// Reads the accounts of jobs by their names.
-pub(super) fn accounts_named(names: &str, days: u32, format: &str, mark: &Mark) -> Call {
-    accounts(format, mark).with(format!("--name={names}")).with(format!("--starttime=now-{days}days"))
+/// Reads the accounts of jobs, `|` behind each field: the format is of fields that no user writes.
+pub(super) fn accounts(of: &AccountsOf, format: &str) -> Call {
+    let call = Call::new("sacct", &["--allusers", "--allocations", "--noheader", "--parsable"])
+        .with(format!("--format={format}"));
+    match of {
+        AccountsOf::Ids(ids) => call.with(format!("--jobs={ids}")),
+        AccountsOf::Names(names, days) => {
+            call.with(format!("--name={names}")).with(format!("--starttime=now-{days}days"))
+        }
+    }
 }
 
-fn accounts(format: &str, mark: &Mark) -> Call {
-    Call::new("sacct", &["--allusers", "--allocations", "--noheader", "--parsable"])
-        .with(format!("--delimiter={}", mark.text()))
-        .with(format!("--format={format}"))
+/// The same with a mark behind each field, which all users can read while the command runs.
+pub(super) fn marked_accounts(of: &AccountsOf, format: &str, mark: &Mark) -> Call {
+    accounts(of, format).with(format!("--delimiter={}", mark.text()))
 }
 
 /// Slurm counts limits in minutes. None is 0: that would be no limit.

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::listing::{ListedJob, Phase};
 
+use super::call::AccountsOf;
 use super::mark::Mark;
 use super::{IDS_MAX, Slurm, accounts, call};
-use crate::batch_system::commands::Call;
 use crate::batch_system::error::BatchSystemError;
 
 impl Slurm {
@@ -50,16 +50,18 @@ impl Slurm {
     }
 
     async fn accounted(&self, ids: &[&str]) -> Result<Vec<ListedJob>, BatchSystemError> {
-        let mark = Mark::draw();
-        self.accounts(&call::accounts_of(&ids.join(","), accounts::ACCOUNTS, &mark), &mark).await
+        self.accounts(&AccountsOf::Ids(ids.join(","))).await
     }
 
-    /// What the accounts say in answer to a call that has the mark.
-    pub(super) async fn accounts(
-        &self,
-        call: &Call,
-        mark: &Mark,
-    ) -> Result<Vec<ListedJob>, BatchSystemError> {
-        Ok(accounts::read_accounts(&self.run(call).await?.stdout, mark, &self.submitter)?)
+    /// What the accounts say of these jobs.
+    pub(super) async fn accounts(&self, of: &AccountsOf) -> Result<Vec<ListedJob>, BatchSystemError> {
+        let ends = self.run(&call::accounts(of, accounts::ACCOUNTS)).await?.stdout;
+        if ends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mark = Mark::draw();
+        let named = self.run(&call::marked_accounts(of, accounts::NAMES, &mark)).await?.stdout;
+        let names = accounts::read_names(&named, &mark)?;
+        Ok(accounts::read_accounts(&ends, &names, &self.submitter)?)
     }
 }

@@ -7,14 +7,19 @@ const NAME_MAX: usize = 255;
 
 /// The nodes of a list, in its order; none if it is not one. An empty list has none.
 pub(super) fn expand(list: &str) -> Option<Vec<String>> {
+    expand_at_most(list, NODES_MAX)
+}
+
+/// The same; none also if there are more nodes than `most`. These are not expanded.
+pub(super) fn expand_at_most(list: &str, most: usize) -> Option<Vec<String>> {
     let mut nodes = Vec::new();
     for part in parts(list)? {
         let mut names = vec![String::new()];
         let (mut rest, mut length) = (part, 0);
         while let Some(open) = rest.find('[') {
             let close = open + rest[open..].find(']')?;
-            let numbers = numbers(&rest[open + 1..close])?;
-            if names.len().checked_mul(numbers.len())? + nodes.len() > NODES_MAX {
+            let numbers = numbers(&rest[open + 1..close], most)?;
+            if names.len().checked_mul(numbers.len())? + nodes.len() > most {
                 return None;
             }
             let prefix = &rest[..open];
@@ -32,6 +37,9 @@ pub(super) fn expand(list: &str) -> Option<Vec<String>> {
             return None;
         }
         nodes.extend(names.into_iter().map(|name| name + rest));
+        if nodes.len() > most {
+            return None;
+        }
     }
     Some(nodes)
 }
@@ -57,8 +65,8 @@ fn parts(list: &str) -> Option<Vec<&str>> {
     (depth == 0).then_some(parts)
 }
 
-/// The numbers of `01-03,07`, with their leading zeros.
-fn numbers(ranges: &str) -> Option<Vec<String>> {
+/// The numbers of `01-03,07`, with their leading zeros, if they are at most so many.
+fn numbers(ranges: &str, most: usize) -> Option<Vec<String>> {
     let mut numbers = Vec::new();
     for range in ranges.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -68,7 +76,7 @@ fn numbers(ranges: &str) -> Option<Vec<String>> {
         }
         let width = first.len();
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if width > NAME_MAX || last < first || last - first >= NODES_MAX - numbers.len() {
+        if width > NAME_MAX || last < first || last - first >= most.checked_sub(numbers.len())? {
             return None;
         }
         numbers.extend((first..=last).map(|number| format!("{number:0width$}")));
@@ -108,6 +116,22 @@ mod tests {
             ["n[", "n]", "n[]", "n[a]", "n[2-1]", "n[1-]", "n[1", ",", "n1,", "n[1-99999999]", "n[[1]]"]
         {
             assert_eq!(expand(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn lists_with_more_nodes_than_there_may_be_are_refused() {
+        for (list, most, is_read) in [
+            ("n[1-3]", 3, true),
+            ("n[1-3]", 2, false),
+            ("n[1-2],m", 3, true),
+            ("n[1-2],m", 2, false),
+            ("a[1-2]b[1-2]", 4, true),
+            ("a[1-2]b[1-2]", 3, false),
+            ("n", 0, false),
+            ("", 0, true),
+        ] {
+            assert_eq!(expand_at_most(list, most).is_some(), is_read, "{list}, {most}");
         }
     }
 

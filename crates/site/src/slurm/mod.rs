@@ -58,6 +58,7 @@ use crate::batch_system::error::{BatchSystemError, System, Unreadable};
 use crate::batch_system::search::JointSearch;
 use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
+use call::AccountsOf;
 use grouping::GroupedSubmissions;
 use mark::Mark;
 use nodes::{Nodes, fill};
@@ -239,9 +240,7 @@ impl Slurm {
             let tags: BTreeSet<String> = wanted.iter().flat_map(tag).collect();
             let tags: Vec<String> = tags.into_iter().collect();
             for tags in tags.chunks(IDS_MAX) {
-                let mark = Mark::draw();
-                let call = call::accounts_named(&tags.join(","), SEARCH_DAYS, accounts::ACCOUNTS, &mark);
-                let accounted = self.accounts(&call, &mark).await?;
+                let accounted = self.accounts(&AccountsOf::Names(tags.join(","), SEARCH_DAYS)).await?;
                 let listed: BTreeSet<String> = found.iter().map(|job| job.id.clone()).collect();
                 let is_further = |job: &ListedJob| job.phase() == Phase::Ended && !listed.contains(&job.id);
                 found.extend(accounted.into_iter().filter(is_further).filter(is_wanted));
@@ -426,7 +425,9 @@ impl Slurm {
             running.insert(key);
         }
         if !unknown.is_empty() {
-            let mut spreads = nodes::spreads(&self.run(&call::details()).await?.stdout);
+            let printed = self.run(&call::details()).await?.stdout;
+            let wanted = unknown.iter().map(|((id, _), job)| (id.as_str(), job.allocations.len())).collect();
+            let mut spreads = nodes::spreads(&printed, &wanted);
             for ((id, started), job) in unknown {
                 // An array's task and a part have a number of their own there: these stay unknown, bounded by totals,
                 // and are not asked for again.

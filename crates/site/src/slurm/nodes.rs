@@ -65,16 +65,21 @@ fn partition(name: &str, open: &str, limit: &str, sizes: &str, shared: &str) -> 
     })
 }
 
-/// The cores of each node that the jobs have, by the jobs' numbers, out of what `scontrol --details --oneliner show
-/// jobs` printed. Users write freely into its lines, so what comes out is to be compared with what squeue says.
-pub(super) fn spreads(printed: &str) -> BTreeMap<String, BTreeMap<String, u32>> {
+/// The cores of each node that jobs have, by the jobs' numbers, out of what `scontrol --details --oneliner show jobs` printed, of the jobs
+/// that are asked for with their numbers of nodes. Users write freely into its lines, so what comes out is to be compared with what
+/// squeue says, and a line that names more nodes than its job has is not read further.
+pub(super) fn spreads(
+    printed: &str,
+    wanted: &BTreeMap<&str, usize>,
+) -> BTreeMap<String, BTreeMap<String, u32>> {
     let mut spreads = BTreeMap::new();
     for line in printed.lines() {
         let Some(id) = line.strip_prefix("JobId=").and_then(|rest| rest.split(' ').next()) else { continue };
+        let Some(nodes_max) = wanted.get(id) else { continue };
         // Behind the last of its names: what comes before it can have been written by a user.
         let Some((_, details)) = line.rsplit_once(" JOB_GRES=") else { continue };
         let details = details.split(" MinCPUsNode=").next().unwrap_or_default();
-        if let Some(spread) = spread(details).filter(|spread| !spread.is_empty()) {
+        if let Some(spread) = spread(details, *nodes_max).filter(|spread| !spread.is_empty()) {
             spreads.insert(id.to_owned(), spread);
         }
     }
@@ -82,12 +87,12 @@ pub(super) fn spreads(printed: &str) -> BTreeMap<String, BTreeMap<String, u32>> 
 }
 
 /// Reads `(null)   Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=   Nodes=n[2-3] CPU_IDs=0,2 Mem=0 GRES=`.
-fn spread(details: &str) -> Option<BTreeMap<String, u32>> {
+fn spread(details: &str, nodes_max: usize) -> Option<BTreeMap<String, u32>> {
     let mut spread = BTreeMap::new();
     let mut nodes = None;
     for word in details.split(' ') {
         if let Some(list) = word.strip_prefix("Nodes=") {
-            nodes = Some(hostlist::expand(list)?);
+            nodes = Some(hostlist::expand_at_most(list, nodes_max.checked_sub(spread.len())?)?);
         } else if let Some(cores) = word.strip_prefix("CPU_IDs=") {
             let cores = hostlist::count(cores)?;
             spread.extend(nodes.take()?.into_iter().map(|node| (node, cores)));
@@ -100,7 +105,7 @@ fn spread(details: &str) -> Option<BTreeMap<String, u32>> {
 pub(super) fn fill(job: &mut ListedJob, spread: &BTreeMap<String, u32>) -> bool {
     let fits = spread.len() == job.allocations.len()
         && job.allocations.iter().all(|allocation| spread.contains_key(&allocation.node))
-        && spread.values().sum::<u32>() == job.shape.cores;
+        && spread.values().copied().map(u64::from).sum::<u64>() == u64::from(job.shape.cores);
     if fits {
         job.allocations
             .iter_mut()

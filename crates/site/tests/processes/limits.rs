@@ -75,6 +75,10 @@ async fn a_job_that_fills_the_disk_ends() {
     let limits = JobLimits { disk_files: Some(100), ..JobLimits::default() };
     let many = "mkdir many; i=0; while :; do : > many/$i; i=$((i + 1)); done";
     assert_exceeded(&run(many, limits).await, "files, 100 are allowed");
+    // Its name is removed at once.
+    let limits = JobLimits { disk_bytes: Some(3 << 20), ..JobLimits::default() };
+    let unnamed = "exec 5> f; rm f; head -c 10000000 /dev/zero >&5; sleep 1000";
+    assert_exceeded(&run(unnamed, limits).await, "bytes of files, 3145728 are allowed");
 }
 
 /// Kernels without controllers of version 2 still end all processes of a cgroup at once.

@@ -325,6 +325,12 @@ fn messages_of_children() {
             NAME,
             "`a.b`",
         ),
+        (
+            up::Message::Restored(proto::Restored { jobs: vec!["lyon.1".into(); 65] }),
+            "restored.jobs",
+            "at most 64 items",
+            "65",
+        ),
     ];
     for (message, field, expected, found) in cases {
         check::<_, FromChild>(greets(hello()), |up| up.message = Some(message), field, expected, found);

@@ -155,6 +155,7 @@ fn explanations() {
         free: 0,
         until: vec![release],
         siblings: Vec::new(),
+        priority: None,
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|wait| wait.plan = None, "waits.plan", AN_ESTIMATE, NOTHING),
@@ -241,7 +242,7 @@ fn listings() {
     for (damage, field, expected, found) in cases {
         check::<_, JobsQuery>(proto::JobsRequest::default(), damage, field, expected, found);
     }
-    let page = proto::JobsReply { jobs: vec![job()], next: Some(position(7)) };
+    let page = proto::JobsReply { jobs: vec![job()], next: Some(position(7)), ..Default::default() };
     check::<_, JobsPage>(
         page.clone(),
         |page| page.next = Some(position(-1 << 50)),

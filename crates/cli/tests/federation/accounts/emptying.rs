@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use pliant_testing::{Needed, skip};
+
 use super::site::{ALICE, Mounted, Site, base, done, program, spool, uid};
 
 /// A command of alice's, without other groups.
@@ -23,12 +25,17 @@ fn folder(name: &str) -> PathBuf {
 
 /// What the process of the account says when it empties the folder.
 fn emptied(folder: &Path) -> Output {
+    answered(folder, "\"empty\"")
+}
+
+/// What the process of the account says to a call.
+fn answered(folder: &Path, call: &str) -> Output {
     // The depth of folders needs no more descriptors.
     let mut command = as_alice("bash");
     command.args(["-c", "ulimit -n 100; exec \"$0\" job-folder \"$1\""]).arg(program()).arg(folder);
     command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"\"empty\"\n").unwrap();
+    child.stdin.take().unwrap().write_all(format!("{call}\n").as_bytes()).unwrap();
     child.wait_with_output().unwrap()
 }
 
@@ -39,6 +46,64 @@ fn said(output: &Output) -> String {
 fn names(folder: &Path) -> Vec<String> {
     let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     fs::read_dir(folder).unwrap().map(name).collect()
+}
+
+/// Files that the measurement cannot see would count for nothing.
+#[test]
+fn a_folder_that_is_closed_to_its_account_is_not_measured() {
+    let Some(_site) = Site::new() else { return };
+    let closed = folder("closed");
+    let usage = r#"{"usage":{"most":100}}"#;
+    done(as_alice("bash").args(["-ec", "mkdir -p a/b; touch a/b/f"]).current_dir(&closed));
+    let found = said(&answered(&closed, usage));
+    assert!(found.contains(r#""files":3"#), "{found}");
+    // Of another user: it holds none of hers.
+    fs::create_dir(closed.join("roots")).unwrap();
+    done(Command::new("chmod").arg("700").arg(closed.join("roots")));
+    let found = said(&answered(&closed, usage));
+    assert!(found.contains(r#""files":4"#), "{found}");
+    for mode in ["000", "400"] {
+        done(as_alice("chmod").args([mode, "a/b"]).current_dir(&closed));
+        let found = said(&answered(&closed, usage));
+        assert!(found.contains("failed") && found.contains("cannot read a folder in it"), "{mode}: {found}");
+    }
+}
+
+/// Subordinate users of alice, until dropped.
+struct Subordinates;
+
+impl Subordinates {
+    fn new() -> Option<Subordinates> {
+        let has_map = |tool: &&str| Path::new("/usr/bin").join(tool).exists();
+        if !["unshare", "newuidmap", "newgidmap"].iter().all(has_map) {
+            skip(Needed::Program, "files of subordinate users (needs unshare and newuidmap)");
+            return None;
+        }
+        done(Command::new("usermod").args(["-v", "800000-865535", "-w", "800000-865535", ALICE]));
+        Some(Subordinates)
+    }
+}
+
+impl Drop for Subordinates {
+    fn drop(&mut self) {
+        done(Command::new("usermod").args(["-V", "800000-865535", "-W", "800000-865535", ALICE]));
+    }
+}
+
+#[test]
+fn files_of_subordinate_users_are_deleted() {
+    let Some(_site) = Site::new() else { return };
+    let Some(_subordinates) = Subordinates::new() else { return };
+    let container = folder("container");
+    let fill =
+        "mkdir -p layer/inner; touch layer/inner/f stays; chown -R 5:5 layer; chmod 700 layer layer/inner";
+    let mut command = as_alice("unshare");
+    command.args(["--map-root-user", "--map-auto", "--", "bash", "-ec", fill]);
+    done(command.current_dir(&container));
+    let owner = done(Command::new("stat").args(["-c", "%u"]).arg(container.join("layer")));
+    assert_ne!(owner.trim(), uid(ALICE).to_string());
+    assert_eq!(said(&emptied(&container)), "\"done\"\n");
+    assert_eq!(names(&container), [""; 0]);
 }
 
 #[test]

@@ -49,7 +49,15 @@ fn of_server(
 ) {
     let mut journal = open_sqlite(journal).unwrap();
     let draws = Draws::new(journal.id(), "ties");
-    let config = Config { order, cores: 1, optional_per_core, mandatory_per_user: Some(1_000), draws };
+    let config = Config {
+        order,
+        cores: 1,
+        optional_per_core,
+        mandatory_per_user: Some(1_000),
+        bytes_per_user: None,
+        bytes: None,
+        draws,
+    };
     let mut machine = Journaled::new(Requests::new(config));
     let loaded = journal.load().unwrap();
     assert_eq!(loaded.snapshot, None, "the journal is to be whole");

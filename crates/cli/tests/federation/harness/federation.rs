@@ -44,6 +44,8 @@ pub(crate) struct Federation {
     pub(crate) environment: Vec<(&'static str, String)>,
     /// The program of servers that run as other users; a copy of ours if there is none.
     pub(crate) installed: Option<PathBuf>,
+    /// The program of the other daemons that are started from now on; ours if there is none.
+    pub(crate) build: Option<PathBuf>,
     daemons: BTreeMap<String, Daemon>,
 }
 
@@ -62,8 +64,15 @@ impl Federation {
     pub(crate) fn without_daemons() -> Federation {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
-        let daemons = BTreeMap::new();
-        Federation { dir, authority, options: Vec::new(), environment: Vec::new(), installed: None, daemons }
+        Federation {
+            dir,
+            authority,
+            options: Vec::new(),
+            environment: Vec::new(),
+            installed: None,
+            build: None,
+            daemons: BTreeMap::new(),
+        }
     }
 
     /// A master agent, with further tables in its file.
@@ -101,8 +110,9 @@ impl Federation {
             ),
             (None, None) => format!("procs = {procs}\nbatch = \"{batch}\"\n"),
         };
+        // Tests start servers while their agent is down.
         let text = format!(
-            "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{keys}\n{parent}\n\
+            "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\nparent_wait_s = 1\n{keys}\n{parent}\n\
              {accounts}\n[cluster]\nspeed = {speed:?}\ngrace_s = 1\n{cluster_keys}\n{size}\n{TLS}{tables}"
         );
         self.add_as(
@@ -297,7 +307,10 @@ impl Federation {
         }
         let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
         let mut command = match &self.daemons[name].user {
-            None => Command::new(env!("CARGO_BIN_EXE_pliant")),
+            None => {
+                let ours = || PathBuf::from(env!("CARGO_BIN_EXE_pliant"));
+                Command::new(self.build.clone().unwrap_or_else(ours))
+            }
             Some(user) => {
                 let copied = || self.path().join("pliant");
                 let mut command = Command::new(self.installed.clone().unwrap_or_else(copied));

@@ -2,7 +2,7 @@
 //! each decision until every server has acknowledged it.
 //!
 //! This file has the state machine, `decision` the decisions about a launch, `placing` the mapping of tasks (`mapping` the
-//! algorithms), and `launch` the data of a launch.
+//! algorithms), `launch` the data of a launch, and `usage` what launches may take up.
 
 mod decision;
 mod event;
@@ -11,6 +11,7 @@ mod mapping;
 mod placing;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,6 +28,7 @@ use crate::replay::Machine;
 
 pub use event::{Answer, Command, Event, LaunchSpec, SpawnSpec, SpawnedTask};
 use launch::{Group, GroupState, Launch};
+use usage::{Usage, UsageByUser};
 
 /// How long the servers may take to report their machines, and the pause before the next query.
 const LIST_MACHINES: (Span, Span) = (Span(60), Span(10));
@@ -52,6 +54,8 @@ pub struct CoordinatorConfig {
 pub struct Coordinator {
     config: CoordinatorConfig,
     launches: BTreeMap<Key, Launch>,
+    /// What these take up.
+    usage: UsageByUser,
     /// Ended launches, by when they ended; forgotten in that order.
     over: VecDeque<(Time, Key)>,
     /// The measured links between servers.
@@ -61,14 +65,21 @@ pub struct Coordinator {
 impl Coordinator {
     /// Makes a coordinator without launches.
     pub fn new(config: CoordinatorConfig) -> Coordinator {
-        Coordinator { config, launches: BTreeMap::new(), over: VecDeque::new(), links: Links::default() }
+        Coordinator {
+            config,
+            launches: BTreeMap::new(),
+            usage: UsageByUser::default(),
+            over: VecDeque::new(),
+            links: Links::default(),
+        }
     }
 
     /// Restores a coordinator from its state.
     pub fn from_state(config: CoordinatorConfig, state: CoordinatorState) -> Coordinator {
         let CoordinatorState { launches, over, links } = state;
-        let links = Links::from_state(links);
-        Coordinator { config, launches: launches.into_iter().collect(), over, links }
+        let (launches, links) = (BTreeMap::from_iter(launches), Links::from_state(links));
+        let usage = UsageByUser::of(launches.values());
+        Coordinator { config, launches, usage, over, links }
     }
 
     /// Handles an event and appends the commands that follow.
@@ -129,6 +140,11 @@ impl Coordinator {
         if let Err(why) = spec.check() {
             return Answer::Refused(why);
         }
+        let more = Usage::of(&spec.application);
+        if let Err(why) = self.usage.check(&spec.owner, more) {
+            return Answer::Refused(why);
+        }
+        self.usage.add(&spec.owner, more);
         self.launches.insert(key, Launch::new(now, spec));
         self.list_machines(&key, 0, commands);
         self.answer(&key)
@@ -154,6 +170,11 @@ impl Coordinator {
             Ok(extended) => extended,
             Err(why) => return Answer::Refused(why),
         };
+        let more = Usage::added(&extended, &launch.application);
+        if let Err(why) = self.usage.check(&launch.owner, more) {
+            return Answer::Refused(why);
+        }
+        self.usage.add(&launch.owner, more);
         let first = launch.application.tasks.len() as u32;
         let tasks = (first..extended.tasks.len() as u32).collect();
         launch.application = extended;
@@ -224,7 +245,9 @@ impl Coordinator {
         while let Some((at, key)) = self.over.front()
             && *at + KEPT_AFTER_END <= now
         {
-            self.launches.remove(key);
+            if let Some(launch) = self.launches.remove(key) {
+                self.usage.remove(&launch);
+            }
             self.over.pop_front();
         }
     }

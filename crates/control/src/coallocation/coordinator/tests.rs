@@ -4,6 +4,7 @@ mod ends;
 mod lost_agent;
 mod placing;
 mod spawning;
+mod usage;
 
 use crate::payload::Payload;
 use std::collections::VecDeque;

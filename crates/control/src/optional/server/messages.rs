@@ -32,6 +32,12 @@ pub struct Config {
     /// The most mandatory requests of one user, waiting or running, over all explorations; none for any number. They take
     /// precedence over all optional requests, so their number is limited.
     pub mandatory_per_user: Option<u32>,
+    /// The most bytes of one user's requests, waiting or running, over all explorations; none for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_user: Option<u64>,
+    /// The same of all users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
     /// The source of tie-breaking draws.
     pub draws: Draws,
 }

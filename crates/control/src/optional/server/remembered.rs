@@ -12,7 +12,7 @@ use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::RequestId;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::RequestState;
+use super::{RequestKey, RequestState};
 use crate::names::{Key, User};
 use crate::reason::{Cause, Reason};
 
@@ -31,6 +31,9 @@ pub(super) struct Exploration {
     here: BTreeMap<u32, RequestId>,
     /// The number of optional requests among them.
     optional: u32,
+    /// The bytes of the present requests.
+    #[serde(default, skip_serializing_if = "is_none")]
+    bytes: u64,
     /// The states of ended requests.
     over: BTreeMap<u32, RequestState>,
     /// The last attempt that was cancelled or withdrawn, if not the first.
@@ -52,6 +55,8 @@ pub(super) struct UserCounts {
     pub(super) here: u32,
     /// The optional ones among them.
     pub(super) optional: u32,
+    /// The bytes of those that wait or run.
+    pub(super) bytes: u64,
     /// Remembered explorations.
     explorations: u32,
     /// Cancellation entries.
@@ -66,12 +71,14 @@ pub(super) struct ExplorationTable {
     users: BTreeMap<User, UserCounts>,
     /// Explorations without requests, by the time of their last message.
     idle: BTreeSet<(TimeMs, Key)>,
+    /// The bytes of all present requests.
+    bytes: u64,
 }
 
 impl From<BTreeMap<Key, Exploration>> for ExplorationTable {
     fn from(mut known: BTreeMap<Key, Exploration>) -> ExplorationTable {
         let mut users: BTreeMap<User, UserCounts> = BTreeMap::new();
-        let mut idle = BTreeSet::new();
+        let (mut idle, mut bytes) = (BTreeSet::new(), 0);
         for (key, exploration) in &mut known {
             exploration.cancelled_count =
                 exploration.over.values().filter(|over| **over == RequestState::Cancelled).count() as u32;
@@ -79,12 +86,14 @@ impl From<BTreeMap<Key, Exploration>> for ExplorationTable {
             counts.explorations += 1;
             counts.here += exploration.here.len() as u32;
             counts.optional += exploration.optional;
+            counts.bytes += exploration.bytes;
+            bytes += exploration.bytes;
             counts.cancelled += exploration.cancellations();
             if exploration.here.is_empty() {
                 idle.insert((exploration.last_message, *key));
             }
         }
-        ExplorationTable { known, users, idle }
+        ExplorationTable { known, users, idle, bytes }
     }
 }
 
@@ -108,6 +117,11 @@ impl ExplorationTable {
     /// The requests and explorations of a user.
     pub(super) fn counts(&self, user: &User) -> UserCounts {
         self.users.get(user).copied().unwrap_or_default()
+    }
+
+    /// The bytes of all present requests.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Checks that a user may use an exploration, which may be new.
@@ -145,6 +159,7 @@ impl ExplorationTable {
                 user: user.clone(),
                 here: BTreeMap::new(),
                 optional: 0,
+                bytes: 0,
                 over: BTreeMap::new(),
                 taken_back: BTreeMap::new(),
                 cancelled_count: 0,
@@ -159,28 +174,30 @@ impl ExplorationTable {
         }
     }
 
-    /// Records a request that has arrived.
-    pub(super) fn add(&mut self, key: Key, number: u32, id: RequestId, optional: bool) {
+    /// Records a request of so many bytes that has arrived.
+    pub(super) fn add(&mut self, key: Key, number: u32, id: RequestId, optional: bool, bytes: u64) {
         self.change(key, |known| {
             let cancelled_count = known.over.remove(&number) == Some(RequestState::Cancelled);
             known.cancelled_count -= u32::from(cancelled_count);
             known.here.insert(number, id);
             known.optional += u32::from(optional);
+            known.bytes += bytes;
         });
     }
 
-    /// Records a request that has ended.
+    /// Records a request that has ended: whether it was optional, and its bytes.
     pub(super) fn record_end(
         &mut self,
         now: TimeMs,
-        key: Key,
-        number: u32,
-        optional: bool,
+        RequestKey { exploration, number }: RequestKey,
+        (optional, bytes): (bool, u64),
         state: RequestState,
     ) {
-        self.change(key, |known| {
+        self.change(exploration, |known| {
             known.here.remove(&number);
             known.optional -= u32::from(optional);
+            // Snapshots of earlier versions do not count them.
+            known.bytes = known.bytes.saturating_sub(bytes);
             known.last_message = now.max(known.last_message);
             known.set(number, state);
         });
@@ -232,6 +249,7 @@ impl ExplorationTable {
     fn change(&mut self, key: Key, change: impl FnOnce(&mut Exploration)) {
         let Some(known) = self.known.get_mut(&key) else { return };
         let (here, optional, cancelled) = (known.here.len(), known.optional, known.cancellations());
+        let bytes = known.bytes;
         if here == 0 {
             self.idle.remove(&(known.last_message, key));
         }
@@ -242,6 +260,8 @@ impl ExplorationTable {
         let counts = self.users.entry(known.user.clone()).or_default();
         counts.here = counts.here - here as u32 + known.here.len() as u32;
         counts.optional = counts.optional - optional + known.optional;
+        counts.bytes = counts.bytes - bytes + known.bytes;
+        self.bytes = self.bytes - bytes + known.bytes;
         counts.cancelled = counts.cancelled - cancelled + known.cancellations();
     }
 }
@@ -275,6 +295,11 @@ impl Exploration {
     fn cancellations(&self) -> u32 {
         self.cancelled_count + self.taken_back.len() as u32
     }
+}
+
+/// True if there are no bytes: serialization then omits the field.
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 fn at_most(most: u32, present: u32, what: &str) -> Result<(), Reason> {

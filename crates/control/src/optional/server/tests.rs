@@ -16,10 +16,24 @@ const BOB: Key = Key([2; 16]);
 fn requests(cores: u32) -> Requests {
     let order = Order::Fair { fairness: Fairness::VirtualTime, grace: SpanMs::ZERO };
     let (optional_per_core, mandatory_per_user, draws) = (Some(1), None, Draws::new(1, "ties"));
-    Requests::new(Config { order, cores, optional_per_core, mandatory_per_user, draws })
+    let (bytes_per_user, bytes) = (None, None);
+    Requests::new(Config {
+        order,
+        cores,
+        optional_per_core,
+        mandatory_per_user,
+        bytes_per_user,
+        bytes,
+        draws,
+    })
 }
 
 fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
+    submit_of(exploration, number, kind, "note")
+}
+
+/// The same of a request that runs a given text.
+fn submit_of(exploration: Key, number: u32, kind: Kind, text: &str) -> Event {
     let user = if exploration == ALICE { "alice" } else { "bob" };
     let submit = Submit {
         key: RequestKey { exploration, number },
@@ -28,7 +42,7 @@ fn submit(exploration: Key, number: u32, kind: Kind) -> Event {
         kind,
         attempt: 0,
         deadline: None,
-        payload: Payload::of(&"note"),
+        payload: Payload::of(&text),
     };
     Event::Submit { reply: Token(u64::from(number)), submit: Box::new(submit) }
 }
@@ -112,7 +126,44 @@ fn another_configuration_needs_an_empty_server() {
     assert!(machine.clone().reconfigured(requests(2)).is_err());
     // The limits may change at any time.
     let mut stricter = requests(1);
-    stricter.config.mandatory_per_user = Some(1);
+    (stricter.config.mandatory_per_user, stricter.config.bytes) = (Some(1), Some(1_000));
     let mut machine = machine.reconfigured(stricter).unwrap();
     assert_eq!(handle(&mut machine, 1, submit(ALICE, 1, Kind::Mandatory)), "Refused");
+}
+
+/// The bytes of requests are those of their payloads: a text and its two quotes.
+#[test]
+fn large_requests_are_refused_beyond_the_bytes_of_a_user_and_of_all() {
+    let mut limited = requests(1);
+    (limited.config.bytes_per_user, limited.config.bytes) = (Some(1_000), Some(1_500));
+    let mut machine = Journaled::new(limited);
+    let large = "x".repeat(700);
+    let submit = |machine: &mut Journaled, exploration, number, text: &str| {
+        let mut commands = Vec::new();
+        let event = submit_of(exploration, number, Kind::Mandatory, text);
+        machine.on(Time(0), TimedEvent { at: TimeMs(i64::from(number)), event }, &mut commands);
+        match commands.swap_remove(0) {
+            Command::Reply { answer: Answer::Refused(reason), .. } => {
+                format!("{}: {reason}", reason.cause.word())
+            }
+            Command::Reply { answer, .. } => format!("{answer:?}"),
+            other => panic!("{other:?}"),
+        }
+    };
+    let of_user = "too-many: the requests of this user would have 1404 bytes here, at most 1000 are accepted";
+    let of_all = "busy: the requests of all users would have 1504 bytes here, at most 1500 are accepted";
+    assert_eq!(submit(&mut machine, ALICE, 0, &large), "State(Waiting)");
+    assert_eq!(submit(&mut machine, ALICE, 1, &large), of_user);
+    assert_eq!(submit(&mut machine, BOB, 1, &large), "State(Waiting)");
+    assert_eq!(submit(&mut machine, BOB, 1, &large), "State(Waiting)", "counted once");
+    assert_eq!(submit(&mut machine, ALICE, 2, &"y".repeat(98)), of_all);
+    // The counts are in the snapshot.
+    let text = serde_json::to_string(&machine.dump(Time(0))).unwrap();
+    assert_eq!(serde_json::from_str::<Journaled>(&text).unwrap(), machine);
+    // What has ended, in whatever way, does not count any more.
+    assert_eq!(handle(&mut machine, 3, ended(0, Exit::Completed)), "report 0 Completed, run 1 on 0");
+    assert_eq!(submit(&mut machine, ALICE, 3, &large), "State(Waiting)");
+    let (key, user) = (RequestKey { exploration: ALICE, number: 3 }, "alice".parse().unwrap());
+    handle(&mut machine, 4, Event::Cancel { reply: Token(1), key, attempt: 0, user });
+    assert_eq!(submit(&mut machine, ALICE, 4, &large), "State(Waiting)");
 }

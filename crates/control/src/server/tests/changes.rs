@@ -1,5 +1,7 @@
 //! A cluster whose size or policy changes while it has jobs.
 
+use pliant_policy::batch::order::PrioritySettings;
+
 use super::*;
 use crate::replay::Machine;
 
@@ -227,7 +229,7 @@ fn the_effect_of_a_change_is_known_before_it_is_made() {
     for (key, procs) in [(4, 2), (5, 3), (6, 2)] {
         bench.accepted(rigid(key, procs, 10));
     }
-    let effect = bench.server.try_configuration(Time(100), Procs(2), "fcfs");
+    let effect = bench.server.try_configuration(Time(100), Procs(2), "fcfs", &PrioritySettings::default());
     let expected = ChangeEffect { running: 3, waiting: 3, later: 0, earlier: 1, too_large: 1 };
     assert_eq!(effect, expected);
 }

@@ -2,9 +2,26 @@
 
 use super::*;
 use crate::replay::Machine;
+use crate::server_info::ServerInfo;
 
 fn of(owner: &str, key: u8, procs: u32, walltime: i64) -> Submit {
     Submit { owner: user(owner), ..rigid(key, procs, walltime) }
+}
+
+/// A server of four processors.
+pub(super) fn info(policy: &str) -> ServerInfo {
+    ServerInfo {
+        name: "lyon".parse().unwrap(),
+        address: String::new(),
+        rank: 0,
+        procs: Procs(4),
+        speed: Speed::REFERENCE,
+        policy: policy.to_owned(),
+        services: Vec::new(),
+        scripts: true,
+        optional_cores: 0,
+        optional_per_core: 0,
+    }
 }
 
 /// The jobs that start next when the first one ends.
@@ -44,18 +61,7 @@ fn estimates_under_fair_share_depend_on_the_usage_of_the_user() {
     bench.at(100);
     bench.now = Time(110);
     bench.accepted(of("alice", 2, 4, 50));
-    let info = crate::server_info::ServerInfo {
-        name: "lyon".parse().unwrap(),
-        address: String::new(),
-        rank: 0,
-        procs: Procs(4),
-        speed: Speed::REFERENCE,
-        policy: "fcfs/fair-share".to_owned(),
-        services: Vec::new(),
-        scripts: true,
-        optional_cores: 0,
-        optional_per_core: 0,
-    };
+    let info = info("fcfs/fair-share");
     let work = Work { procs: Procs(4), walltime: Span(7), speedup: Speedup::Rigid };
     let start = |bench: &mut Bench, who: &str| {
         bench.server.answer(bench.now, &info, &user(who), &work).vectors[0].estimate.start

@@ -39,6 +39,27 @@ fn a_queue_order_belongs_to_the_local_policy() {
 }
 
 #[test]
+fn the_table_of_priorities_belongs_to_orders_by_usage() {
+    let file = |cluster: &str| {
+        read_with(&format!(
+            "[cluster]\nprocs = 4\n{cluster}[priority]\nfair_share = 7\nusers = {{ alice = 2 }}\n"
+        ))
+    };
+    for order in ["multifactor", "fair-share"] {
+        let priority = file(&format!("batch = \"easy\"\norder = \"{order}\"\n")).unwrap().priority();
+        assert_eq!((priority.weights.fair_share, priority.users.len()), (7, 1));
+    }
+    for cluster in ["", "batch = \"easy\"\norder = \"f1\"\n"] {
+        let error = file(cluster).err().unwrap().to_string();
+        assert!(error.contains("priority: expected it with `order = \"multifactor\"`"), "{error}");
+    }
+    let wrong =
+        "[cluster]\nprocs = 4\nbatch = \"easy\"\norder = \"multifactor\"\n[priority]\nhalf_life = \"0\"\n";
+    let error = read_with(wrong).err().unwrap().to_string();
+    assert!(error.contains("priority.half_life: expected a time"), "{error}");
+}
+
+#[test]
 fn invalid_settings_are_reported_with_their_key() {
     let check = |cluster: &str, words: &[&str]| {
         let error = read_with(cluster).err().unwrap().to_string();

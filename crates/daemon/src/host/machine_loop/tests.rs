@@ -84,6 +84,8 @@ struct Kept {
     is_busy: bool,
     /// Which snapshot was being written whenever the rest was trimmed.
     trimmed: Vec<Option<u64>>,
+    /// What a look at the leader finds next; nothing wrong if there is none.
+    leader: VecDeque<JournalError>,
 }
 
 impl Journal for Memory {
@@ -126,6 +128,10 @@ impl Journal for Memory {
         } else {
             Ok(false)
         }
+    }
+
+    fn check_leader(&mut self) -> Result<(), JournalError> {
+        self.0.lock().leader.pop_front().map_or(Ok(()), Err)
     }
 
     fn reserve(&mut self, bytes: u64) -> Result<(), JournalError> {
@@ -172,6 +178,7 @@ fn runner() -> Runner<Echo, Notes> {
         batch: Batch::default(),
         backlog: Vec::new(),
         barriers: Vec::new(),
+        leader_checks: LeaderChecks::default(),
         held: VecDeque::new(),
         unwritten_since: None,
         snapshots: Snapshots::new(),
@@ -249,6 +256,36 @@ async fn a_glance_needs_no_thread_and_a_barrier_waits_for_it() {
     mailbox.stop();
     thread.join().unwrap().unwrap();
     assert!(mailbox.settled().await.is_err(), "it has stopped");
+}
+
+/// Callers that ask whether a daemon leads whose journal answers that next.
+#[tokio::test]
+async fn who_acts_outside_of_the_journal_goes_on_only_if_the_daemon_leads() {
+    let unreachable = || JournalError::Unreachable { why: "no answer".to_owned() };
+    let deposed = || JournalError::Deposed { why: "expected term 1, found term 2".to_owned() };
+    for (found, leads) in
+        [(vec![], true), (vec![unreachable()], true), (vec![unreachable(), deposed()], false)]
+    {
+        let (mailbox, inbox) = mailbox::<Echo>();
+        let journal = Memory::default();
+        journal.0.lock().leader.extend(found);
+        let runner = Runner { inbox, journal: Box::new(journal.clone()), ..runner() };
+        let thread = std::thread::spawn(move || runner.run().map_err(|error| error.to_string()));
+        if leads {
+            mailbox.leads().await;
+            mailbox.stop();
+            thread.join().unwrap().unwrap();
+        } else {
+            let asking = tokio::spawn({
+                let mailbox = mailbox.clone();
+                async move { mailbox.leads().await }
+            });
+            let ended = tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
+            assert!(ended.unwrap_err().contains("another daemon has taken over"));
+            assert!(!asking.is_finished(), "it does nothing more");
+        }
+        assert_eq!(journal.0.lock().entries, 0, "nothing is committed for that");
+    }
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! The folders of jobs in a cluster: made ready, asked for an end, looked into, taken out of the way.
+//!
+//! A standby on another host has the same folders. So a server changes none before it knows that it still leads.
 
 use std::fs;
 use std::path::PathBuf;
@@ -47,6 +49,7 @@ impl Cluster {
     ) -> Result<A, String> {
         let mut retry = Retry::new("prepare a job", &number);
         loop {
+            self.mailbox.leads().await;
             let done = tokio::task::spawn_blocking(act.clone()).await;
             match done {
                 Ok(Ok(done)) => return Ok(done),
@@ -61,6 +64,7 @@ impl Cluster {
     pub(super) async fn ask_end(&self, job: &Job) {
         let Some(folder) = job.folder.clone() else { return };
         let (execution, host) = (job.execution.clone(), self.host.clone());
+        self.mailbox.leads().await;
         let asked = tokio::task::spawn_blocking(move || -> Result<(), Failure> {
             if let Some(execution) = &execution {
                 execution.note_account(&host)?;
@@ -103,6 +107,7 @@ impl Cluster {
         let mut retry = Retry::new("remove the folder of a job", &job.number);
         loop {
             let (folder, aside) = (folder.clone(), aside.clone());
+            self.mailbox.leads().await;
             match tokio::task::spawn_blocking(move || folder.remove_unclaimed(&aside)).await {
                 Ok(Ok(is_removed)) => return is_removed,
                 Ok(Err(error)) => retry.after(&error).await,

@@ -114,6 +114,7 @@ impl Cluster {
 
     async fn decide(&self, job: &Job, permit: StartPermit) -> Result<StartPermit, String> {
         let gate = self.gate(job).map_err(|error| error.to_string())?;
+        self.mailbox.leads().await;
         let decided = tokio::task::spawn_blocking(move || gate.decide(permit)).await;
         let decided = decided.map_err(|error| error.to_string())?;
         decided.map_err(|error| error.to_string())
@@ -122,6 +123,7 @@ impl Cluster {
     /// Removes the gate of a job that does not run here, if it has one.
     pub(super) async fn clear(&self, job: &Job) {
         let gate = self.gate(job);
+        self.mailbox.leads().await;
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || gate?.remove()).await {
             tracing::warn!(job = job.number, %error, "cannot remove the start gate of a job");
         }

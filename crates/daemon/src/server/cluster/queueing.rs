@@ -53,6 +53,8 @@ impl Cluster {
         let mut slot = if in_any_order { None } else { Some(slot.wait().await) };
         let mut limited: Option<Waiting> = None;
         loop {
+            // Also after the folder was made: one that hung before that submits nothing.
+            self.mailbox.leads().await;
             match system.submit(&order, again).await {
                 Ok(ids) => {
                     drop(slot);

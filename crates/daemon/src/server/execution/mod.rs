@@ -51,6 +51,8 @@ pub(super) struct Execution {
     pub(super) dir: PathBuf,
     /// Its processors, and how long it may run.
     pub(super) allocation: Allocation,
+    /// It had started before the journal was put back: it is looked for, and never started.
+    pub(super) had_started: bool,
 }
 
 /// What identifies an execution to the machine that wants it.

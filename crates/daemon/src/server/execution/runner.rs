@@ -1,8 +1,8 @@
 //! Starts executions, finds them again after a restart, follows them and ends them.
 //!
-//! What keeps an execution from being lost or started twice is its folder (`pliant_site::processes`). An execution that its
-//! machine wants, and whose folder says that it was never started, is started; one whose outcome is unknown is reported as lost,
-//! or run again if it is a request.
+//! What keeps an execution from being lost or started twice is its folder (`pliant_site::processes`), which is looked at first, after
+//! a restart or not. An execution that its machine wants, and whose folder says that it was never started, is started; one whose
+//! outcome is unknown is reported as lost, or run again if it is a request.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -100,8 +100,9 @@ impl<O: Observer> Runner<O> {
         stopping: &watch::Receiver<bool>,
     ) -> End {
         let is_stopping = || *stopping.borrow();
-        let mut running = match restarted {
-            true => match self.found(execution, is_stopping()).await {
+        // The journal may be an older copy of itself, from before a start.
+        let mut running = match restarted || !execution.is_repeatable() {
+            true => match self.found(execution, restarted, is_stopping()).await {
                 Ok(running) => running,
                 Err(end) => return end,
             },
@@ -135,17 +136,30 @@ impl<O: Observer> Runner<O> {
         }
     }
 
-    /// What was to run when the server went down: the run, none if it is to be started, or its end.
-    async fn found(&self, execution: &Execution, ending: bool) -> Result<Option<Running>, End> {
+    /// What the folder of an execution says: the run, none if it is to be started, or its end.
+    async fn found(
+        &self,
+        execution: &Execution,
+        restarted: bool,
+        ending: bool,
+    ) -> Result<Option<Running>, End> {
         let found = find(execution, &execution.dir).await;
+        let is_expected = !restarted && matches!(found, ProcessState::NeverStarted);
         let (running, word) = match found {
             ProcessState::Running(running) => (Ok(Some(running)), "running"),
             ProcessState::Ended(exit) => (Err(End::Recorded { exit, asked: ending, earlier: true }), "ended"),
+            ProcessState::NeverStarted if execution.had_started => {
+                let why =
+                    "its folder is missing, and it had started before the journal of its server was put back";
+                (Err(End::Lost(why.to_owned())), "missing")
+            }
             ProcessState::NeverStarted => (Ok(None), "never started"),
             ProcessState::Lost(_) if execution.is_repeatable() => (Ok(None), "lost"),
             ProcessState::Lost(why) => (Err(End::Lost(why.to_string())), "lost"),
         };
-        tracing::info!(job = %execution, found = word, "found after a restart");
+        if !is_expected {
+            tracing::info!(job = %execution, found = word, "found after a restart");
+        }
         running
     }
 

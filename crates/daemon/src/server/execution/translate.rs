@@ -20,13 +20,19 @@ impl Execution {
         if let Some(run) = SubjobRun::of(machine, of) {
             let (dir, subjob) = (host.subjob_dir(&run.subjob.id), &run.subjob);
             let allocation = Allocation::of(host, subjob.procs, 0..subjob.procs.0, subjob.walltime);
-            return Some(Execution { id, work: Work::Subjob(Box::new(run)), dir, allocation });
+            return Some(Execution {
+                id,
+                work: Work::Subjob(Box::new(run)),
+                dir,
+                allocation,
+                had_started: false,
+            });
         }
         let (record, program) = machine.job(of).zip(machine.payload(of))?;
         let allocation = Allocation::of(host, record.procs, 0..record.procs.0, record.walltime);
         let dir = host.dir(&record.handle);
         let work = Work::Job(Box::new(record.clone()), program.clone());
-        Some(Execution { id, work, dir, allocation })
+        Some(Execution { id, work, dir, allocation, had_started: machine.had_started(of) })
     }
 
     /// What the embedded batch system starts.
@@ -70,7 +76,8 @@ impl Execution {
         let pinned = first_core.map(|first| vec![first + process.core]);
         let allocation = Allocation { procs: Procs::ONE, cores: 1, pinned, walltime };
         let dir = host.request_dir(process.key);
-        Ok(Execution { id: ExecutionId::Request(process.request), work, dir, allocation })
+        let id = ExecutionId::Request(process.request);
+        Ok(Execution { id, work, dir, allocation, had_started: false })
     }
 }
 

@@ -23,8 +23,8 @@ use crate::server::execution::{End, Execution, ExecutionId, Runner, blocking};
 
 /// How many ends a slow listener may be behind.
 const BEHIND: usize = 4_096;
-/// Of how many ended requests files are removed at the same time.
-const REMOVED_AT_ONCE: usize = 4;
+/// Of how many ended requests of one user files are removed at the same time.
+const REMOVED_AT_ONCE: usize = 2;
 
 /// An answer, and the share of its caller.
 pub(super) type Answered = (Answer, Option<UserShare>);
@@ -59,24 +59,23 @@ impl Listeners {
     }
 }
 
-/// The files of ended requests are removed, but for the outputs, which their users may ask for again.
+/// The files of ended requests are removed, but for the outputs, which their users may ask for again. A process of the account removes them,
+/// which its user can stop: that delays those of the same user alone.
 pub(super) struct Leftovers {
     runtime: Handle,
-    places: Arc<Semaphore>,
+    /// The places of users of whom files are being removed.
+    places: Arc<Mutex<HashMap<User, Arc<Semaphore>>>>,
 }
 
 impl Leftovers {
     /// None yet. They are removed on that runtime.
     pub(super) fn new(runtime: Handle) -> Leftovers {
-        Leftovers { runtime, places: Arc::new(Semaphore::new(REMOVED_AT_ONCE)) }
+        Leftovers { runtime, places: Arc::default() }
     }
 
-    /// Removes those of a request, whose folder that is. What cannot be removed now goes with the exploration.
-    fn remove(&self, dir: PathBuf) {
-        let places = self.places.clone();
-        self.runtime.spawn(async move {
-            // It is never closed.
-            let Ok(_place) = places.acquire_owned().await else { return };
+    /// Removes those of a user's request, whose folder that is. What cannot be removed now goes with the exploration.
+    fn remove(&self, user: User, dir: PathBuf) {
+        self.when_in_turn(user, async move {
             let removed = blocking(&dir, |dir| match dir.exists() {
                 true => JobFolder::at(dir)?.keep_outputs(OUTPUT_BYTES_MAX as u64),
                 // It was no program, or did not begin.
@@ -84,6 +83,23 @@ impl Leftovers {
             });
             if let Err(error) = removed.await {
                 tracing::warn!(%error, dir = %dir.display(), "the files of an ended request cannot be removed");
+            }
+        });
+    }
+
+    fn when_in_turn(&self, user: User, removal: impl Future<Output = ()> + Send + 'static) {
+        let new = || Arc::new(Semaphore::new(REMOVED_AT_ONCE));
+        let own = self.places.lock().entry(user.clone()).or_insert_with(new).clone();
+        let places = self.places.clone();
+        self.runtime.spawn(async move {
+            // It is never closed.
+            if let Ok(_place) = own.acquire().await {
+                removal.await;
+            }
+            let mut places = places.lock();
+            drop(own);
+            if places.get(&user).is_some_and(|own| Arc::strong_count(own) == 1) {
+                places.remove(&user);
             }
         });
     }
@@ -125,9 +141,9 @@ impl Driver<Journaled> for RequestsDriver {
             Command::End { request } => self.runner.end(ExecutionId::Request(request)),
             Command::ReportState { key, state } => {
                 metrics::counter!(names::OPTIONAL_ENDED, "outcome" => word(state)).increment(1);
-                self.leftovers.remove(self.runner.host.request_dir(key));
                 let RequestKey { exploration, number } = key;
                 if let Some(user) = machine.requests().owner(exploration) {
+                    self.leftovers.remove(user.clone(), self.runner.host.request_dir(key));
                     self.listeners.notify(user, exploration, &(number, state, share(user)));
                 }
             }
@@ -175,5 +191,31 @@ fn word(state: RequestState) -> &'static str {
         RequestState::Completed => "completed",
         RequestState::Failed => "failed",
         RequestState::Cancelled => "cancelled",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_user_whose_files_are_not_removed_delays_no_other() {
+        let leftovers = Leftovers::new(Handle::current());
+        let user = |name: &str| -> User { name.parse().unwrap() };
+        let stuck = Arc::new(Semaphore::new(0));
+        for _ in 0..10 {
+            let stuck = stuck.clone();
+            leftovers.when_in_turn(user("alice"), async move { drop(stuck.acquire().await) });
+        }
+        let (done, was_done) = oneshot::channel();
+        leftovers.when_in_turn(user("bob"), async move { done.send(()).unwrap() });
+        was_done.await.unwrap();
+        assert!(leftovers.places.lock().contains_key(&user("alice")));
+        stuck.add_permits(1);
+        while !leftovers.places.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -71,6 +71,7 @@ impl Explorations {
         }
         if !inputs.is_empty() {
             let host = &self.runner.host;
+            self.unless_of_other(&user, exploration).await?;
             let (of, dir) = (inputs::uploads_of(&user, exploration), host.exploration_inputs(exploration));
             let taken = inputs::take_in(&host.store, &of, &inputs, &dir).await;
             taken.map_err(|error| not_taken(&error))?;
@@ -88,6 +89,17 @@ impl Explorations {
             shares_every,
             request,
         })
+    }
+
+    /// The folder with the files of an exploration is named by its key alone: another user's is refused before anything is put there.
+    async fn unless_of_other(&self, user: &User, exploration: Key) -> Result<(), Status> {
+        let owner = self.mailbox.glance(move |machine, _| machine.requests().owner(exploration).cloned());
+        match owner.await.map_err(|Stopped| stopping())? {
+            Some(owner) if owner != *user => {
+                Err(Status::already_exists("another user's exploration has this key"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -81,7 +81,7 @@ async fn each_task_gets_its_name_and_the_addresses_of_its_neighbours() {
     let work = execution::Work::Subjob(Box::new(subjob()));
     let allocation = Allocation::of(&host, Procs(1), 0..1, Span(1));
     let id = ExecutionId::Job(JobId(7));
-    let execution = Execution { id, work, dir: dir.clone(), allocation };
+    let execution = Execution { id, work, dir: dir.clone(), allocation, had_started: false };
     // It was submitted for the time that it may be held as well.
     let execution = execution.with(&host, Procs(5), 0..5, Span(180));
     execution.prepare(&host, &[]).unwrap();

@@ -66,15 +66,21 @@ impl Default for Removals {
 }
 
 impl Removals {
-    /// One cycle: removes of each account what its budget allows.
-    pub(super) async fn remove(&self, left: Vec<(Account, Removal)>) {
+    /// One cycle: removes of each account what its budget allows. `may_go_on` is awaited before each removal.
+    pub(super) async fn remove<F>(
+        &self,
+        left: Vec<(Account, Removal)>,
+        may_go_on: impl Fn() -> F + Clone + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (troubled, others) = self.sorted(by_account(left));
         let mut under_way = JoinSet::new();
         for (account, removals) in others.into_iter().chain(troubled) {
             if under_way.len() >= AT_ONCE {
                 under_way.join_next().await;
             }
-            under_way.spawn(self.clone().of_account(account, removals));
+            under_way.spawn(self.clone().of_account(account, removals, may_go_on.clone()));
         }
         while under_way.join_next().await.is_some() {}
     }
@@ -96,10 +102,14 @@ impl Removals {
     }
 
     /// Removes folders of an account one after the other, until its budget is used up.
-    async fn of_account(self, account: Account, removals: Vec<Removal>) {
+    async fn of_account<F>(self, account: Account, removals: Vec<Removal>, may_go_on: impl Fn() -> F + Send)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let until = Instant::now() + self.budget;
         let mut trouble = Trouble::default();
         for Removal { name, remove } in removals {
+            may_go_on().await;
             if Instant::now() >= until {
                 trouble.names.insert(name);
                 break;
@@ -201,6 +211,10 @@ mod tests {
         ((account(of), Removal::new(name.to_owned(), remove)), go)
     }
 
+    async fn cycle(removals: &Removals, left: Vec<(Account, Removal)>) {
+        removals.remove(left, || std::future::ready(())).await;
+    }
+
     fn taken(log: &Log) -> Vec<String> {
         std::mem::take(&mut log.lock())
     }
@@ -221,11 +235,11 @@ mod tests {
         }
         left.extend([works(&log, "bob", "one"), works(&log, "bob", "two")]);
         let begun = Instant::now();
-        removals.remove(left).await;
+        cycle(&removals, left).await;
         assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
         assert_eq!(taken(&log), ["bob one", "bob two"]);
         // As long as one lasts, nothing else of its account is begun: each keeps one thread.
-        removals.remove(vec![works(&log, "a0", "next"), works(&log, "bob", "three")]).await;
+        cycle(&removals, vec![works(&log, "a0", "next"), works(&log, "bob", "three")]).await;
         assert_eq!(taken(&log), ["bob three"]);
         drop(gates);
         let mut tries = 0;
@@ -247,15 +261,15 @@ mod tests {
     #[tokio::test]
     async fn what_fails_keeps_the_same_account_from_nothing() {
         let (removals, log) = (Removals::default(), Log::default());
-        let cycle = || vec![fails(&log, "alice", "broken"), works(&log, "alice", "fine")];
-        removals.remove(cycle()).await;
+        let left = || vec![fails(&log, "alice", "broken"), works(&log, "alice", "fine")];
+        cycle(&removals, left()).await;
         assert_eq!(taken(&log), ["alice broken", "alice fine"]);
-        removals.remove(cycle()).await;
+        cycle(&removals, left()).await;
         assert_eq!(taken(&log), ["alice fine", "alice broken"]);
-        removals.remove(vec![works(&log, "alice", "broken")]).await;
+        cycle(&removals, vec![works(&log, "alice", "broken")]).await;
         assert!(removals.troubles.lock().is_empty(), "it is forgotten once it works");
-        removals.remove(cycle()).await;
-        removals.remove(Vec::new()).await;
+        cycle(&removals, left()).await;
+        cycle(&removals, Vec::new()).await;
         assert!(removals.troubles.lock().is_empty(), "nothing is left of the account");
     }
 

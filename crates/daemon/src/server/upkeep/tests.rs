@@ -11,6 +11,7 @@ use pliant_journal as journal;
 use pliant_model::{Procs, Speed, Speedup};
 use pliant_policy::tuning::Tuner;
 use pliant_staging::{Checksum, FileSpec};
+use pliant_testing::postgres;
 use tempfile::TempDir;
 
 use super::*;
@@ -36,6 +37,11 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let root = tempfile::tempdir().unwrap();
+        let journal = journal::open_sqlite(&root.path().join("state")).unwrap();
+        Bench::with(root, journal)
+    }
+
+    fn with(root: TempDir, journal: Box<dyn journal::Journal>) -> Bench {
         let config = || ServerConfig {
             name: "lyon".parse().unwrap(),
             address: String::new(),
@@ -45,7 +51,6 @@ impl Bench {
             tuner: Tuner::Exact,
             waiting: WaitingLimits::of_jobs(10),
         };
-        let journal = journal::open_sqlite(&root.path().join("state")).unwrap();
         let new = |_, now| Server::new(config(), now).unwrap();
         let restore = |state| Server::from_state(config(), state).map_err(|error| error.to_string());
         let host = MachineHost::of(journal, new, restore).unwrap();
@@ -154,4 +159,40 @@ async fn nothing_is_removed_under_a_submission_that_is_being_accepted() {
     let ((), ()) = tokio::join!(bench.upkeep.once(Time(0)), accepting);
     assert_eq!(bench.upkeep.host.store.upload_sets(), [of_alice(key)]);
     bench.end().await;
+}
+
+/// A server that hung while another one took its journal over, and that goes on with its upkeep.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_lead_any_more_removes_nothing() {
+    let opened = tokio::task::block_in_place(|| {
+        let database = postgres::Server::start()?.database();
+        let journal = journal::open_postgres(&database.connection()).unwrap();
+        Some((database, journal))
+    });
+    let Some((database, journal)) = opened else { return };
+    let bench = tokio::task::block_in_place(|| Bench::with(tempfile::tempdir().unwrap(), journal));
+    let host = bench.upkeep.host.clone();
+    // Of jobs that it does not know: those of the other one.
+    let (upload, gate) = (Key([1; 16]), host.gate(7, None).unwrap());
+    let begin = || {
+        bench.upload(upload);
+        gate.create(None).unwrap();
+    };
+    begin();
+    bench.upkeep.once(Time(0)).await;
+    assert_eq!((host.store.upload_sets(), host.gates().len()), (Vec::new(), 0), "it leads");
+    begin();
+    // As the other one does.
+    tokio::task::block_in_place(|| database.query("UPDATE metadata SET term = term + 1"));
+    let Bench { root: _root, upkeep, thread } = bench;
+    let mailbox = upkeep.mailbox.clone();
+    let ended = async { while mailbox.ask(|_, _| ()).await.is_ok() {} };
+    tokio::select! {
+        () = upkeep.once(Time(0)) => panic!("it does nothing more"),
+        () = ended => {}
+    }
+    let error = thread.end().await.unwrap_err();
+    assert!(error.to_string().contains("another daemon has taken over"), "{error}");
+    assert_eq!((host.store.upload_sets(), host.gates().len()), (vec![of_alice(upload)], 1));
+    tokio::task::block_in_place(|| drop(database));
 }

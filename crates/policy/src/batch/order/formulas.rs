@@ -3,6 +3,7 @@
 
 use super::Candidate;
 use super::log2::{log2, log10};
+use super::priority::{Entitlement, Factor, PriorityParts, Weights};
 
 /// The walltime in seconds; exact up to 2^53.
 fn r(job: &Candidate) -> f64 {
@@ -62,20 +63,27 @@ pub(super) fn unicep(job: &Candidate) -> f64 {
     -(job.waited.0 as f64 / (width * r(job)))
 }
 
-/// After this wait the age of a job no longer grows, s: a week, Slurm's default.
-const AGE_MAX_S: f64 = 604_800.0;
-
-/// Three factors of Slurm's multifactor priority, each from 0 to 1 and with equal weights: the age of the job, its
-/// share of the cluster's processors, and `1 / (1 + U / S)` for a user who has used the part `U` of all usage, where
-/// `S` is an equal part. Slurm's classic `2^(-U/S)` has the same values for `U = 0` and `U = S`.
-pub(super) fn multifactor(job: &Candidate) -> f64 {
-    let age = (job.waited.0 as f64 / AGE_MAX_S).min(1.0);
-    let size = n(job) / f64::from(job.capacity.0.max(1));
-    let part = if job.used_by_all > 0.0 { job.used / job.used_by_all } else { 0.0 };
-    let fair_share = 1.0 / (1.0 + part * f64::from(job.users));
-    -(age + size + fair_share)
+/// The factors of Slurm's multifactor priority: the age of the job, its part of the cluster's processors, and
+/// `1 / (1 + U / S)` for a user who has used the part `U` of all usage and has the part `S` of the shares. Slurm's classic
+/// `2^(-U/S)` has the same values for `U = 0` and `U = S`. What the class adds is not a factor.
+pub(super) fn parts(job: &Candidate) -> PriorityParts {
+    let Entitlement { used, used_by_all, shares, shares_of_all, bonus } = job.user;
+    let part = if used_by_all > 0.0 { used / used_by_all } else { 0.0 };
+    let factor = |value: f64, weight: u32| Factor { value, weight };
+    let Weights { age, size, fair_share } = job.weights;
+    PriorityParts {
+        age: factor((job.waited.0 as f64 / job.age_max.0.max(1) as f64).min(1.0), age),
+        size: factor(n(job) / f64::from(job.capacity.0.max(1)), size),
+        fair_share: factor(1.0 / (1.0 + part * (shares_of_all / shares)), fair_share),
+        class: bonus,
+    }
 }
 
+pub(super) fn multifactor(job: &Candidate) -> f64 {
+    -parts(job).total()
+}
+
+/// What the user has used for each share.
 pub(super) fn fair_share(job: &Candidate) -> f64 {
-    job.used
+    job.user.used / job.user.shares
 }

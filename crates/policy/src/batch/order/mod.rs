@@ -14,17 +14,20 @@
 mod formulas;
 mod local;
 mod log2;
+mod priority;
 #[cfg(test)]
 mod tests;
 mod usage;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use pliant_model::{JobId, Owner, Procs, Span, Time};
 
 pub use local::{LocalPolicy, LocalPolicyChange, local_policy};
-pub use usage::{Charge, Shares, UserUsage};
+pub use priority::{Entitlement, Factor, PriorityParts, PrioritySettings, UserPriority, Weights};
+pub use usage::{Charge, JobPriority, Shares, UserUsage};
 
 pub(super) use usage::Usages;
 
@@ -53,6 +56,9 @@ enum Rank {
     Usage(fn(&Candidate) -> f64),
 }
 
+/// The order whose ranks have parts.
+const MULTIFACTOR: &str = "multifactor";
+
 /// Every queue order, in the order in which they are listed to users.
 pub const ORDERS: &[Order] = &[
     Order::new("first-come", "in order of submission", Rank::Submission),
@@ -73,11 +79,15 @@ pub const ORDERS: &[Order] = &[
         Rank::Waiting(formulas::unicep),
     ),
     Order::new(
-        "multifactor",
-        "the most of age, size and fair share together",
+        MULTIFACTOR,
+        "the most of age, size, fair share and class together",
         Rank::Usage(formulas::multifactor),
     ),
-    Order::new("fair-share", "the user who has used least lately first", Rank::Usage(formulas::fair_share)),
+    Order::new(
+        "fair-share",
+        "the user who has used least lately for each share first",
+        Rank::Usage(formulas::fair_share),
+    ),
 ];
 
 impl Order {
@@ -107,8 +117,8 @@ impl Order {
         matches!(self.rank, Rank::Submission)
     }
 
-    /// True if the usage of users counts.
-    fn by_usage(&self) -> bool {
+    /// True if the usage and the shares of users count ([`PrioritySettings`]).
+    pub fn by_usage(&self) -> bool {
         matches!(self.rank, Rank::Usage(_))
     }
 }
@@ -184,14 +194,14 @@ pub struct Candidate {
     pub waited: Span,
     /// Its submission, since the cluster was set up; at least 1 s.
     pub since: Span,
-    /// What its user has used, in processor seconds.
-    pub used: f64,
-    /// The same of all users together.
-    pub used_by_all: f64,
-    /// Users who have used something, at least 1.
-    pub users: u32,
     /// Processors of the cluster.
     pub capacity: Procs,
+    /// The usage and the shares of its user.
+    pub user: Entitlement,
+    /// The weights of the factors of its priority.
+    pub weights: Weights,
+    /// After this wait its age no longer grows; at least 1 s.
+    pub age_max: Span,
 }
 
 /// Ranks the waiting jobs of one cluster.
@@ -202,11 +212,15 @@ pub(super) struct Ranking {
     /// When the cluster was set up.
     since: Time,
     usages: Usages,
+    /// Priorities that operators have given.
+    by_operators: BTreeMap<JobId, i64>,
 }
 
 /// The rank of a waiting job with its tie breakers: the lowest is served first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
+    /// What an operator has given; the highest is served first.
+    priority: i64,
     aged: bool,
     rank: f64,
     submit: Time,
@@ -224,15 +238,17 @@ impl Standing {
             true => std::cmp::Ordering::Equal,
             false => self.rank.total_cmp(&other.rank),
         };
+        let by_operator = other.priority.cmp(&self.priority);
         let aged_first = other.aged.cmp(&self.aged);
         let by_submission = (self.submit, self.arrival).cmp(&(other.submit, other.arrival));
-        aged_first.then(by_rank).then(by_submission)
+        by_operator.then(aged_first).then(by_rank).then(by_submission)
     }
 }
 
 impl Ranking {
     pub(super) fn new(ordering: Ordering, capacity: Procs, since: Time) -> Ranking {
-        Ranking { ordering, capacity, since, usages: Usages::default() }
+        let (usages, by_operators) = (Usages::default(), BTreeMap::new());
+        Ranking { ordering, capacity, since, usages, by_operators }
     }
 
     /// The standing of a job at `now`; `before` is its previous standing.
@@ -248,10 +264,11 @@ impl Ranking {
         let order = self.ordering.order;
         let rank = match (order.rank, before) {
             (Rank::Fixed(_), Some(before)) => before.rank,
-            (Rank::Usage(_), _) => order.rank(&self.usages.of(job.owner, now, self.candidate(now, job))),
+            (Rank::Usage(_), _) => order.rank(&self.entitled(now, job)),
             _ => order.rank(&self.candidate(now, job)),
         };
-        Standing { aged, rank, submit: job.submit, arrival }
+        let priority = self.by_operators.get(&job.job).copied().unwrap_or(0);
+        Standing { priority, aged, rank, submit: job.submit, arrival }
     }
 
     /// When a standing may change next.
@@ -263,16 +280,27 @@ impl Ranking {
         }
     }
 
+    /// The parts of the priority of a job, as of the last [`Ranking::settle`]; none under other orders.
+    pub(super) fn parts(&self, now: Time, job: &Submission) -> Option<PriorityParts> {
+        let is_by_parts = self.ordering.order.name == MULTIFACTOR;
+        is_by_parts.then(|| formulas::parts(&self.entitled(now, job)))
+    }
+
+    /// The job with the usage and the shares of its user.
+    fn entitled(&self, now: Time, job: &Submission) -> Candidate {
+        Candidate { user: self.usages.of(job.owner, now), ..self.candidate(now, job) }
+    }
+
     fn candidate(&self, now: Time, job: &Submission) -> Candidate {
         Candidate {
             procs: job.procs,
             walltime: job.walltime,
             waited: Span((now - job.submit).0.max(0)),
             since: Span((job.submit - self.since).0.max(1)),
-            used: 0.0,
-            used_by_all: 0.0,
-            users: 1,
             capacity: self.capacity,
+            user: Entitlement::UNUSED,
+            weights: self.usages.priority().weights,
+            age_max: self.usages.priority().age_max,
         }
     }
 
@@ -297,12 +325,15 @@ impl Ranking {
 
     /// What has to be remembered.
     pub(super) fn dump(&self) -> Shares {
-        self.usages.dump(self.since)
+        let by_operators = self.by_operators.iter();
+        let by_operators = by_operators.map(|(job, priority)| JobPriority { job: *job, priority: *priority });
+        Shares { by_operators: by_operators.collect(), ..self.usages.dump(self.since) }
     }
 
     /// The same that was dumped.
     pub(super) fn restore(&mut self, shares: &Shares) {
         self.since = shares.since;
         self.usages = Usages::restored(shares);
+        self.by_operators = shares.by_operators.iter().map(|one| (one.job, one.priority)).collect();
     }
 }

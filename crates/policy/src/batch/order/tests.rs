@@ -10,11 +10,16 @@ fn job() -> Candidate {
         walltime: Span(1_000),
         waited: Span(500),
         since: Span(10_000),
-        used: 250.0,
-        used_by_all: 1_000.0,
-        users: 5,
         capacity: Procs(64),
+        user: of_a_quarter(1.0),
+        weights: Weights::EQUAL,
+        age_max: Span(604_800),
     }
+}
+
+/// A user with a quarter of all usage, and with these of five shares.
+fn of_a_quarter(shares: f64) -> Entitlement {
+    Entitlement { used: 250.0, used_by_all: 1_000.0, shares, shares_of_all: 5.0, bonus: 0 }
 }
 
 #[test]
@@ -44,9 +49,18 @@ fn ranks_are_those_of_the_formulas() {
     check("unicep", Candidate { procs: Procs(1), ..job() }, -0.5 * (1_u64 << 50) as f64);
     // 500 of 604,800 s, 16 of 64 processors, 1 / (1 + 0.25 x 5).
     check("multifactor", job(), -(500.0 / 604_800.0 + 0.25 + 1.0 / 2.25));
-    check("multifactor", Candidate { waited: Span(1_000_000), used: 0.0, ..job() }, -2.25);
-    check("multifactor", Candidate { waited: Span(0), used: 0.0, used_by_all: 0.0, ..job() }, -1.25);
+    check("multifactor", Candidate { waited: Span(1_000_000), user: Entitlement::UNUSED, ..job() }, -2.25);
+    check("multifactor", Candidate { waited: Span(0), user: Entitlement::UNUSED, ..job() }, -1.25);
     check("fair-share", job(), 250.0);
+    // Two of the five shares; weights, a shorter maximal age and a class.
+    let heavier = Candidate {
+        user: Entitlement { bonus: 700, ..of_a_quarter(2.0) },
+        weights: Weights { age: 10, size: 100, fair_share: 1_000 },
+        age_max: Span(1_000),
+        ..job()
+    };
+    check("multifactor", heavier, -(5.0 + 25.0 + 1_000.0 / 1.625 + 700.0));
+    check("fair-share", heavier, 125.0);
     // What was submitted in the first second has no logarithm that could order it.
     check("f1", Candidate { since: Span(0), ..job() }, 48.0);
 }

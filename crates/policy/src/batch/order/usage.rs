@@ -1,16 +1,20 @@
-//! What users have used of a cluster lately: processor seconds, which halve every week.
+//! What users have used of a cluster lately: processor seconds, which halve in a half-life, a week unless another one is set.
 //!
-//! A running job counts with what it has used so far; what an ended one has used decays from its end on, by whole
-//! hours. Everything is counted in integers, so that a restored cluster ranks exactly like the one that was dumped.
+//! A running job counts with what it has used so far; what an ended one has used decays from its end on, in 168 steps
+//! a half-life: hours of a week. Everything is counted in integers, so that a restored cluster ranks exactly like the one that was dumped.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use pliant_model::{JobId, Owner, Procs, Time};
+use pliant_model::{JobId, Owner, Procs, Span, Time};
 
-use super::Candidate;
+use super::{Entitlement, PrioritySettings, UserPriority};
 
-/// What an hour leaves: `2^(-1/168)`, with 64 bits behind the point.
-const HOURLY: u64 = 18_370_791_886_079_017_691;
+/// The steps of decay in a half-life.
+const STEPS: i128 = 168;
+
+/// What a step leaves: `2^(-1/168)`, with 64 bits behind the point.
+const STEP: u64 = 18_370_791_886_079_017_691;
 
 /// What is used is counted in this part of a processor second, so that decay has something to round.
 const FRACTION: u128 = 1 << 10;
@@ -40,7 +44,7 @@ pub struct UserUsage {
     pub owner: Owner,
     /// Usage in 1/1024 processor seconds.
     pub used: u64,
-    /// In which hour that was last added up.
+    /// In which step of the decay that was last added up: the hour since 1970, with a half-life of a week.
     pub hour: i64,
 }
 
@@ -56,14 +60,47 @@ pub struct Shares {
     /// The running jobs by ID, if the order depends on usage.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub running: Vec<Charge>,
+    /// What the order is set by; none is the default.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub priority: Option<PrioritySettings>,
+    /// The jobs to which operators have given a priority, by ID.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub by_operators: Vec<JobPriority>,
+}
+
+impl Shares {
+    /// The same under other settings: what was used is kept, and decays with the new half-life from now on.
+    #[must_use]
+    pub fn under(mut self, now: Time, priority: &PrioritySettings) -> Shares {
+        let before = self.priority.take().unwrap_or_default();
+        if before.half_life != priority.half_life {
+            for user in &mut self.users {
+                let steps = step(now, before.half_life).saturating_sub(user.hour);
+                user.used = decayed(user.used.into(), steps) as u64;
+                user.hour = step(now, priority.half_life);
+            }
+        }
+        self.priority = (*priority != PrioritySettings::default()).then(|| priority.clone());
+        self
+    }
+}
+
+/// The priority that an operator has given to a waiting job: the highest is served first, before all ranks. Others have 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct JobPriority {
+    /// The job.
+    pub job: JobId,
+    /// Its priority.
+    pub priority: i64,
 }
 
 /// What one user has used.
 #[derive(Clone, Copy, Default, Debug)]
 struct Account {
-    /// By jobs that have ended, as of `hour`.
+    /// By jobs that have ended, as of `step`.
     used: u128,
-    hour: i64,
+    step: i64,
     /// Processors of the running jobs.
     procs: i128,
     /// The sum over the running jobs of processors times start.
@@ -71,39 +108,87 @@ struct Account {
 }
 
 impl Account {
-    fn used_at(&self, now: Time) -> u128 {
+    fn used_at(&self, now: Time, step: i64) -> u128 {
         let so_far = self.procs * i128::from(now.0) - self.started;
-        decayed(self.used, hour(now).saturating_sub(self.hour)) + so_far.max(0) as u128 * FRACTION
+        decayed(self.used, step.saturating_sub(self.step)) + so_far.max(0) as u128 * FRACTION
     }
+}
+
+/// A group of users.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    shares: u32,
+    /// The shares of its users together.
+    members: u64,
+    /// What its users have used, as last settled.
+    used: u128,
 }
 
 /// What all users have used.
 #[derive(Clone, Default, Debug)]
 pub(in crate::batch) struct Usages {
+    priority: Arc<PrioritySettings>,
     accounts: BTreeMap<Owner, Account>,
     running: BTreeMap<JobId, Charge>,
-    /// By all users, and how many have used something: as last settled.
+    groups: Vec<Group>,
+    /// By all users, and the shares of those users and groups who have used something: as last settled.
     used_by_all: u128,
-    users: u32,
+    shares_of_all: u64,
 }
 
 impl Usages {
-    /// Sums up the usage of all users until now.
-    pub(super) fn settle(&mut self, now: Time) {
-        let used = self.accounts.values().map(|account| account.used_at(now)).filter(|used| *used > 0);
-        (self.used_by_all, self.users) = used.fold((0, 0), |(sum, users), used| (sum + used, users + 1));
+    fn under(priority: PrioritySettings) -> Usages {
+        let group = |(shares, group): (&u32, u32)| Group {
+            shares: *shares,
+            members: priority.members(group),
+            used: 0,
+        };
+        let groups = priority.groups.iter().zip(0..).map(group).collect();
+        Usages { groups, priority: Arc::new(priority), ..Usages::default() }
     }
 
-    /// The candidate with the usage of its user and of all users.
-    pub(super) fn of(&self, owner: Owner, now: Time, job: Candidate) -> Candidate {
-        let used = self.accounts.get(&owner).map_or(0, |account| account.used_at(now));
+    pub(super) fn priority(&self) -> &PrioritySettings {
+        &self.priority
+    }
+
+    /// Sums up the usage of all users until now.
+    pub(super) fn settle(&mut self, now: Time) {
+        let step = step(now, self.priority.half_life);
+        (self.used_by_all, self.shares_of_all) = (0, 0);
+        self.groups.iter_mut().for_each(|group| group.used = 0);
+        for (owner, account) in &self.accounts {
+            let used = account.used_at(now, step);
+            if used == 0 {
+                continue;
+            }
+            self.used_by_all += used;
+            let UserPriority { shares, group, .. } = self.priority.of(*owner);
+            match group.and_then(|group| self.groups.get_mut(group as usize)) {
+                Some(group) => group.used += used,
+                None => self.shares_of_all += u64::from(shares),
+            }
+        }
+        let active = self.groups.iter().filter(|group| group.used > 0);
+        self.shares_of_all += active.map(|group| u64::from(group.shares)).sum::<u64>();
+    }
+
+    /// What counts of a user, with the sums as last settled.
+    pub(super) fn of(&self, owner: Owner, now: Time) -> Entitlement {
+        let step = step(now, self.priority.half_life);
+        let used = self.accounts.get(&owner).map_or(0, |account| account.used_at(now, step));
         let seconds = |used: u128| used as f64 / FRACTION as f64;
-        Candidate {
+        let UserPriority { shares, group, bonus, .. } = self.priority.of(owner);
+        let all = Entitlement {
             used: seconds(used),
             used_by_all: seconds(self.used_by_all),
-            users: self.users.max(1),
-            ..job
-        }
+            shares: f64::from(shares.max(1)),
+            shares_of_all: self.shares_of_all.max(1) as f64,
+            bonus,
+        };
+        let Some(group) = group.and_then(|group| self.groups.get(group as usize)) else { return all };
+        let part = all.shares / group.members.max(1) as f64;
+        let used = (all.used + seconds(group.used) * part) / 2.0;
+        Entitlement { used, shares: f64::from(group.shares.max(1)) * part, ..all }
     }
 
     pub(super) fn start(&mut self, charge: Charge) {
@@ -115,85 +200,59 @@ impl Usages {
 
     pub(super) fn finish(&mut self, now: Time, job: JobId) {
         let Some(Charge { owner, procs, start, .. }) = self.running.remove(&job) else { return };
+        let step = step(now, self.priority.half_life);
         let account = self.accounts.entry(owner).or_default();
         account.procs -= i128::from(procs.0);
         account.started -= i128::from(procs.0) * i128::from(start.0);
         let ran = u128::from(procs.0) * (now - start).0.max(0) as u128 * FRACTION;
-        account.used = (decayed(account.used, hour(now).saturating_sub(account.hour)) + ran).min(USED_MAX);
-        account.hour = hour(now);
+        account.used = (decayed(account.used, step.saturating_sub(account.step)) + ran).min(USED_MAX);
+        account.step = step;
     }
 
     pub(super) fn dump(&self, since: Time) -> Shares {
         let used = |(owner, account): (&Owner, &Account)| {
-            let Account { used, hour, .. } = *account;
-            (used > 0).then_some(UserUsage { owner: *owner, used: used as u64, hour })
+            let Account { used, step, .. } = *account;
+            (used > 0).then_some(UserUsage { owner: *owner, used: used as u64, hour: step })
         };
         let users = self.accounts.iter().filter_map(used).collect();
-        Shares { since, users, running: self.running.values().copied().collect() }
+        let priority =
+            (*self.priority != PrioritySettings::default()).then(|| PrioritySettings::clone(&self.priority));
+        let running = self.running.values().copied().collect();
+        Shares { since, users, running, priority, by_operators: Vec::new() }
     }
 
     pub(super) fn restored(shares: &Shares) -> Usages {
-        let mut usages = Usages::default();
+        let mut usages = Usages::under(shares.priority.clone().unwrap_or_default());
         for UserUsage { owner, used, hour } in &shares.users {
             let used = u128::from(*used).min(USED_MAX);
-            usages.accounts.insert(*owner, Account { used, hour: *hour, ..Account::default() });
+            usages.accounts.insert(*owner, Account { used, step: *hour, ..Account::default() });
         }
         shares.running.iter().for_each(|charge| usages.start(*charge));
         usages
     }
 }
 
-fn hour(at: Time) -> i64 {
-    at.0.div_euclid(3600)
+/// The step of the decay at a time; always the same one without a half-life.
+fn step(at: Time, half_life: Option<Span>) -> i64 {
+    let Some(Span(half_life)) = half_life else { return 0 };
+    let steps = (i128::from(at.0) * STEPS).div_euclid(i128::from(half_life.max(1)));
+    steps.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// Usage after so many hours of decay.
-fn decayed(used: u128, hours: i64) -> u128 {
-    let (mut left, mut factor) = (used, u128::from(HOURLY));
+/// Usage after so many steps of decay.
+fn decayed(used: u128, steps: i64) -> u128 {
+    let (mut left, mut factor) = (used, u128::from(STEP));
     // After this many nothing is left.
-    let mut hours = hours.clamp(0, 1 << 14);
-    while hours > 0 && left > 0 {
-        if hours & 1 == 1 {
+    let mut steps = steps.clamp(0, 1 << 14);
+    while steps > 0 && left > 0 {
+        if steps & 1 == 1 {
             left = (left * factor) >> 64;
         }
         factor = (factor * factor) >> 64;
-        hours >>= 1;
+        steps >>= 1;
     }
     left
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_used_halves_every_week() {
-        let check = |hours: i64, expected: u128| {
-            let found = decayed(1 << 50, hours);
-            assert!(found.abs_diff(expected) <= 64, "{found} after {hours} hours, expected {expected}");
-        };
-        check(0, 1 << 50);
-        check(168, 1 << 49);
-        check(10 * 168, 1 << 40);
-        check(50 * 168, 1);
-        check(i64::MAX, 0);
-        check(-5, 1 << 50);
-    }
-
-    #[test]
-    fn running_jobs_count_with_what_they_have_used_so_far() {
-        let (alice, job) = (Owner(1), JobId(4));
-        let mut usages = Usages::default();
-        usages.start(Charge { job, owner: alice, procs: Procs(3), start: Time(100) });
-        let used = |usages: &Usages, at: i64| {
-            usages.accounts.get(&alice).map_or(0, |account| account.used_at(Time(at)) / FRACTION)
-        };
-        assert_eq!((used(&usages, 100), used(&usages, 110)), (0, 30));
-        usages.finish(Time(120), job);
-        assert_eq!((used(&usages, 120), used(&usages, 130)), (60, 60), "within the hour");
-        let decayed = used(&usages, 7 * 86_400);
-        assert!((29..=30).contains(&decayed), "{decayed}");
-        let again = Usages::restored(&usages.dump(Time::ZERO));
-        assert_eq!(used(&again, 7 * 86_400), decayed);
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@
 use pliant_model::{JobId, Procs, Span, Time};
 
 use super::{Slot, Submission};
-use crate::batch::order::{Ranking, Standing};
+use crate::batch::order::{PriorityParts, Ranking, Standing};
 
 /// Jobs by rank.
 #[derive(Clone, Debug)]
@@ -111,6 +111,12 @@ impl RankedQueue {
     pub(super) fn slot(&self, job: JobId) -> Option<Slot> {
         let is_it = |one: &Option<Ranked>| one.as_ref().is_some_and(|one| one.job.job == job);
         Some(self.jobs.iter().position(is_it)? as Slot)
+    }
+
+    /// The parts of the priority of a job, as of the last [`RankedQueue::arrange`].
+    pub(in crate::batch) fn parts(&self, now: Time, job: JobId) -> Option<PriorityParts> {
+        let waiting = self.jobs.iter().flatten().find(|one| one.job.job == job)?;
+        self.ranking.parts(now, &waiting.job)
     }
 
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Submission> {

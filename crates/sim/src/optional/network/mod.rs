@@ -302,6 +302,8 @@ impl<'a> World<'a> {
                 cores: scenario.cores,
                 optional_per_core: window.filter(|_| bug != Some(Bug::AcceptsAnyNumber)),
                 mandatory_per_user: faults.mandatory_per_user,
+                bytes_per_user: None,
+                bytes: None,
                 draws,
             };
             Server {

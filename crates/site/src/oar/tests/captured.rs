@@ -4,6 +4,7 @@ use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase, Stat
 use pliant_model::{Span, Time};
 use serde_json::{Value, json};
 
+use crate::accounts::Account;
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::oar::jobs;
@@ -171,6 +172,21 @@ fn what_is_not_understood_is_an_error_and_never_a_guess() {
     check("wanted_resources", "-l \"4\"", wanted);
 }
 
+/// An account can submit an own job with the tag of a job of its own here, and ask for anything.
+#[test]
+fn a_job_of_an_account_that_asks_for_anything_stops_no_listing() {
+    let accounts = Submitters::through("/no/such/launcher".into(), true);
+    accounts.note(1, Account { name: "alice".parse().unwrap(), uid: 1001 }).unwrap();
+    let who = Submitter { accounts, ..who() };
+    let mut job = serde_json::from_str::<Value>(OARSTAT).unwrap()["1"].clone();
+    (job["name"], job["job_user"]) = (json!("pliant:x:1"), json!("alice"));
+    for wanted in [r#"-l "{network_address != '{'}/resource_id=1,walltime=0:1:0" "#, "-l \"4\"", "}{"] {
+        job["wanted_resources"] = json!(wanted);
+        let queue = jobs::read(&json!({ "1": job }).to_string(), &who, &resources()).unwrap();
+        assert_eq!((queue.jobs[0].job_number, queue.unread), (Some(1), Vec::new()), "{wanted}");
+    }
+}
+
 #[test]
 fn what_oar_may_submit_anew_is_not_over() {
     let event = |to_check: &str| json!([{ "type": "PING_CHECKER_NODE_SUSPECTED", "to_check": to_check }]);
@@ -234,6 +250,11 @@ fn what_jobs_ask_for() {
     );
     check(r#"-l "/host=ALL,walltime=1:0:0" "#, Some(&[(24, Some(3), true, 3600)]));
     check(r#"-l "/resource_id=BEST,walltime=1:0:0" "#, Some(&[(20, None, false, 3600)]));
+    check(r#"-l "/resource_id=BESTHALF,walltime=1:0:0" "#, Some(&[(20, None, false, 3600)]));
+    check(
+        r#"-l "{network_address != '{' AND \"}\" = 1}/resource_id=1,walltime=0:1:0" "#,
+        Some(&[(1, None, false, 60)]),
+    );
     check(r#"-l "/host=1/resource_id=ALL,walltime=1:0:0" "#, Some(&[(8, Some(1), false, 3600)]));
     // More nodes than there are numbers for.
     check(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pliant_staging::{FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
+use rustix::process::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -68,8 +69,9 @@ pub(crate) struct UsageCall {
 
 /// Begins to measure the files of a job. Does not wait.
 pub(crate) fn begin_usage(account: &AccountRun, measured: Measured) -> Result<UsageCall, FilesError> {
-    let memory_of = measured.memory_of.map(|pid| pid.as_raw_nonzero().get());
-    let launched = begun(account, &Call::Usage { most: measured.files_max, memory_of }, None)?;
+    let number = |pid: Option<Pid>| pid.map(|pid| pid.as_raw_nonzero().get());
+    let (files_of, memory_of) = (number(measured.files_of), number(measured.memory_of));
+    let launched = begun(account, &Call::Usage { most: measured.files_max, files_of, memory_of }, None)?;
     Ok(UsageCall { account: account.clone(), launched })
 }
 

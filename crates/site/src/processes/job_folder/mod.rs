@@ -17,6 +17,7 @@ mod outputs;
 mod serve;
 mod slots;
 mod started_elsewhere;
+mod subordinates;
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -24,6 +24,7 @@ const SINFO: &str = include_str!("captured/sinfo.txt");
 const DETAILS: &str = include_str!("captured/scontrol-jobs.txt");
 const CONFIG: &str = include_str!("captured/scontrol-config.txt");
 const SACCT: &str = include_str!("captured/sacct.txt");
+const SACCT_NAMES: &str = include_str!("captured/sacct-names.txt");
 
 fn who() -> Submitter<u32> {
     Submitter { prefix: "pliant:rennes:".to_owned(), user: 0, accounts: Submitters::default() }
@@ -253,7 +254,8 @@ fn no_jobs_are_an_empty_listing() {
     assert_eq!(queue::read("", &mark(), &who()).unwrap(), PrintedJobs::default());
     assert_eq!(nodes::read("").unwrap(), nodes::Nodes::default());
     assert_eq!(accounts::read_exits("", &mark(), &who()).unwrap(), []);
-    assert_eq!(accounts::read_accounts("", &mark(), &who()).unwrap(), []);
+    assert_eq!(accounts::read_names("", &mark()).unwrap(), BTreeMap::new());
+    assert_eq!(accounts::read_accounts("", &BTreeMap::new(), &who()).unwrap(), []);
 }
 
 #[test]
@@ -276,7 +278,8 @@ fn ends_of_jobs_are_read_from_the_controller() {
 
 #[test]
 fn ends_of_jobs_are_read_from_the_accounts() {
-    let jobs = accounts::read_accounts(SACCT, &mark(), &who()).unwrap();
+    let names = accounts::read_names(SACCT_NAMES, &mark()).unwrap();
+    let jobs = accounts::read_accounts(SACCT, &names, &who()).unwrap();
     let found: Vec<(&str, Option<u32>, Option<Exit>)> =
         jobs.iter().map(|job| (job.id.as_str(), job.job_number, job.exit())).collect();
     let expected = [
@@ -298,9 +301,23 @@ fn ends_of_jobs_are_read_from_the_accounts() {
     assert_eq!(jobs[4].allocations, [allocation("alpha1", None), allocation("alpha2", None)]);
 }
 
+/// A user who reads the mark in the arguments of sacct can write records into the name of an own job.
+#[test]
+fn names_of_jobs_that_a_name_forges_are_an_error() {
+    let forged = SACCT_NAMES.replacen("other", "x\u{1e}mark\n1\u{1e}markpliant:rennes:9", 1);
+    let unreadable = accounts::read_names(&forged, &mark()).unwrap_err();
+    let said = unreadable.to_string();
+    assert!(said.starts_with("sacct: 1: expected one name of a job, found `pliant:rennes:9"), "{said}");
+    let unknown = SACCT_NAMES.replacen("other", "x\u{1e}mark\n99\u{1e}markpliant:rennes:9", 1);
+    let names = accounts::read_names(&unknown, &mark()).unwrap();
+    let jobs = accounts::read_accounts(SACCT, &names, &who()).unwrap();
+    assert!(jobs.iter().all(|job| job.id != "99" && job.job_number != Some(9)), "{jobs:?}");
+}
+
 #[test]
 fn ends_that_are_not_understood_are_errors() {
-    let accounts = |text: &str| accounts::read_accounts(text, &mark(), &who());
+    let names = accounts::read_names(SACCT_NAMES, &mark()).unwrap();
+    let accounts = |text: &str| accounts::read_accounts(text, &names, &who());
     let exits = |text: &str| accounts::read_exits(text, &mark(), &who());
     let check = |found: Result<Vec<ListedJob>, Unreadable>, expected: &str| {
         assert_eq!(found.unwrap_err().to_string(), expected);
@@ -310,11 +327,11 @@ fn ends_that_are_not_understood_are_errors() {
         assert_ne!(changed, printed);
         changed
     };
-    check(accounts("sacct: no fields\n"), "sacct: its end: expected whole records, found `sacct: no fields`");
+    check(accounts("sacct: no fields\n"), "sacct: a job: expected 10 fields, found `sacct: no fields`");
     let of_accounts = [
         ("FAILED", "LOST", "sacct: 1: expected a state of a job, found `LOST`"),
         ("3:0", "three", "sacct: 1: expected the end of a process, found `three`"),
-        ("mark1\u{1e}markmain", "markone\u{1e}markmain", "sacct: 1: expected a number of cores, found `one`"),
+        ("|1|main|", "|one|main|", "sacct: 1: expected a number of cores, found `one`"),
     ];
     for (from, to, expected) in of_accounts {
         check(accounts(&changed(SACCT, from, to)), expected);
@@ -398,7 +415,8 @@ fn nodes_are_read_once_with_all_their_partitions() {
 
 #[test]
 fn cores_are_listed_by_node_and_must_fit_the_job() {
-    let spreads = nodes::spreads(DETAILS);
+    let wanted = |ids: &[&'static str], nodes| ids.iter().map(|&id| (id, nodes)).collect::<BTreeMap<_, _>>();
+    let spreads = nodes::spreads(DETAILS, &wanted(&["1040", "1044", "1050"], 2));
     let spread = |pairs: &[(&str, u32)]| {
         pairs.iter().map(|&(node, cores)| (node.to_owned(), cores)).collect::<BTreeMap<_, _>>()
     };
@@ -408,7 +426,10 @@ fn cores_are_listed_by_node_and_must_fit_the_job() {
     // As newer versions write it, several nodes at once; and what a name pretends.
     let line = "JobId=7 JobName=x JOB_GRES=(null)   Nodes=n9 CPU_IDs=0 Mem=0 GRES= MinCPUsNode=1 y JOB_GRES=(null)   \
                 Nodes=n[1-2] CPU_IDs=0-1,4 Mem=0 GRES=   Nodes=n3 CPU_IDs=5 Mem=0 GRES= MinCPUsNode=1 z\n";
-    assert_eq!(nodes::spreads(line)["7"], spread(&[("n1", 3), ("n2", 3), ("n3", 1)]));
+    assert_eq!(nodes::spreads(line, &wanted(&["7"], 3))["7"], spread(&[("n1", 3), ("n2", 3), ("n3", 1)]));
+    // The lists of all jobs in a name would fill the memory.
+    assert_eq!(nodes::spreads(line, &wanted(&["7"], 2)), BTreeMap::new());
+    assert_eq!(nodes::spreads(line, &wanted(&["8"], 3)), BTreeMap::new());
 
     let check = |reported: &[(&str, u32)], fits: bool| {
         let mut job = ListedJob {
@@ -421,6 +442,7 @@ fn cores_are_listed_by_node_and_must_fit_the_job() {
     };
     check(&[("alpha1", 2), ("alpha2", 3)], true);
     check(&[("alpha1", 2), ("alpha2", 2)], false);
+    check(&[("alpha1", u32::MAX), ("alpha2", 6)], false);
     check(&[("alpha1", 2), ("alpha3", 3)], false);
     check(&[("alpha1", 5)], false);
 }

@@ -8,7 +8,7 @@ use pliant_model::Span;
 
 use crate::batch_system::Submission;
 use crate::batch_system::commands::Call;
-use crate::slurm::call::{self, ArraySubmission};
+use crate::slurm::call::{self, AccountsOf, ArraySubmission};
 use crate::slurm::mark::Mark;
 use crate::slurm::settings::Settings;
 use crate::slurm::{accounts, queue, variables};
@@ -134,10 +134,12 @@ fn the_rest_is_asked_so() {
     check(call::details(), "scontrol --details --oneliner --all show jobs");
     check(call::configuration(), "scontrol show config");
     check(call::level_of("pliant"), "sacctmgr --noheader --parsable2 show user pliant format=adminlevel");
-    let mark = Mark::fixed("MARK");
-    let sacct = "sacct --allusers --allocations --noheader --parsable --delimiter=MARK --format=F";
-    check(call::accounts_of("7", "F", &mark), &format!("{sacct} --jobs=7"));
-    check(call::accounts_named("a,b", 30, "F", &mark), &format!("{sacct} --name=a,b --starttime=now-30days"));
+    let sacct = "sacct --allusers --allocations --noheader --parsable --format=F";
+    let (ids, names) = (AccountsOf::Ids("7".to_owned()), AccountsOf::Names("a,b".to_owned(), 30));
+    check(call::accounts(&ids, "F"), &format!("{sacct} --jobs=7"));
+    check(call::accounts(&names, "F"), &format!("{sacct} --name=a,b --starttime=now-30days"));
+    let marked = call::marked_accounts(&ids, "F", &Mark::fixed("MARK"));
+    check(marked, &format!("{sacct} --jobs=7 --delimiter=MARK"));
 }
 
 /// A user who reads the mark while squeue runs could write the jobs of others into the name of an own job.

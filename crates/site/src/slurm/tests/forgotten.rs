@@ -49,12 +49,10 @@ async fn what_the_accounts_take_for_waiting_is_submitted_again() {
     let user = rustix::process::geteuid().as_raw();
     for (state, ids) in [("PENDING", ["18"]), ("RUNNING", ["18"]), ("COMPLETED", ["17"]), ("FAILED", ["17"])]
     {
-        let row =
-            ["17", state, "0:0", "100", "100", "100", &user.to_string(), "1", "main", "", "pliant:rennes:4"];
-        let words = row.map(|field| format!("'{field}'")).join(" ");
         let sacct = format!(
             "for word; do case $word in --delimiter=*) mark=${{word#*=}};; esac; done\n\
-             for field in {words}; do printf '%s%s' \"$field\" \"$mark\"; done; echo"
+             case $mark in '') echo '17|{state}|0:0|100|100|100|{user}|1|main||';;\n\
+             *) printf '17%spliant:rennes:4%s\\n' \"$mark\" \"$mark\";; esac"
         );
         assert_eq!(submitted(&sacct, "echo 18").await.unwrap(), ids, "{state}");
     }

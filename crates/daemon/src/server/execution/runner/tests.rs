@@ -76,7 +76,8 @@ impl Bench {
 
     fn execution(&self, id: ExecutionId, work: Work) -> Execution {
         let allocation = Allocation { procs: Procs(1), cores: 1, pinned: None, walltime: Span(60) };
-        Execution { id, work, dir: self.root.path().join("run"), allocation }
+        let dir = self.root.path().join("run");
+        Execution { id, work, dir, allocation, had_started: false }
     }
 
     fn subjob(&self) -> Execution {
@@ -115,7 +116,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_started_once_and_its_end_is_found_after_a_restart() {
+async fn a_job_is_started_once_and_its_end_is_found_afterwards() {
     let mut bench = Bench::new(RUNS);
     // The server went down before it had started anything.
     bench.runner.resume(bench.subjob(), false);
@@ -126,9 +127,28 @@ async fn a_job_is_started_once_and_its_end_is_found_after_a_restart() {
     bench.runner.resume(bench.subjob(), false);
     let end = bench.end().await;
     assert!(matches!(end, End::Recorded { asked: false, earlier: true, .. }), "{end:?}");
+    // It waits in a journal that was put back.
     bench.runner.start(bench.subjob());
-    assert!(matches!(bench.end().await, End::NotStarted(why) if why.contains("never started again")));
+    let end = bench.end().await;
+    assert!(matches!(end, End::Recorded { asked: false, earlier: true, .. }), "{end:?}");
+    assert_eq!(end.of_job(), (Exit::Code(0), Some(6)));
     assert_eq!((bench.starts(), bench.runner.stops.lock().len()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_had_started_before_the_journal_was_put_back_is_found_or_lost() {
+    let mut bench = Bench::new(RUNS);
+    let had_started = |bench: &Bench| Execution { had_started: true, ..bench.subjob() };
+    bench.runner.start(had_started(&bench));
+    let end = bench.end().await;
+    assert!(matches!(&end, End::Lost(why) if why.contains("folder is missing")), "{end:?}");
+    assert_eq!(bench.starts(), 0);
+    bench.runner.start(bench.subjob());
+    bench.end().await;
+    bench.runner.start(had_started(&bench));
+    let end = bench.end().await;
+    assert!(matches!(end, End::Recorded { earlier: true, .. }), "{end:?}");
+    assert_eq!(bench.starts(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ const OF_ALL_MAX: u32 = 200;
 
 /// Says which refusals are recorded.
 #[derive(Clone, Default)]
-pub(super) struct Denials(Arc<Mutex<Option<Window>>>);
+pub(crate) struct Denials(Arc<Mutex<Option<Window>>>);
 
 /// What was recorded since a window began.
 struct Window {
@@ -25,7 +25,7 @@ struct Window {
 
 impl Denials {
     /// True if a refusal of this user is recorded. The others are in the log only.
-    pub(super) fn admit(&self, user: &User, now: Instant) -> bool {
+    pub(crate) fn admit(&self, user: &User, now: Instant) -> bool {
         let mut window = self.0.lock();
         let fresh = || Window { since: now, all: 0, users: BTreeMap::new() };
         if window.as_ref().is_some_and(|window| now.duration_since(window.since) >= WINDOW) {

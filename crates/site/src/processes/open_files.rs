@@ -1,4 +1,5 @@
-//! Memory that belongs to no process: files in `/dev/shm` (shm_overview(7)), those of memfd_create(2), and segments of shmget(2).
+//! What a job uses in files that its folder does not show: those without a name, which the job has open, and memory that belongs to no
+//! process: files in `/dev/shm` (shm_overview(7)), those of memfd_create(2), and segments of shmget(2).
 //!
 //! A file without a name counts for the job that has it open. A file in `/dev/shm` or a segment does not say which job it is of: it
 //! counts for every job of the account that it belongs to.
@@ -9,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, geteuid};
 
 use super::disk::BLOCK_BYTES;
 use super::table;
@@ -17,6 +18,8 @@ use super::table;
 const FOLDER: &str = "/dev/shm";
 /// The segments of all users, one a line.
 const SEGMENTS: &str = "/proc/sysvipc/shm";
+/// What the link of a descriptor ends with if its file has no name any more (proc_pid_fd(5)).
+const DELETED: &[u8] = b" (deleted)";
 /// What the link of a descriptor begins with that is of memfd_create(2).
 const MEMORY_FILE: &[u8] = b"/memfd:";
 /// How many descriptors of a job, and files of its account, are looked at.
@@ -29,14 +32,29 @@ const LOOKED_AT_MOST: usize = 200_000;
 /// There are too many files and descriptors.
 pub(crate) fn shared_memory_bytes(supervisor: Pid, account: Option<u32>) -> Result<u64, String> {
     let mut count = Count::default();
-    for process in table::descendants(supervisor) {
-        count.descriptors(&process.folder().join("fd"))?;
-    }
+    count.open_in_memory(supervisor)?;
     let Some(account) = account else { return Ok(count.bytes) };
     count.files(Path::new(FOLDER), account)?;
     // There is no such file if the kernel has no segments.
     let segments = fs::read_to_string(SEGMENTS).unwrap_or_default();
     Ok(count.bytes.saturating_add(segments_bytes(&segments, account)))
+}
+
+/// How many bytes the descendants of a supervisor have open in files of this user's without names, on the file system of a folder. What
+/// this process may not see is not counted.
+///
+/// # Errors
+/// There are too many descriptors.
+pub(crate) fn deleted_bytes(supervisor: Pid, folder: &Path) -> Result<u64, String> {
+    let Ok(folder) = fs::metadata(folder) else { return Ok(0) };
+    let own = geteuid().as_raw();
+    let mut count = Count::default();
+    let may_count = |link: &Path| link.as_os_str().as_bytes().ends_with(DELETED);
+    // A file of memfd_create(2) is on no file system of a folder's.
+    let counts =
+        |_: &Path, file: &Metadata| file.nlink() == 0 && file.dev() == folder.dev() && file.uid() == own;
+    count.descriptors(supervisor, may_count, counts)?;
+    Ok(count.bytes)
 }
 
 #[derive(Default)]
@@ -48,20 +66,36 @@ struct Count {
 }
 
 impl Count {
-    /// Counts open files that have no name, by the folder of a process's descriptors.
-    fn descriptors(&mut self, folder: &Path) -> Result<(), String> {
-        let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
-        for entry in entries.flatten() {
-            self.look()?;
-            let Ok(link) = fs::read_link(entry.path()) else { continue };
-            let is_memory = link.as_os_str().as_bytes().starts_with(MEMORY_FILE);
-            if !is_memory && !link.starts_with(FOLDER) {
-                continue;
-            }
-            match fs::metadata(entry.path()) {
-                Ok(file) if is_memory || file.nlink() == 0 => self.add(&file),
-                // One with a name counts for the account that it belongs to; or it was closed meanwhile.
-                _ => {}
+    /// Counts files without names in memory that the descendants of a supervisor have open.
+    fn open_in_memory(&mut self, supervisor: Pid) -> Result<(), String> {
+        let is_memory_file = |link: &Path| link.as_os_str().as_bytes().starts_with(MEMORY_FILE);
+        // One in the folder with a name counts for the account that it belongs to.
+        self.descriptors(
+            supervisor,
+            |link| is_memory_file(link) || link.starts_with(FOLDER),
+            |link, file| is_memory_file(link) || file.nlink() == 0,
+        )
+    }
+
+    /// Counts files that the descendants of a supervisor have open: of those links of descriptors that may lead to one, the files that
+    /// do count.
+    fn descriptors(
+        &mut self,
+        supervisor: Pid,
+        may_count: impl Fn(&Path) -> bool,
+        counts: impl Fn(&Path, &Metadata) -> bool,
+    ) -> Result<(), String> {
+        for process in table::descendants(supervisor) {
+            let Ok(entries) = fs::read_dir(process.folder().join("fd")) else { continue };
+            for entry in entries.flatten() {
+                self.look()?;
+                let Ok(link) = fs::read_link(entry.path()) else { continue };
+                if may_count(&link)
+                    && let Ok(file) = fs::metadata(entry.path())
+                    && counts(&link, &file)
+                {
+                    self.add(&file);
+                }
             }
         }
         Ok(())
