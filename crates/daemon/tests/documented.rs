@@ -9,6 +9,9 @@ use pliant_client::ClientFile;
 use pliant_config::ConfigError;
 use pliant_daemon::config::{AgentFile, ServerFile};
 
+/// The table of the cluster in [`SERVER`].
+const CLUSTER: &str = "cluster = { procs = 4 }\n";
+
 /// A server to which a part of a file can be added.
 const SERVER: &str = "name = \"rennes\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n\
                       accounts = { map = \"shared\" }\n\
@@ -59,7 +62,11 @@ fn read(dir: &Path, kind: &str, text: &str) -> Result<(), ConfigError> {
     match kind {
         "agent.toml" => AgentFile::read(&written(dir, text)).map(drop),
         "server.toml" => ServerFile::read(&written(dir, text)).map(drop),
-        "part of server.toml" => ServerFile::read(&written(dir, &format!("{SERVER}{text}"))).map(drop),
+        "part of server.toml" => {
+            let rest =
+                if text.contains("[cluster]") { SERVER.replace(CLUSTER, "") } else { SERVER.to_owned() };
+            ServerFile::read(&written(dir, &format!("{rest}{text}"))).map(drop)
+        }
         "client.toml" => ClientFile::read(&written(dir, text)).map(drop),
         other => panic!("expected a kind of file, found {other}"),
     }

@@ -7,6 +7,7 @@
 //! until they end, also processors that the cluster has no longer; the waiting jobs are planned again. A job that needs more
 //! processors than there are waits outside the policy's queue until the cluster grows.
 
+mod dump;
 mod priorities;
 mod restore_error;
 
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
 
+pub use dump::Dump;
 pub use restore_error::RestoreError;
 
 /// A job that the policy has started.
@@ -91,45 +93,6 @@ impl Embedded {
             start_buffer: Vec::new(),
             changed: false,
         })
-    }
-
-    /// Restores a batch system from its dump.
-    pub fn restore(dump: Dump) -> Result<Embedded, RestoreError> {
-        let Dump {
-            at,
-            policy,
-            priority,
-            procs,
-            scheduler,
-            queued,
-            too_large,
-            held,
-            tentative,
-            priorities,
-            started,
-            pending,
-            changed,
-        } = dump;
-        let mut embedded = Embedded::new(&policy, procs, at).map_err(RestoreError::Policy)?;
-        embedded.priority = priority.unwrap_or_default();
-        embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
-        let mut taken = BTreeSet::new();
-        for (job, started) in &started {
-            if let Some(core) = started.cores.iter().copied().find(|core| !taken.insert(*core)) {
-                return Err(RestoreError::Core { job: *job, core });
-            }
-        }
-        let by_job = |jobs: Vec<Submission>| jobs.into_iter().map(|one| (one.job, one)).collect();
-        embedded.queued = by_job(queued);
-        embedded.too_large = by_job(too_large);
-        embedded.held = by_job(held);
-        embedded.tentative = tentative;
-        embedded.priorities = priorities;
-        embedded.started = started.into_iter().collect();
-        embedded.pending = pending;
-        embedded.changed = changed;
-        embedded.count_processors();
-        Ok(embedded)
     }
 
     /// Finds the free processors, and whether running jobs have more than the cluster.
@@ -467,44 +430,6 @@ impl BatchSystem for Embedded {
     }
 
     fn dump(&mut self, now: Time) -> crate::batch::Dump {
-        crate::batch::Dump::Embedded(Box::new(Dump {
-            at: now,
-            policy: self.policy.to_string(),
-            priority: (self.priority != PrioritySettings::default()).then(|| self.priority.clone()),
-            procs: self.procs,
-            scheduler: self.scheduler.dump(),
-            queued: self.queued.values().copied().collect(),
-            too_large: self.too_large.values().copied().collect(),
-            held: self.held.values().copied().collect(),
-            tentative: self.tentative.clone(),
-            priorities: self.priorities.clone(),
-            started: self.started.iter().map(|(job, started)| (*job, started.clone())).collect(),
-            pending: self.pending.clone(),
-            changed: self.changed,
-        }))
+        crate::batch::Dump::Embedded(Box::new(self.state(now)))
     }
-}
-
-/// The state of an embedded batch system.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Dump {
-    at: Time,
-    policy: String,
-    /// None in states of earlier versions, and for the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    priority: Option<PrioritySettings>,
-    procs: Procs,
-    scheduler: batch::Dump,
-    queued: Vec<Submission>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    too_large: Vec<Submission>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    held: Vec<Submission>,
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    tentative: BTreeSet<JobId>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    priorities: BTreeMap<JobId, i64>,
-    started: Vec<(JobId, Started)>,
-    pending: VecDeque<JobId>,
-    changed: bool,
 }

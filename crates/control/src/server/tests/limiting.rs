@@ -75,8 +75,8 @@ fn a_job_is_sized_within_the_limit_of_processors_or_refused() {
         let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
         Submit { work: Work { procs: Procs(1), walltime: Span(80), speedup }, ..rigid(key, 1, 80) }
     };
-    assert_eq!(bench.accepted(moldable(1)).procs, Procs(4));
-    assert_eq!(bench.accepted(of("bob", moldable(2))).procs, Procs(8));
+    assert_eq!(bench.accepted(of("bob", moldable(1))).procs, Procs(8));
+    assert_eq!(bench.accepted(moldable(2)).procs, Procs(4));
     let Answer::Refused(why) = bench.submit(rigid(3, 5, 10)) else { panic!("it never fits") };
     let text = "root has limited the user since 1970-01-01 00:01:40Z to 4 processors: exam week";
     assert_eq!((why.cause(), why.to_string()), (Cause::TooLarge, text.to_owned()));
