@@ -54,6 +54,9 @@ pub struct AgentFile {
     /// How many days after their ends the journal keeps the records of jobs and launches.
     #[serde(default = "jobs_days")]
     pub jobs_days: u32,
+    /// How many days the journal keeps the audit trail.
+    #[serde(default = "audit_days")]
+    pub audit_days: u32,
     /// Its certificate.
     pub tls: Credentials,
     /// Metrics and health.
@@ -145,6 +148,10 @@ fn jobs_days() -> u32 {
     365
 }
 
+pub(super) fn audit_days() -> u32 {
+    365
+}
+
 /// So long a server accepts a job that another one hands over, by its signature: until then it must know which ones it had.
 const JOBS_DAYS_MIN: u32 = 30;
 
@@ -198,6 +205,7 @@ impl AgentFile {
         Settings {
             history: Settings::days(self.history_days),
             jobs: Settings::days(self.jobs_days),
+            audit: Settings::days(self.audit_days),
             ..Settings::default()
         }
     }

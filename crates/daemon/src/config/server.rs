@@ -19,7 +19,7 @@ use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::agent::{check_jobs_days, history_days};
+use super::agent::{audit_days, check_jobs_days, history_days};
 use super::job_limits::JobLimitsFile;
 use super::{
     ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
@@ -192,10 +192,6 @@ fn results_days() -> u32 {
 
 fn jobs_days() -> u32 {
     90
-}
-
-fn audit_days() -> u32 {
-    365
 }
 
 fn journal_reserve_bytes() -> u64 {
