@@ -4,6 +4,7 @@
 pub mod agent;
 mod audit;
 pub mod backup;
+mod call_log;
 mod calling;
 pub mod config;
 mod denials;

@@ -15,6 +15,7 @@ use super::child_connection::stopped;
 use super::child_connections::ChildConnections;
 use super::driver::ParentRequests;
 use super::numbers::Numbers;
+use crate::call_log::log_call;
 use crate::host::Mailbox;
 use crate::uplink::{Child, JobsInMemory};
 
@@ -51,7 +52,9 @@ impl Child for AgentChild {
     }
 
     async fn asked(&self, discovery: u64, ask: DiscoveryQuery, request: RequestId) {
-        request.span().in_scope(|| tracing::info!(user = %ask.caller.user, "asked by the parent"));
+        request
+            .span()
+            .in_scope(|| log_call!(info, ask.caller.user, user = %ask.caller.user, "asked by the parent"));
         self.parent_requests.note(discovery, request);
         // An agent that has stopped does not answer; the parent's question times out.
         let _ = self

@@ -23,6 +23,7 @@ use tonic::Status;
 
 use super::child_connection::stopped;
 use super::numbers::Numbers;
+use crate::call_log::log_call;
 use crate::host::{archived, record};
 use crate::signatures::{SignatureRefusal, check_claim, check_handoff};
 
@@ -82,7 +83,7 @@ impl ReportRefusal {
     /// Logs and counts the refusal.
     pub(super) fn note(&self, child: &Name, job: &Handle) {
         metrics::counter!(names::STATUS_UPDATES_REFUSED, "reason" => self.word).increment(1);
-        tracing::warn!(%child, %job, reason = %self, "status update refused");
+        log_call!(warn, child, %child, %job, reason = %self, "status update refused");
     }
 }
 

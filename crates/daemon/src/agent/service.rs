@@ -34,6 +34,7 @@ use super::listing::{self, OWN_JOBS};
 use super::numbers::Numbers;
 use super::runtimes;
 use crate::audit;
+use crate::call_log::log_call;
 use crate::denials::Denials;
 use crate::gate::{ASK_OPERATOR, Gate, Pass, for_operators};
 use crate::host::{Mailbox, Rejected};
@@ -287,7 +288,7 @@ impl Service {
 
     /// Records that a caller may not do what was asked for.
     fn denied(&self, caller: &Caller, what: &str) {
-        tracing::warn!(by = %caller.user, act = what, "refused for lack of rights");
+        log_call!(warn, caller.user, by = %caller.user, act = what, "refused for lack of rights");
         if self.denials.admit(&caller.user, Instant::now()) {
             let (by, act) = (Actor::User(caller.user.clone()), AuditAct::Deny);
             // The log has it if the machine has too much to do.
@@ -324,7 +325,7 @@ impl Service {
         let outcome = if found.vectors.is_empty() { "refused" } else { "found" };
         metrics::counter!(names::DISCOVERIES, "outcome" => outcome).increment(1);
         let best = found.vectors.first().map(|vector| vector.server.to_string());
-        tracing::info!(%user, best, answers = found.vectors.len(), "discovery");
+        log_call!(info, user, %user, best, answers = found.vectors.len(), "discovery");
         Ok(found)
     }
 

@@ -17,6 +17,7 @@ use tonic::Status;
 use super::execution::Program;
 use super::offer::PreparedWork;
 use super::service::{Service, TIMEOUT, blocking, slow, stopping};
+use crate::call_log::log_call;
 use crate::host::{NoReply, Rejected};
 
 /// How long a submission waits for a server with a new journal to learn which numbers are taken: if its agent is
@@ -42,12 +43,12 @@ impl Service {
         }
         let signed_for = (key, submission_digest(&what, &inputs, pinned));
         self.claims.check_submission(&caller.user, signed_for, &claim).map_err(|refusal| {
-            tracing::warn!(owner = %caller.user, %key, reason = %refusal, "submission refused: it is not signed");
+            log_call!(warn, caller.user, owner = %caller.user, %key, reason = %refusal, "submission refused: it is not signed");
             refusal.counted().status()
         })?;
         if let Some(refused) = self.is_unnumbered().await {
             metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
-            tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
+            log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
             return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
         }
         self.can_write()?;
@@ -114,7 +115,7 @@ impl Service {
                 Ok(SubmitAnswer::Accepted(Box::new(record.without_signatures())))
             }
             Answer::Refused(refused) => {
-                tracing::info!(owner = %caller.user, reason = refused.word(), "refused");
+                log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
                 Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)))
             }
             Answer::Known(handle) => {

@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status};
 
 use super::service::{Service, stopping};
 use crate::audit;
+use crate::call_log::log_call;
 use crate::gate::{ASK_OPERATOR, for_operators};
 use crate::host::no_such_job;
 
@@ -158,7 +159,7 @@ impl Service {
 
     /// Records that a caller may not do what was asked for.
     pub(super) fn denied(&self, caller: &Caller, what: &str) {
-        tracing::warn!(by = %caller.user, act = what, "refused for lack of rights");
+        log_call!(warn, caller.user, by = %caller.user, act = what, "refused for lack of rights");
         if self.denials.admit(&caller.user, Instant::now()) {
             let event = Event::Denied { by: caller.user.clone(), act: what.to_owned() };
             // The log has it if the machine has too much to do.

@@ -17,6 +17,7 @@ use tonic::{Request, Status};
 use super::execution::Program;
 use super::offer::PreparedWork;
 use super::service::{Service, stopping};
+use crate::call_log::log_call;
 use crate::gate::{self, Pass};
 use crate::host::{archived, record};
 use crate::signatures::SignatureRefusal;
@@ -34,7 +35,7 @@ impl Service {
         }
         if let Err(refusal) = checked {
             let (job, owner) = (&prepare.id.job, &prepare.owner);
-            tracing::warn!(%job, %owner, %from, reason = %refusal, "handoff refused");
+            log_call!(warn, from, %job, %owner, %from, reason = %refusal, "handoff refused");
             return Ok(Err(refusal.counted().to_string()));
         }
         if let Some(why) = self.health.shortage() {
@@ -149,7 +150,7 @@ impl Service {
         signed: HandoffSignature,
     ) -> Result<(), Status> {
         self.claims.keep_signature(from, id, signed).await.map_err(|refusal| {
-            tracing::warn!(job = %id.job, %from, reason = %refusal, "commit refused: it is not signed");
+            log_call!(warn, from, job = %id.job, %from, reason = %refusal, "commit refused: it is not signed");
             refusal.counted().status()
         })
     }
@@ -176,7 +177,7 @@ impl Service {
         let target = move |server: &mut Server, _| server.target_of(&wanted).cloned();
         match self.mailbox.ask(target).await.map_err(|_| stopping())? {
             Some(target) if target != *from => {
-                tracing::warn!(%from, %target, job = %id.job, "request refused: this sibling job is at another server");
+                log_call!(warn, from, %from, %target, job = %id.job, "request refused: this sibling job is at another server");
                 return Err(Status::permission_denied("this sibling job is at another server"));
             }
             Some(_) => {}
@@ -197,7 +198,7 @@ impl Service {
         let source = move |server: &mut Server, _| server.source_of(&wanted).cloned();
         match self.mailbox.ask(source).await.map_err(|_| stopping())? {
             Some(source) if source != *from => {
-                tracing::warn!(%from, %source, job = %id.job, "request refused: another server hands this job over");
+                log_call!(warn, from, %from, %source, job = %id.job, "request refused: another server hands this job over");
                 let refusal = SignatureRefusal::new("chain", "another server hands this job over");
                 Err(refusal.counted().status())
             }
@@ -216,7 +217,7 @@ impl Service {
             move |server: &mut Server, _| (server.target_of(&wanted).cloned(), server.decision(&wanted));
         match self.mailbox.ask(look).await.map_err(|_| stopping())? {
             (Some(target), _) if target != *from => {
-                tracing::warn!(%from, %target, job = %id.job, "request refused: this job goes to another server");
+                log_call!(warn, from, %from, %target, job = %id.job, "request refused: this job goes to another server");
                 Err(Status::permission_denied("this job goes to another server"))
             }
             (_, decision) => Ok(decision),

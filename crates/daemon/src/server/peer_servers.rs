@@ -22,6 +22,7 @@ use tonic::{Code, Request, Status};
 
 use super::claims::Claims;
 use super::execution::{Host, Program};
+use crate::call_log::log_call;
 use crate::calling::{UnderWay, timed};
 use crate::host::Mailbox;
 use crate::host::crash_points::{self, CrashPoint};
@@ -147,7 +148,7 @@ impl PeerServers {
             None => Err(SignatureRefusal::new("unsigned", "the decision is not signed")),
         };
         kept.map_err(|refusal| {
-            tracing::warn!(job = %id.job, from = %from.name, reason = %refusal, "commit refused: it is not signed");
+            log_call!(warn, from.name, job = %id.job, from = %from.name, reason = %refusal, "commit refused: it is not signed");
             refusal.counted().to_string()
         })
     }

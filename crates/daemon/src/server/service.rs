@@ -1,7 +1,7 @@
 //! What clients ask a server.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pliant_control::access::Caller;
 use pliant_control::explain::Explanation;
@@ -10,7 +10,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Token};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError};
-use pliant_telemetry::{LineLimit, RequestId, spawn_of_call};
+use pliant_telemetry::{RequestId, spawn_of_call};
 use pliant_transport::{Role, ServerTls};
 use pliant_wire::{self as wire, LocalJobsQuery, Prepare, ProspectsQuery, Submission, proto};
 use prost::Message;
@@ -30,13 +30,11 @@ use super::machines::Machines;
 use super::offer::ServiceOffer;
 use super::open_call::OpenCall;
 use super::sealing::Sealing;
+use crate::call_log::log_call;
 use crate::denials::Denials;
 use crate::gate::{self, Gate};
 use crate::host::SharedArchive;
 use crate::host::{JournalHealth, Mailbox, Replies, stopped};
-
-/// The lines about calls that change nothing as long as they are repeated, by caller.
-static CALLS: LineLimit = LineLimit::new();
 
 /// How long a call waits for the journal.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -119,18 +117,14 @@ impl proto::server_server::Server for Service {
     async fn cancel(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let handle = wire::handle_of(&request.into_inner().handle)?;
-        if let Some(left_out) = CALLS.admit(caller.user.as_str(), Instant::now()) {
-            tracing::info!(job = %handle, by = %caller.user, left_out, "cancel");
-        }
+        log_call!(info, caller.user, job = %handle, by = %caller.user, "cancel");
         self.end(&caller, &handle, |reply, number, caller| Event::Cancel { reply, number, caller }).await
     }
 
     async fn withdraw(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let handle = wire::handle_of(&request.into_inner().handle)?;
-        if let Some(left_out) = CALLS.admit(caller.user.as_str(), Instant::now()) {
-            tracing::info!(job = %handle, by = %caller.user, left_out, "withdraw");
-        }
+        log_call!(info, caller.user, job = %handle, by = %caller.user, "withdraw");
         self.end(&caller, &handle, |reply, number, caller| Event::Withdraw { reply, number, caller }).await
     }
 
@@ -239,9 +233,7 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<Self::UploadStream>, Status> {
         let (sender, open) = self.open_to_send(&request)?;
         self.has_room()?;
-        if let Some(left_out) = CALLS.admit(&sender.to_string(), Instant::now()) {
-            tracing::info!(%sender, left_out, "upload");
-        }
+        log_call!(info, sender, %sender, "upload");
         let own = self.clone();
         let accepted = move |user, key| {
             let (own, who) = (own.clone(), Caller { user, operator: false });
@@ -284,7 +276,7 @@ impl proto::server_server::Server for Service {
         let (from, _pass) = source(&request)?;
         let bytes = request.get_ref().encoded_len();
         let prepare = Prepare::try_from(request.into_inner())?;
-        tracing::info!(job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to prepare a job");
+        log_call!(info, from, job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to prepare a job");
         let reply = match self.taken_over(from, prepare).await? {
             Ok(handoff) => {
                 self.refresh_listing().await;

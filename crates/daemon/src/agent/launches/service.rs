@@ -21,6 +21,7 @@ use super::driver::Judged;
 use super::probing;
 use crate::agent::child_connection::stopped;
 use crate::agent::service::{JOURNAL, late, rejected};
+use crate::call_log::log_call;
 use crate::gate::{self, Gate, for_operators};
 use crate::host::Mailbox;
 use crate::host::{Replies, SharedArchive};
@@ -162,7 +163,7 @@ impl proto::launches_server::Launches for Service {
         let SubjobReport { id, state } = request.into_inner().try_into()?;
         let open = self.open()?;
         let reply = open.verdicts.wait();
-        tracing::info!(subjob = %id, server = %from, state = state.word(), "a server reports the state of its subjob");
+        log_call!(info, from, subjob = %id, server = %from, state = state.word(), "a server reports the state of its subjob");
         let status = Event::SubjobStatus { from, id, state, reply: Some(reply.token()) };
         open.mailbox.send(status).map_err(|_| stopped())?;
         let (decision, end_acknowledged) = reply.within(JOURNAL).await.map_err(late)?;
@@ -192,7 +193,7 @@ impl Open {
         let digests = tasks.into_iter().map(task_digest);
         let checked = check_tasks(&self.verifier, (&launch, owner), signed, digests, |_| now);
         checked.map_err(|refusal| {
-            tracing::warn!(%owner, %launch, reason = %refusal, "tasks refused: they are not signed");
+            log_call!(warn, owner, %owner, %launch, reason = %refusal, "tasks refused: they are not signed");
             refusal.counted().status()
         })
     }

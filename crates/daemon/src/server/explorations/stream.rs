@@ -23,6 +23,7 @@ use tonic::{Status, Streaming};
 use super::driver::{Answered, Ended};
 use super::work::{PAUSE, RequestContext, request_work};
 use super::{Explorations, inputs, moment};
+use crate::call_log::log_call;
 use crate::host::{NoReply, Rejected, Stopped};
 use crate::server::service::{slow, stopping};
 
@@ -76,7 +77,7 @@ impl Explorations {
             let taken = inputs::take_in(&host.store, &of, &inputs, &dir).await;
             taken.map_err(|error| not_taken(&error))?;
         }
-        tracing::info!(%user, %exploration, service, "explores");
+        log_call!(info, user, %user, %exploration, service, "explores");
         let explorations = self.clone();
         let shares_every = (shares_every_s > 0).then(|| Duration::from_secs(shares_every_s.into()));
         Ok(ExplorationCall {
