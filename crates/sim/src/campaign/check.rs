@@ -125,7 +125,7 @@ impl Reader<'_> {
                 ..usual
             };
             let sizes = self.sizes(given)?;
-            let treatment = VariantPolicies::Jobs { policies: chosen, local, sizes };
+            let treatment = VariantPolicies::Jobs { policies: Box::new(chosen), local, sizes };
             let compare_with = self.compare_with(file, given)?;
             policies.push(Variant { name: given.name.get_ref().clone(), treatment, compare_with });
         }

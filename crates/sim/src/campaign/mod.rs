@@ -175,7 +175,7 @@ pub enum VariantPolicies {
     /// For the jobs of a workload.
     Jobs {
         /// The policies of its runs; the seed is set for each run.
-        policies: Policies,
+        policies: Box<Policies>,
         /// The change of every cluster's local policy.
         local: LocalPolicyChange,
         /// The sizes of moldable jobs.

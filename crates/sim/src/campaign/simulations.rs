@@ -176,7 +176,7 @@ impl Simulations<'_> {
     /// The policies of a variant for jobs.
     fn policies(&self, policy: usize) -> (Policies, &LocalPolicyChange, Sizes) {
         match &self.campaign.policies[policy].treatment {
-            VariantPolicies::Jobs { policies, local, sizes } => (policies.clone(), local, *sizes),
+            VariantPolicies::Jobs { policies, local, sizes } => (Policies::clone(policies), local, *sizes),
             VariantPolicies::Requests(_) => unreachable!("workloads are read with policies only"),
         }
     }
