@@ -2,7 +2,7 @@
 //! one by one. Nothing is lost, nothing runs twice, and the audit trail has all of it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::certificates::renew;
 use crate::harness::*;
+use crate::restored::{back_up, put_back};
 
 /// The program of an earlier build, with which the day begins.
 const EARLIER: &str = "PLIANT_EARLIER_BUILD";
@@ -90,6 +91,56 @@ async fn cancel(client: &Client, handle: &Handle) {
         assert!(Instant::now() < deadline, "{handle} is not cancelled: {error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// Limits bob to one running job at each server, sees that it is so while he gets more jobs, and ends the limit.
+async fn limit(operator: &CommandUser, bob: &Worker) {
+    act(operator, "admin limit bob running-jobs=1 --why exams");
+    let at_most = || {
+        let queue = act(operator, "queue --user bob --state ACTIVE");
+        let jobs = queue["jobs"].as_array().unwrap();
+        let at = |server: &&str| jobs.iter().filter(|job| job["server"] == **server).count();
+        SERVERS.iter().map(at).max().unwrap()
+    };
+    until("those that run to end", async || (at_most() <= 1).then_some(())).await;
+    for _ in 0..4 {
+        bob.gets(1).await;
+        assert!(at_most() <= 1);
+    }
+    act(operator, "admin limit bob running-jobs=none --why passed");
+}
+
+/// Copies the state of lyon, has a job that waits there run, and puts the copy back. Returns the jobs.
+async fn restore(
+    federation: &mut Federation,
+    operator: &CommandUser,
+    alice: &Worker,
+    lines: &Path,
+) -> Vec<Handle> {
+    let carol = federation.client("carol");
+    let (gate, state) = (federation.path().join("evening"), federation.folder("lyon").join("state"));
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        let order = order_to("lyon", rigid(&noting(lines, &waiting_for(&gate)), 1, 600));
+        jobs.push(submit(&carol, &order).await.handle);
+    }
+    act(operator, "admin drain lyon --why backup");
+    // Until then what was submitted and cancelled there is in the copy.
+    alice.gets(2).await;
+    let copy = federation.path().join("backup");
+    let (code, _, stderr) = back_up(&state, &copy);
+    assert_eq!(code, 0, "{stderr}");
+    std::fs::write(&gate, "").unwrap();
+    for handle in &jobs {
+        federation.reaches(&carol, handle, JobState::Completed).await;
+    }
+    federation.kill("lyon");
+    put_back(&state, &copy);
+    federation.revive("lyon");
+    federation.logged("lyon", &["the journal is restored"]).await;
+    federation.attached(SERVERS.len()).await;
+    act(operator, "admin resume lyon --why restored");
+    jobs
 }
 
 /// An operator's act, which must succeed.
@@ -172,12 +223,17 @@ async fn a_day_of_operation_loses_nothing_and_does_nothing_twice() {
         alice.gets(2).await;
     }
 
+    // A user gets less for a while, and lyon loses its disk.
+    limit(&operator, &bob).await;
+    let restored = restore(&mut federation, &operator, &alice, &lines).await;
+    alice.gets(2).await;
+
     // In the evening everything has ended, and is accounted for.
     ends.store(true, Ordering::Relaxed);
     let [alice, bob] = [alice.task.await.unwrap(), bob.task.await.unwrap()];
     assert!(bob.banned > 0 && alice.banned == 0, "{} and {} refused", alice.banned, bob.banned);
-    let carols =
-        Submitted { accepted: full.into_iter().chain([held.clone()]).collect(), ..Submitted::default() };
+    let carols = full.into_iter().chain([held.clone()]).chain(restored).collect();
+    let carols = Submitted { accepted: carols, ..Submitted::default() };
     let days = [("alice", &alice), ("bob", &bob), ("carol", &carols)];
     let mut ends = Vec::new();
     for (user, submitted) in days {
@@ -201,11 +257,11 @@ async fn a_day_of_operation_loses_nothing_and_does_nothing_twice() {
         }
     }
     assert_eq!(executed, BTreeMap::new(), "ran without a submission");
-    let expected_of_lyon =
-        ["deny mallory", "drain root", "resume root", "ban root", "unban root"].map(str::to_owned);
-    let expected_of_paris = ["hold root", "release root", "ban root", "unban root"].map(str::to_owned);
-    assert_eq!(trail.left("lyon"), expected_of_lyon);
-    assert_eq!(trail.left("paris"), expected_of_paris);
+    let of_users = ["ban root", "unban root", "limit root", "limit root"];
+    let of_lyon =
+        [&["deny mallory", "drain root", "resume root"], &of_users[..], &["drain root", "resume root"]];
+    assert_eq!(trail.left("lyon"), of_lyon.concat());
+    assert_eq!(trail.left("paris"), [&["hold root", "release root"], &of_users[..]].concat());
     println!(
         "{} and {} jobs, {} cancelled, {} refused by a ban",
         alice.accepted.len(),

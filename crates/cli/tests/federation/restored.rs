@@ -22,7 +22,7 @@ pub(crate) fn back_up(state: &Path, dir: &Path) -> (i32, String, String) {
 }
 
 /// Puts a backup in the place of a state folder, and the folders of jobs with it, as `docs/guides/backup.md` says.
-fn put_back(state: &Path, backup: &Path) {
+pub(crate) fn put_back(state: &Path, backup: &Path) {
     let lost = state.with_file_name("state.lost");
     fs::rename(state, &lost).unwrap();
     assert!(Command::new("cp").arg("-a").args([backup, state]).status().unwrap().success());

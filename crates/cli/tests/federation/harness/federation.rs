@@ -110,9 +110,10 @@ impl Federation {
             ),
             (None, None) => format!("procs = {procs}\nbatch = \"{batch}\"\n"),
         };
-        // Tests start servers while their agent is down.
+        // Tests start servers while their agent is down. An earlier build may not know the key.
+        let wait = if self.build.is_none() { "parent_wait_s = 1" } else { "" };
         let text = format!(
-            "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\nparent_wait_s = 1\n{keys}\n{parent}\n\
+            "name = \"{name}\"\nlisten = \"LISTEN\"\nstate = \"state\"\n{wait}\n{keys}\n{parent}\n\
              {accounts}\n[cluster]\nspeed = {speed:?}\ngrace_s = 1\n{cluster_keys}\n{size}\n{TLS}{tables}"
         );
         self.add_as(
