@@ -113,7 +113,7 @@ async fn a_restored_server_loses_no_outcome_and_runs_nothing_twice() {
     open(&federation, "running");
     let of_agent: Vec<&Handle> =
         [&ended, &running, &ends, &folder_goes, &cancelled, &moves].into_iter().chain(&submitted).collect();
-    let expected = outcomes(&alice, &of_agent).await;
+    let expected = outcomes(&operator, &of_agent).await;
     runs_at_agent(&alice, &starts).await;
     until("its script to run", async || runs(&lines).contains_key(&starts.to_string()).then_some(())).await;
     assert_eq!(expected[&folder_goes], (JobState::Failed, Exit::Code(4)));
@@ -151,13 +151,13 @@ async fn a_restored_server_loses_no_outcome_and_runs_nothing_twice() {
     federation.attached(2).await;
 
     open(&federation, "starts");
-    let later = outcomes(&alice, &[&starts, &waits, &with_input]).await;
+    let later = outcomes(&operator, &[&starts, &waits, &with_input]).await;
     assert_eq!(later[&starts], (JobState::Failed, Exit::Code(6)));
     assert_eq!(later[&waits], (JobState::Failed, Exit::Code(7)));
     assert_eq!(fetched(&alice, &with_input).await["work/copy.bin"], DATA, "its input is in the backup");
     let next = run(&alice, &at_lyon("true", 60)).await.handle;
     assert_eq!(next.number, 200_001);
-    assert_eq!(outcomes(&alice, &of_agent).await, expected, "nothing has changed at the agent");
+    assert_eq!(outcomes(&operator, &of_agent).await, expected, "nothing has changed at the agent");
     for handle in [&ended, &running, &ends, &folder_goes, &cancelled, &moves] {
         let known = alice.job(handle).await.unwrap();
         assert_eq!((known.state, known.exit.unwrap()), expected[handle], "{handle} at its server");
@@ -173,7 +173,7 @@ async fn a_restored_server_loses_no_outcome_and_runs_nothing_twice() {
     federation.attached(2).await;
     let last = run(&alice, &at_lyon("true", 60)).await.handle;
     assert_eq!(last.number, 200_002);
-    assert_eq!(outcomes(&alice, &of_agent).await, expected);
+    assert_eq!(outcomes(&operator, &of_agent).await, expected);
     assert_eq!(runs(&lines).values().copied().collect::<Vec<_>>(), vec![1; all.len() + 1]);
 }
 

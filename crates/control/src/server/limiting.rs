@@ -3,15 +3,15 @@
 //! A submission over a limit of what waits is refused. Jobs of a user with a limit of what runs enter the queue of the batch system only
 //! while all of the user's jobs there, running and queued, are within it: by priority and submission, each as soon as the first one of
 //! those kept back fits. The others are in no plan, like held jobs, so that the jobs of other users pass them and the estimates of these
-//! stay true. An estimate for a job that is kept back does not know how long, and is a lower bound.
+//! stay true. The estimate for a job that would be kept back starts when, by the present plan, enough of the user's own jobs have ended.
 //!
 //! Cost: after an event, one pass over the jobs for each user with such a limit and waiting jobs.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 
-use pliant_model::{JobId, Procs, Time};
+use pliant_model::{Estimate, JobId, Procs, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::banning::audit;
@@ -308,6 +308,46 @@ impl Server {
         jobs.queued.sort_unstable();
         jobs.kept.sort_unstable();
         jobs
+    }
+
+    /// The same estimate, but not before the user's jobs leave room for it within the limits: by the present plan of those that run and
+    /// are queued, and as if those kept back started when they enter the queue. Subjobs, whose ends are not planned, do not end.
+    pub(super) fn within_limits(&mut self, now: Time, user: &User, estimate: Estimate) -> Estimate {
+        if self.running_limits(user).is_none() {
+            return estimate;
+        }
+        let mut ends = self.planned_ends(now, user);
+        let Some(limits) = self.running_limits(user) else { return estimate };
+        let UserJobs { mut used, kept, .. } = self.jobs_of(user);
+        let walltime = |number: u32| self.jobs.get(&number).map_or(Span(0), |entry| entry.record.walltime);
+        let before = kept.into_iter().filter(|(Reverse(priority), .., procs)| {
+            *priority >= 0 && limits.allows(Used::default().with(*procs))
+        });
+        let before = before.map(|(.., number, procs)| (procs, walltime(number)));
+        let mut at = now;
+        for (procs, walltime) in before.chain([(estimate.procs, estimate.walltime)]) {
+            while !limits.allows(used.with(procs)) {
+                let Some(Reverse((end, freed))) = ends.pop() else { return estimate };
+                (at, used) = (at.max(end), used.without(freed));
+            }
+            used = used.with(procs);
+            ends.push(Reverse((at + walltime, procs)));
+        }
+        Estimate { start: estimate.start.max(at), ..estimate }
+    }
+
+    /// When the jobs of a user that run or are queued end by the present plan, and their processors.
+    fn planned_ends(&mut self, now: Time, user: &User) -> BinaryHeap<Reverse<(Time, Procs)>> {
+        let waiting = self.batch.waiting(now).into_iter();
+        let plans: BTreeMap<JobId, Estimate> = waiting.map(|one| (one.job, one.plan)).collect();
+        let own = self.jobs.values().filter(|entry| entry.record.owner == *user);
+        let end = |entry: &ServerJob| {
+            let ServerJob { number, record, .. } = entry;
+            let planned = plans.get(&JobId(*number)).map(Estimate::completion);
+            let running = || (record.state == JobState::Active).then_some(record.started? + record.walltime);
+            Some(Reverse((planned.or_else(|| running())?, record.procs)))
+        };
+        own.filter_map(end).collect()
     }
 
     fn subjobs_of(&self, user: &User) -> Used {

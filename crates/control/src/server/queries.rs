@@ -87,7 +87,10 @@ impl Server {
             let walltime = walltimes.at(walltimes.most());
             walltimes = walltimes.within(most).ok_or(AdmissionRefusal::TooLong { walltime, most })?;
         }
-        let estimate = self.batch.estimate(now, &walltimes, tuner).ok_or(no_room)?;
+        let mut estimate = self.batch.estimate(now, &walltimes, tuner).ok_or(no_room)?;
+        if let Some(user) = user {
+            estimate = self.within_limits(now, user, estimate);
+        }
         match estimate.walltime {
             walltime if walltime > WALLTIME_MAX => {
                 Err(AdmissionRefusal::TooLong { walltime, most: WALLTIME_MAX })

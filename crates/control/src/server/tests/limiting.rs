@@ -68,6 +68,25 @@ fn jobs_over_the_limit_of_what_runs_wait_and_others_pass_them() {
 }
 
 #[test]
+fn an_estimate_is_not_before_the_limits_leave_room() {
+    for policy in &pliant_policy::batch::local_names() {
+        let mut bench = Bench::new(policy, 8);
+        bench.deliver(Event::WaitingLimits(MANY));
+        bench.limit("alice", &[(LimitKey::RunningJobs, Some(2)), (LimitKey::Processors, Some(4))]);
+        bench.accepted(rigid(1, 1, 50));
+        bench.accepted(rigid(2, 2, 30));
+        bench.at(100);
+        let mut starts = |submit: Submit| bench.accepted(submit).expected.start.0;
+        // The first and the second one run until 150 and 130. The third one has room at 130 until 140, the fourth one at 140.
+        assert_eq!(starts(rigid(3, 1, 10)), 130, "{policy}");
+        assert_eq!(starts(rigid(4, 3, 20)), 140, "{policy}");
+        // It needs the processors of the first and the fourth one.
+        assert_eq!(starts(rigid(5, 4, 20)), 160, "{policy}");
+        assert_eq!(starts(of("bob", rigid(6, 1, 10))), 100, "{policy}");
+    }
+}
+
+#[test]
 fn a_job_is_sized_within_the_limit_of_processors_or_refused() {
     let mut bench = Bench::new("cbf", 8);
     bench.limit("alice", &[(LimitKey::Processors, Some(4))]);
