@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// The wait after which a job goes before all others: none, or a time like 24h [default: 7d]
     #[arg(long, value_name = "TIME", value_parser = name_options::aging())]
     aging: Option<Aging>,
-    /// A file with a table [priority]: weights, shares and classes of --order multifactor or fair-share. Users are numbers, as
+    /// A file with the table of priorities: weights, shares and classes of --order multifactor or fair-share. Users are numbers, as
     /// in the log.
     #[arg(long, value_name = "FILE.toml")]
     priority: Option<PathBuf>,

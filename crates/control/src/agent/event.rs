@@ -114,7 +114,7 @@ pub enum Event {
         /// What was refused, or more about the act.
         why: String,
     },
-    /// A point in time of [`Agent::next_due`] has come.
+    /// A point in time of [`Agent::next_due`](super::Agent::next_due) has come.
     Due,
 }
 

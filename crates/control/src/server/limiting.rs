@@ -345,7 +345,7 @@ impl Server {
             let ServerJob { number, record, .. } = entry;
             let planned = plans.get(&JobId(*number)).map(Estimate::completion);
             let running = || (record.state == JobState::Active).then_some(record.started? + record.walltime);
-            Some(Reverse((planned.or_else(|| running())?, record.procs)))
+            Some(Reverse((planned.or_else(running)?, record.procs)))
         };
         own.filter_map(end).collect()
     }

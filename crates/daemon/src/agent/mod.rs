@@ -127,7 +127,7 @@ pub async fn serve(
         };
         front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));
     }
-    let settings = Settings { notices: has_parent, ..file.journal_settings() };
+    let settings = Settings { notices: has_parent, ..journal_settings(&file) };
     let thread = host.start("agent", driver, settings)?;
     front.tasks.spawn(observe(connections.clone(), front.halted.clone()));
     let service = Service {
@@ -191,4 +191,14 @@ async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
     };
     let restore = |state| Ok(Agent::from_state(again, state));
     MachineHost::recover(owner, open, |_, _| Agent::new(config), restore).await
+}
+
+/// How long the journals of an agent keep what they have.
+fn journal_settings(file: &AgentFile) -> Settings {
+    Settings {
+        history: Settings::days(file.history_days),
+        jobs: Settings::days(file.jobs_days),
+        audit: Settings::days(file.audit_days),
+        ..Settings::default()
+    }
 }

@@ -12,8 +12,6 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 
-use crate::host::Settings;
-
 use super::{HttpFile, LimitsFile, ProbesFile, check_advertised, socket_address, wrong_value};
 
 const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
@@ -198,16 +196,6 @@ impl AgentFile {
     /// How waiting jobs are moved. The file was checked when it was read.
     pub fn moving(&self) -> Option<ReallocationConfig> {
         self.reallocation.as_ref().and_then(|reallocation| reallocation.moving().ok())
-    }
-
-    /// How long its journals keep what they have.
-    pub(crate) fn journal_settings(&self) -> Settings {
-        Settings {
-            history: Settings::days(self.history_days),
-            jobs: Settings::days(self.jobs_days),
-            audit: Settings::days(self.audit_days),
-            ..Settings::default()
-        }
     }
 
     /// How long children may take.

@@ -98,7 +98,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
     };
     let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
     let driver = LaunchesDriver { answers: answers.clone(), verdicts: verdicts.clone(), calls, clock };
-    let settings = Settings { notices: false, ..file.journal_settings() };
+    let settings = Settings { notices: false, ..super::journal_settings(file) };
     let thread = host.start("launches", driver, settings)?;
     if let Some(probing) = probing {
         tokio::spawn(probing.run());
