@@ -36,7 +36,7 @@ use crate::host::{DaemonError, SharedArchive, archived};
 
 use again::{AgainPage, ReportingAgain};
 pub(crate) use contact::{ParentContact, readiness};
-pub(crate) use inquiry::Inquiry;
+pub(crate) use inquiry::{Inquiry, SinceCopy};
 use outbound::TransientMessage;
 pub(crate) use outbound::{Outbound, Upward, upward};
 

@@ -71,6 +71,15 @@ impl<C: ReadConnection> Archive for Reader<C> {
         self.0.read(|db| queries::status_updates(db, after, limit))
     }
 
+    fn jobs_later_than(
+        &mut self,
+        server: &str,
+        number: u32,
+        limit: u32,
+    ) -> Result<Vec<JobRow>, JournalError> {
+        self.0.read(|db| queries::jobs_later_than(db, server, number, limit))
+    }
+
     fn last_number(&mut self, server: &str) -> Result<Option<u32>, JournalError> {
         self.0.read(|db| queries::last_number(db, server))
     }

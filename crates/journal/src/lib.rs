@@ -156,6 +156,10 @@ pub trait Archive: Send {
     /// An ended job.
     fn job(&mut self, server: &str, number: u32) -> Result<Option<JobRow>, JournalError>;
 
+    /// The ended jobs of a server with the next higher numbers, in their order.
+    fn jobs_later_than(&mut self, server: &str, number: u32, limit: u32)
+    -> Result<Vec<JobRow>, JournalError>;
+
     /// The ended job of a submission; of a moved job, the row that ended last.
     fn job_by_key(&mut self, key: &[u8; 16]) -> Result<Option<JobRow>, JournalError>;
 

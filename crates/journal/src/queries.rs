@@ -49,6 +49,17 @@ pub(crate) fn job(
     read_first(db, &text, &[server.into(), number.into()], job_row)
 }
 
+pub(crate) fn jobs_later_than(
+    db: &mut dyn Statements,
+    server: &str,
+    number: u32,
+    limit: u32,
+) -> Result<Vec<JobRow>, JournalError> {
+    let text =
+        format!("SELECT {JOB_COLUMNS} FROM jobs WHERE server = $1 AND number > $2 ORDER BY number LIMIT $3");
+    read_all(db, &text, &[server.into(), number.into(), limit.into()], job_row)
+}
+
 pub(crate) fn job_by_key(db: &mut dyn Statements, key: &[u8; 16]) -> Result<Option<JobRow>, JournalError> {
     let text = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE key = $1 ORDER BY ended DESC LIMIT 1");
     read_first(db, &text, &[Value::Bytes(key.to_vec())], job_row)

@@ -86,6 +86,7 @@ fn further() -> Vec<(&'static str, String)> {
         Event::Prioritise { reply, number, priority: -5, by: by.clone(), why: "deadline".to_owned() },
         Event::Denied { by, act: "drain".to_owned() },
         Event::Numbered { highest: 41 },
+        Event::RestoredLater(Vec::new()),
         Event::Restored { journal: 77, highest: 41, known: Vec::new() },
         Event::LongestInstance { number, ms: 1_500 },
         Event::HandoffSigned { id: HandoffId { job, attempt: 2 }, signed: Box::new(signed) },

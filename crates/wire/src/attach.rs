@@ -85,6 +85,8 @@ pub enum FromChild {
     Restored {
         /// The jobs.
         jobs: Vec<Handle>,
+        /// In place of these: some with the next higher numbers of the server, in their order.
+        later_than: Option<u32>,
     },
 }
 
@@ -112,7 +114,7 @@ pub enum FromParent {
         /// The highest known number; 0 if there is none.
         highest: u32,
     },
-    /// The answer to [`FromChild::Restored`]: those of the jobs that the parent knows.
+    /// The answer to [`FromChild::Restored`]: those of the jobs that the parent knows, or some later ones.
     KnownJobs {
         /// The jobs.
         jobs: Vec<JobRecord>,
@@ -157,7 +159,7 @@ one_of! {
         Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
         ReportedAgain(proto::ReportedAgain) <=> ReportedAgain(job: boxed(required("a job"))),
         AllReported(proto::AllReported) <=> AllReported { sequence },
-        Restored(proto::Restored) <=> Restored { jobs: list(HANDLE, bounds::RESTORED_JOBS_MAX) },
+        Restored(proto::Restored) <=> Restored { jobs: list(HANDLE, bounds::RESTORED_JOBS_MAX), later_than: optional(as_is()) },
     } => (else: FromChild::Heartbeat {
         now: None,
         free: Vec::new(),

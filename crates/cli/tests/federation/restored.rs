@@ -103,7 +103,9 @@ async fn a_restored_server_loses_no_outcome_and_runs_nothing_twice() {
     assert!(code == 2 && stderr.contains("an empty one"), "{stderr}");
 
     // What the copy does not know.
-    for handle in submitted.iter().chain([&cancelled]) {
+    let late_order = at_lyon("exit 8", 60);
+    let late = submit(&alice, &late_order).await.handle;
+    for handle in submitted.iter().chain([&cancelled, &late]) {
         operator.cancel(handle).await.unwrap();
     }
     assert_eq!(operator.change_moving(&MovingChange::Set(on_demand())).await.unwrap(), Some(on_demand()));
@@ -111,8 +113,10 @@ async fn a_restored_server_loses_no_outcome_and_runs_nothing_twice() {
     free(&operator, "paris").await;
     assert_eq!(moved(&operator.reallocate(false).await.unwrap()), [&moves]);
     open(&federation, "running");
-    let of_agent: Vec<&Handle> =
-        [&ended, &running, &ends, &folder_goes, &cancelled, &moves].into_iter().chain(&submitted).collect();
+    let of_agent: Vec<&Handle> = [&ended, &running, &ends, &folder_goes, &cancelled, &moves, &late]
+        .into_iter()
+        .chain(&submitted)
+        .collect();
     let expected = outcomes(&operator, &of_agent).await;
     runs_at_agent(&alice, &starts).await;
     until("its script to run", async || runs(&lines).contains_key(&starts.to_string()).then_some(())).await;
@@ -157,6 +161,11 @@ async fn a_restored_server_loses_no_outcome_and_runs_nothing_twice() {
     assert_eq!(fetched(&alice, &with_input).await["work/copy.bin"], DATA, "its input is in the backup");
     let next = run(&alice, &at_lyon("true", 60)).await.handle;
     assert_eq!(next.number, 200_001);
+    assert_eq!(
+        submit(&alice, &late_order).await.handle,
+        late,
+        "its key is known, although the copy is from before it"
+    );
     assert_eq!(outcomes(&operator, &of_agent).await, expected, "nothing has changed at the agent");
     for handle in [&ended, &running, &ends, &folder_goes, &cancelled, &moves] {
         let known = alice.job(handle).await.unwrap();

@@ -179,6 +179,11 @@ impl Agent {
         self.jobs.accepted_by(server).next_back().map(|last| last.handle.number)
     }
 
+    /// The jobs in memory with higher numbers of a server, in their order.
+    pub fn jobs_later_than(&self, server: &Name, number: u32) -> impl Iterator<Item = &JobRecord> {
+        self.jobs.accepted_by(server).filter(move |job| job.handle.number > number)
+    }
+
     /// Every job in memory, by server and number.
     pub fn jobs(&self) -> impl Iterator<Item = &JobRecord> {
         self.jobs.all()

@@ -208,6 +208,23 @@ impl Embedded {
         }
     }
 
+    /// Gives a waiting job processors that are free, and beyond these ones that the cluster does not have: those that other jobs hold.
+    fn start_anyway(&mut self, now: Time, job: JobId) -> Option<&Started> {
+        let waits = self.held.remove(&job).or_else(|| self.too_large.remove(&job));
+        let Submission { procs, walltime, .. } = waits.or_else(|| self.queued.remove(&job))?;
+        self.tentative.remove(&job);
+        self.pending.retain(|other| *other != job);
+        let in_use: BTreeSet<u32> =
+            self.started.values().flat_map(|started| &started.cores).copied().collect();
+        let beyond = (self.procs.0..).filter(|core| !in_use.contains(core));
+        let cores = self.free.iter().copied().chain(beyond).take(procs.0 as usize).collect();
+        let started =
+            Started { asked: procs, procs, walltime, planned_end: now + walltime, overdue: false, cores };
+        self.started.insert(job, started);
+        self.plan_again(now);
+        self.started.get(&job)
+    }
+
     /// Removes a job that waits or was not started yet; false if there is none.
     fn remove_unstarted(&mut self, now: Time, job: JobId) -> bool {
         if self.held.remove(&job).is_some() {
@@ -304,6 +321,12 @@ impl BatchSystem for Embedded {
             self.held.insert(submission.job, submission);
         }
         is_kept
+    }
+
+    fn started_before(&mut self, now: Time, job: JobId, effects: &mut Effects) {
+        if let Some(started) = self.start_anyway(now, job) {
+            started.run(now, job, effects);
+        }
     }
 
     fn job_priority(&self, job: JobId) -> i64 {

@@ -191,6 +191,10 @@ pub trait BatchSystem: Send {
         false
     }
 
+    /// A waiting job has started already, before an older state was put back: it runs from now on, whatever the policy says. Only in the
+    /// embedded batch system; others know what runs.
+    fn started_before(&mut self, _now: Time, _job: JobId, _effects: &mut Effects) {}
+
     /// The priority that an operator has given to a job in the queue: the highest is served first. 0 if there is none.
     fn job_priority(&self, _job: JobId) -> i64 {
         0

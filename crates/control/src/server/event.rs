@@ -54,6 +54,9 @@ pub enum Event {
         /// The name of the local policy.
         policy: String,
     },
+    /// Jobs that the agents know and that were submitted after the copy was made that was put back: before [`Event::Restored`], some at a
+    /// time.
+    RestoredLater(Vec<JobRecord>),
     /// What orders by usage depend on is set, at the first start and whenever it was changed.
     PrioritySettings(Box<PrioritySettings>),
     /// The bounds of what waits are set, at the first start and whenever they were changed: a replay refuses what was refused.

@@ -245,6 +245,7 @@ impl Server {
             Event::Restored { journal, highest, known } => {
                 self.restored(now, journal, highest, known, commands);
             }
+            Event::RestoredLater(known) => self.restored_later(now, known, commands),
             Event::LongestInstance { number, ms } => {
                 if let Some(entry) = self.jobs.get_mut(&number) {
                     entry.longest = Some(ms);
@@ -359,6 +360,9 @@ impl Server {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
             }
+            // Its end is known already, or it is another server's.
+            StatusUpdate::Started { job, .. } | StatusUpdate::Ended { job, .. } if self.is_over_here(job) => {
+            }
             StatusUpdate::Started { job, procs, walltime, at } => {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
@@ -372,8 +376,6 @@ impl Server {
                 entry.record.walltime = walltime;
                 report(&entry.record, commands);
             }
-            // Its end is known already, or it is another server's.
-            StatusUpdate::Ended { job, .. } if self.is_over_here(job) => {}
             StatusUpdate::Ended { job, exit, elapsed_ms } => {
                 self.keep_job(job.0, commands);
                 self.preparation_ended(now, job.0, &exit, commands);

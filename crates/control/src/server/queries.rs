@@ -201,6 +201,7 @@ impl Server {
             let ServerJob { number, record, .. } = entry;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
             let is_free = !record.pinned
+                && entry.started_before.is_none()
                 && !self.outgoing.contains_key(number)
                 && !self.banned.contains_key(&record.owner);
             let job = JobId(*number);

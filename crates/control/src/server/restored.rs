@@ -1,11 +1,12 @@
 //! A journal that is an older copy of itself: what is closed or followed because agents know more of it.
 //!
 //! What a server has done since the copy was made is in no journal. Its agent has the status updates: a job that has ended or gone to
-//! another server since is closed as the agent knows it, and one that has started is looked for in its folder and never started.
+//! another server since is closed as the agent knows it, and one that has started is looked for in its folder and never started. What was
+//! submitted after the copy was made is recorded, so that its key is known.
 
 use pliant_model::{JobId, Time};
 
-use super::{Command, Server};
+use super::{Command, Server, report};
 use crate::batch::{self, Effects};
 use crate::handoff::HandoffId;
 use crate::job::{Exit, JobRecord, JobState};
@@ -17,6 +18,11 @@ impl Server {
         self.journal
     }
 
+    /// The number of the last job that was submitted here; 0 if there is none.
+    pub fn last_number(&self) -> u32 {
+        self.next - 1
+    }
+
     /// The jobs that wait or run here, and those that are prepared here for others.
     pub fn open_jobs(&self) -> impl Iterator<Item = &Handle> {
         let is_open = |record: &&JobRecord| !record.state.is_final() && *record.server() == self.config.name;
@@ -24,9 +30,10 @@ impl Server {
         open.map(|record| &record.handle).chain(self.prepared.keys())
     }
 
-    /// True if a job had started before an older copy of the journal was put back.
+    /// True if a job or a subjob had started before an older copy of the journal was put back.
     pub fn had_started(&self, number: u32) -> bool {
-        self.jobs.get(&number).is_some_and(|entry| entry.started_before.is_some())
+        let is_job = self.jobs.get(&number).is_some_and(|entry| entry.started_before.is_some());
+        is_job || self.subjobs.had_started(number)
     }
 
     /// True if a job has ended, or is another server's.
@@ -50,9 +57,27 @@ impl Server {
         for entry in self.jobs.values_mut().filter(|entry| entry.record.state == JobState::Active) {
             entry.started_before = entry.record.started.or(Some(now));
         }
+        self.subjobs.mark_started_before();
         for record in known {
             self.settle_prepared(now, &record, commands);
             self.adopt(now, record, commands);
+        }
+    }
+
+    /// Records jobs that agents know and that were submitted after the copy was made: their keys stand for them, and none is given again.
+    /// One that has not ended and is nowhere else is lost.
+    pub(super) fn restored_later(&mut self, now: Time, known: Vec<JobRecord>, commands: &mut Vec<Command>) {
+        for record in known {
+            let is_own = record.handle.server == self.config.name;
+            if !is_own || record.handle.number < self.next || self.jobs.contains_key(&record.handle.number) {
+                continue;
+            }
+            let is_lost = !record.state.is_final() && *record.server() == self.config.name;
+            let record = if is_lost { lost(now, record) } else { record };
+            if is_lost {
+                report(&record, commands);
+            }
+            commands.push(Command::Archive(Box::new(record)));
         }
     }
 
@@ -94,6 +119,10 @@ impl Server {
             let attempts = record.hops.iter().map(|hop| hop.attempt);
             entry.attempts = attempts.fold(entry.attempts, u32::max);
             entry.record.hops = record.hops;
+            if record.state == JobState::Active {
+                entry.held = None;
+                self.with_batch(now, commands, |batch, effects| batch.started_before(now, job, effects));
+            }
             return;
         }
         let was_active = entry.record.state == JobState::Active;
@@ -120,6 +149,12 @@ impl Server {
         self.ended_keys.push_back((now, record.key));
         self.ended.push_back((now, job.0));
     }
+}
+
+/// A job that was submitted after the copy was made, and whose files the copy does not have.
+fn lost(now: Time, known: JobRecord) -> JobRecord {
+    let exit = Exit::Lost("the journal of its server was put back, from before its submission".to_owned());
+    JobRecord { state: exit.state(), exit: Some(exit), ended: Some(now), ..known }
 }
 
 /// What an agent knows of a job, with what it does not keep: what the client compared, and signatures.

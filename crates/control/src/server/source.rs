@@ -115,7 +115,8 @@ impl Server {
     ) -> Result<(u32, OutgoingJob), StayReason> {
         let number = self.number_of(&proposal.job).ok_or(StayReason::NotWaiting)?;
         let entry = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
-        if entry.record.state != JobState::Queued || *entry.record.server() != self.config.name {
+        let waits = entry.record.state == JobState::Queued && entry.started_before.is_none();
+        if !waits || *entry.record.server() != self.config.name {
             return Err(StayReason::NotWaiting);
         }
         if entry.record.pinned {

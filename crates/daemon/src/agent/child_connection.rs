@@ -285,11 +285,14 @@ impl ChildConnection {
                 self.numbers.asked(&child, server).await;
                 return Ok(());
             }
-            FromChild::Restored { jobs } => {
+            FromChild::Restored { jobs, later_than } => {
                 if self.kind != ChildKind::Server {
                     return Err(Status::permission_denied("only a server asks what is known of its jobs"));
                 }
-                let jobs = incoming.reports.known_of(jobs).await?;
+                let jobs = match later_than {
+                    Some(number) => incoming.reports.later_than(number).await?,
+                    None => incoming.reports.known_of(jobs).await?,
+                };
                 self.connections.send(&child, &FromParent::KnownJobs { jobs });
                 return Ok(());
             }

@@ -18,6 +18,7 @@ use pliant_control::signed::{ClaimSubject, Expected};
 use pliant_journal::Archive;
 use pliant_telemetry::names;
 use pliant_transport::{Revocations, ServerTls, ValidAt};
+use pliant_wire::bounds::RESTORED_JOBS_MAX;
 use tokio::time::Instant;
 use tonic::Status;
 
@@ -152,14 +153,36 @@ impl Reports {
         Ok(found)
     }
 
+    /// What the agent knows of the child's own jobs with the next higher numbers, in their order; none if there are no more.
+    pub(super) async fn later_than(&self, number: u32) -> Result<Vec<JobRecord>, Status> {
+        let server = self.child.clone();
+        let present = move |agent: &mut Agent, _| -> Vec<JobRecord> {
+            agent.jobs_later_than(&server, number).take(RESTORED_JOBS_MAX).cloned().collect()
+        };
+        // In this order: what leaves the memory is in the archive by then.
+        let present = self.numbers.mailbox.ask(present).await.map_err(|_| stopped())?;
+        let server = self.child.clone();
+        let look = move |archive: &mut dyn Archive| {
+            archive.jobs_later_than(server.as_str(), number, RESTORED_JOBS_MAX as u32)
+        };
+        let ended = archived(&self.numbers.archive, look).await?;
+        let mut later = BTreeMap::new();
+        for known in ended.iter().map(record) {
+            let known = known?;
+            later.insert(known.handle.number, known);
+        }
+        later.extend(present.into_iter().map(|known| (known.handle.number, known)));
+        Ok(later.into_values().take(RESTORED_JOBS_MAX).collect())
+    }
+
     /// The same of a job that is reported again; none if the agent knows as much of it, unless that shows that the job is not lost.
     pub(super) async fn checked_again(
         &self,
         reported: JobRecord,
     ) -> Result<Option<Result<JobRecord, ReportRefusal>>, Status> {
         match self.known(&reported.handle).await? {
-            Some(known) if known.progress() > reported.progress() || known.state.is_final() => Ok(None),
-            Some(known) if known.progress() == reported.progress() => Ok(Some(Ok(known))),
+            Some(known) if known.state.is_final() => Ok(None),
+            Some(known) if known.progress() >= reported.progress() => Ok(Some(Ok(known))),
             _ => self.checked(reported).await.map(Some),
         }
     }

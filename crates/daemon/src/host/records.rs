@@ -34,7 +34,7 @@ pub(crate) fn json(record: &JobRecord) -> String {
     serde_json::to_string(record).expect("records are plain data with text keys")
 }
 
-/// The row of a job that has ended.
+/// The row of a job that has ended, or has gone to another server: then its age counts from there.
 pub(crate) fn row(record: &JobRecord) -> JobRow {
     JobRow {
         server: record.handle.server.to_string(),
@@ -45,7 +45,7 @@ pub(crate) fn row(record: &JobRecord) -> JobRow {
         state: record.state.word().to_owned(),
         submitted: record.submitted.0,
         started: record.started.map(|at| at.0),
-        ended: record.ended.unwrap_or(record.submitted).0,
+        ended: record.ended.or(record.hops.last().map(|hop| hop.at)).unwrap_or(record.submitted).0,
         expected_start: record.started.map(|_| record.expected.start.0),
         expected_completion: record.started.map(|_| record.expected.completion().0),
         record: json(record),

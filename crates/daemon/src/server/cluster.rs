@@ -36,7 +36,7 @@ pub(super) use self::freshness::FreshListings;
 
 use self::freshness::LastListing;
 use self::limits::Limits;
-use super::execution::{Execution, Host, Retry, observer};
+use super::execution::{Execution, Host, MISSING, Retry, observer};
 use crate::host::Mailbox;
 use pliant_transport::Clock;
 
@@ -94,6 +94,17 @@ impl Job {
     /// The account as which it is submitted and runs; none if that is the server's own user.
     fn account(&self) -> Option<&AccountName> {
         Some(&self.folder.as_ref()?.account()?.name)
+    }
+
+    /// True if it had started before an older copy of the journal was put back.
+    fn had_started(&self) -> bool {
+        self.execution.as_ref().is_some_and(|execution| execution.had_started)
+    }
+
+    /// The end of one that had started, and whose folder is missing.
+    fn missing(&self) -> Event {
+        let (job, exit) = (JobId(self.number), Exit::Lost(MISSING.to_owned()));
+        Event::Ended { job, exit, started: None, elapsed_ms: None }
     }
 }
 

@@ -4,6 +4,7 @@
 //! Two files in the state folder remember what a kill must not undo: that the journal was put back, and where it ended when a parent
 //! refused it or was not there.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use super::jobs_folder::{read, write};
 use super::unusable;
 use crate::config::ServerFile;
 use crate::host::{DaemonError, MachineHost, stopped};
-use crate::uplink::{Inquiry, SILENCE};
+use crate::uplink::{Inquiry, SILENCE, SinceCopy};
 
 /// The file that says that the journal was put back. A backup has it.
 pub(crate) const RESTORED: &str = "restored";
@@ -31,6 +32,8 @@ pub(crate) const RESTORED: &str = "restored";
 const UNCONFIRMED: &str = "unconfirmed";
 /// What is added there if a parent has refused the journal.
 const REFUSED: &str = "refused";
+/// How many records of jobs are journaled at once.
+const AT_ONCE: usize = 1_000;
 /// The pause between two questions.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -93,9 +96,8 @@ impl Comparison {
         let inquiry = Inquiry { info, journal, tls };
         let is_restored = self.state.join(RESTORED).try_exists().map_err(unusable("state folder"))?;
         let compared = async {
-            if !machine.machine().is_numbered() {
+            if !is_restored && !machine.machine().is_numbered() {
                 // It has had no job.
-                self.forget(RESTORED)?;
                 let loaded = machine.next_update() - 1;
                 return Ok((machine, loaded));
             }
@@ -127,10 +129,18 @@ impl Comparison {
         let wait = if has_jobs { Duration::from_secs(u64::from(file.parent_wait_s)) } else { Duration::ZERO };
         let attempt = if was_refused { SILENCE } else { SILENCE.min(wait.max(PAUSE)) };
         let begun = Instant::now();
+        // Those that know nothing of the journal may never have been its parents.
+        let mut strangers = BTreeSet::new();
         for tried in 1_usize.. {
-            let parent = &file.parent[(tried - 1) % file.parent.len()];
-            let answer = timeout(attempt, inquiry.kept(parent)).await;
+            let at = (tried - 1) % file.parent.len();
+            let answer = timeout(attempt, inquiry.kept(&file.parent[at])).await;
             match answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("the parent does not answer"))) {
+                Ok(0) if last > 0 => {
+                    strangers.insert(at);
+                    if strangers.len() == file.parent.len() && !was_refused {
+                        break;
+                    }
+                }
                 Ok(kept) if kept <= last => break,
                 Ok(kept) => {
                     self.refuse(last, kept);
@@ -157,45 +167,39 @@ impl Comparison {
         Ok((machine, last))
     }
 
-    /// Asks the first parent that answers what has changed since the copy was made, and journals that.
+    /// Asks the parents what has changed since the copy was made, and journals that.
     async fn restore(
         &self,
         file: &ServerFile,
         inquiry: Inquiry,
         machine: MachineHost<Server>,
     ) -> Result<Compared, DaemonError> {
-        // The agent counts the status updates of each number by themselves: those of the copy have numbers that others had.
-        let inquiry = Inquiry { journal: rand::random(), ..inquiry };
         let jobs: Vec<Handle> = machine.machine().open_jobs().cloned().collect();
+        let last = machine.machine().last_number();
         tracing::info!(
             jobs = jobs.len(),
             "the journal was put back: the agents are asked what has changed since"
         );
-        for parent in file.parent.iter().cycle() {
-            match inquiry.restored(parent, &jobs).await {
-                Ok((highest, known)) => {
-                    tracing::info!(
-                        highest,
-                        known = known.len(),
-                        jobs = jobs.len(),
-                        "the journal is restored"
-                    );
-                    let event = Event::Restored { journal: inquiry.journal, highest, known };
-                    let journaled = tokio::task::spawn_blocking(move || machine.record_all(event, kept));
-                    let machine = journaled.await.expect("journaling does not panic")?;
-                    self.forget(UNCONFIRMED)?;
-                    self.forget(RESTORED)?;
-                    let loaded = machine.next_update() - 1;
-                    return Ok((machine, loaded));
-                }
-                Err(status) => {
-                    let (why, parent) = (status.message(), &parent.name);
-                    tracing::warn!(reason = why, %parent, "cannot ask the parent: nothing is started until it answers");
-                    sleep(PAUSE).await;
-                }
-            }
-        }
-        unreachable!("the file was checked for a parent")
+        let SinceCopy { highest, known, later, .. } = since_copy(file, &inquiry, &jobs, last).await;
+        tracing::info!(
+            highest,
+            known = known.len(),
+            jobs = jobs.len(),
+            later = later.len(),
+            "the journal is restored"
+        );
+        // The agent counts the status updates of each number by themselves: those of the copy have numbers that others had.
+        let restored = Event::Restored { journal: rand::random(), highest, known };
+        let record = move || {
+            let later = later.chunks(AT_ONCE).map(|later| Event::RestoredLater(later.to_vec()));
+            let mut events = later.chain([restored]);
+            events.try_fold(machine, |machine, event| machine.record_all(event, kept))
+        };
+        let machine = tokio::task::spawn_blocking(record).await.expect("journaling does not panic")?;
+        self.forget(UNCONFIRMED)?;
+        self.forget(RESTORED)?;
+        let loaded = machine.next_update() - 1;
+        Ok((machine, loaded))
     }
 
     /// The parent of a running server has compared the journal: how long that was, and up to where the parent has kept it if that is more.
@@ -253,6 +257,37 @@ impl Comparison {
             Err(error) => Err(error),
         };
         removed.map_err(unusable("state folder"))
+    }
+}
+
+/// What the parents know of what has happened since a copy was made. Waits for one that has known its journal, however long that takes; if
+/// all others answer, or one has answered and no further one for a while, there is none.
+async fn since_copy(file: &ServerFile, inquiry: &Inquiry, jobs: &[Handle], last: u32) -> SinceCopy {
+    let mut answers: BTreeMap<usize, SinceCopy> = BTreeMap::new();
+    let mut answered: Option<Instant> = None;
+    loop {
+        for (at, parent) in file.parent.iter().enumerate() {
+            match inquiry.since_copy(parent, jobs, last).await {
+                Ok(answer) if answer.kept > 0 => return answer,
+                Ok(answer) => {
+                    answers.insert(at, answer);
+                    answered.get_or_insert_with(Instant::now);
+                }
+                Err(status) => {
+                    let (why, parent) = (status.message(), &parent.name);
+                    tracing::warn!(reason = why, %parent, "cannot ask the parent: nothing is started until one answers");
+                }
+            }
+        }
+        let is_late = answered.is_some_and(|at| at.elapsed().as_secs() >= u64::from(file.parent_wait_s));
+        if (answers.len() == file.parent.len() || is_late)
+            && let Some(most) =
+                answers.into_values().max_by_key(|answer| answer.known.len() + answer.later.len())
+        {
+            return most;
+        }
+        answers = BTreeMap::new();
+        sleep(PAUSE).await;
     }
 }
 

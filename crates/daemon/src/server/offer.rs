@@ -250,7 +250,12 @@ impl Child for ServerChild {
     }
 
     fn compared(&self, compared: Result<(), (u64, u64)>) {
-        self.comparison.compared(compared);
+        let (comparison, mailbox) = (self.comparison.clone(), self.mailbox.clone());
+        tokio::spawn(async move {
+            // Another host that has taken the journal over uses the same folder.
+            mailbox.leads().await;
+            comparison.compared(compared);
+        });
     }
 
     fn unnumbered(&self) -> Option<Name> {

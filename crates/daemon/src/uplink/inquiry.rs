@@ -31,6 +31,18 @@ pub(crate) struct Inquiry {
     pub(crate) tls: Arc<ClientTls>,
 }
 
+/// What a parent knows of what has happened since a copy of a journal was made.
+pub(crate) struct SinceCopy {
+    /// The last status update that it has kept of that journal; 0 if it has never been the server's parent.
+    pub(crate) kept: u64,
+    /// The highest number of the server's jobs that the agents know.
+    pub(crate) highest: u32,
+    /// Its records of the jobs of the copy.
+    pub(crate) known: Vec<JobRecord>,
+    /// Its records of jobs that were submitted later, by number.
+    pub(crate) later: Vec<JobRecord>,
+}
+
 /// A connection over which the parent has answered the greeting.
 struct Answering {
     name: Name,
@@ -50,24 +62,36 @@ impl Inquiry {
         Ok(kept)
     }
 
-    /// The highest number of the server's jobs that the agents know, and the parent's records of some jobs.
+    /// What a parent knows of what has happened since a copy was made: of these jobs, and of those with numbers above.
     ///
     /// # Errors
     ///
     /// The parent is not there, or does not answer.
-    pub(crate) async fn restored(
+    pub(crate) async fn since_copy(
         &self,
         parent: &AgentAddress,
         jobs: &[Handle],
-    ) -> Result<(u32, Vec<JobRecord>), Status> {
-        let (mut answering, _) = self.greet(parent).await?;
+        last: u32,
+    ) -> Result<SinceCopy, Status> {
+        let (mut answering, kept) = self.greet(parent).await?;
         let mut known = Vec::new();
         for jobs in jobs.chunks(RESTORED_JOBS_MAX) {
-            known.extend(answering.known(jobs).await?);
+            known.extend(answering.known(jobs.to_vec(), None).await?);
+        }
+        let mut later: Vec<JobRecord> = Vec::new();
+        loop {
+            let after = later.last().map_or(last, |record| record.handle.number);
+            let next = answering.known(Vec::new(), Some(after)).await?;
+            let higher = next.into_iter().filter(|record| record.handle.number > after);
+            let before = later.len();
+            later.extend(higher);
+            if later.len() == before {
+                break;
+            }
         }
         let highest = answering.numbers().await?;
         answering.close().await;
-        Ok((highest, known))
+        Ok(SinceCopy { kept, highest, known, later })
     }
 
     async fn greet(&self, parent: &AgentAddress) -> Result<(Answering, u64), Status> {
@@ -117,8 +141,8 @@ impl Answering {
         self.up.try_send(message.into()).map_err(|_| broken())
     }
 
-    async fn known(&mut self, jobs: &[Handle]) -> Result<Vec<JobRecord>, Status> {
-        self.say(&FromChild::Restored { jobs: jobs.to_vec() })?;
+    async fn known(&mut self, jobs: Vec<Handle>, later_than: Option<u32>) -> Result<Vec<JobRecord>, Status> {
+        self.say(&FromChild::Restored { jobs, later_than })?;
         // An agent of an earlier version says nothing to that, and counts as silent only without heartbeats.
         let known = async {
             loop {

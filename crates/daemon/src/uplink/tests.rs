@@ -90,6 +90,10 @@ impl Archive for Updates {
         unreachable!("only status updates are read")
     }
 
+    fn jobs_later_than(&mut self, _: &str, _: u32, _: u32) -> Result<Vec<JobRow>, JournalError> {
+        unreachable!("only status updates are read")
+    }
+
     fn last_number(&mut self, _: &str) -> Result<Option<u32>, JournalError> {
         unreachable!("only status updates are read")
     }

@@ -38,6 +38,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Restored { highest, known, .. } => {
             format!("Restored, numbered after {highest}, {} jobs known", known.len())
         }
+        Event::RestoredLater(known) => format!("{} jobs known that were submitted later", known.len()),
         Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
         Event::PrioritySettings(priority) => format!("{priority:?}"),
         Event::WaitingLimits(limits) => format!("{limits:?}"),

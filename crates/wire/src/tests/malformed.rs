@@ -326,7 +326,7 @@ fn messages_of_children() {
             "`a.b`",
         ),
         (
-            up::Message::Restored(proto::Restored { jobs: vec!["lyon.1".into(); 65] }),
+            up::Message::Restored(proto::Restored { jobs: vec!["lyon.1".into(); 65], later_than: None }),
             "restored.jobs",
             "at most 64 items",
             "65",

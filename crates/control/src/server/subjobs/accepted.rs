@@ -61,6 +61,9 @@ pub(super) struct AcceptedSubjob {
     pub(super) peers: Addresses,
     /// How it runs, once it does.
     pub(super) run: Option<Run>,
+    /// It ran in the copy of the journal that was put back: it is looked for, and never started.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) started_before: bool,
     /// Its end was decided.
     pub(super) ending: bool,
     /// Why it ends, if this server ended it.
@@ -74,6 +77,18 @@ pub(super) struct AcceptedSubjob {
 }
 
 impl Subjobs {
+    /// Marks what runs: an older copy of the journal was put back.
+    pub(in crate::server) fn mark_started_before(&mut self) {
+        for accepted in self.current.iter_mut().filter(|accepted| accepted.run.is_some()) {
+            accepted.started_before = true;
+        }
+    }
+
+    /// True if a subjob ran in the copy that was put back.
+    pub(in crate::server) fn had_started(&self, number: u32) -> bool {
+        self.current.iter().any(|accepted| accepted.number == number && accepted.started_before)
+    }
+
     pub(in crate::server) fn is_empty(&self) -> bool {
         self.current.is_empty() && self.ended.is_empty()
     }
@@ -134,6 +149,7 @@ impl AcceptedSubjob {
             task_addresses: Addresses::new(),
             peers: Addresses::new(),
             run: None,
+            started_before: false,
             ending: false,
             end_reason: None,
             report_at: now + REPORT_RETRY.0,

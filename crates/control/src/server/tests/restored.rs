@@ -6,7 +6,11 @@ use crate::replay::Machine;
 
 /// The events after which a copy is made, on three processors: job 1 runs, jobs 2 to 5 wait.
 fn copy() -> Bench {
-    let mut bench = Bench::new("cbf", 3);
+    copy_under("cbf")
+}
+
+fn copy_under(policy: &str) -> Bench {
+    let mut bench = Bench::new(policy, 3);
     bench.server.config.waiting = WaitingLimits::of_jobs(10);
     for key in 1..=5 {
         bench.accepted(rigid(key, 3, 100));
@@ -29,6 +33,14 @@ fn archived(bench: &Bench) -> Vec<JobRecord> {
         _ => None,
     });
     archived.collect()
+}
+
+fn terminated(bench: &Bench) -> Vec<JobId> {
+    let ends = bench.commands.iter().filter_map(|command| match command {
+        Command::Batch(batch::Command::Terminate { job }) => Some(*job),
+        _ => None,
+    });
+    ends.collect()
 }
 
 #[test]
@@ -84,20 +96,59 @@ fn what_the_agent_knows_is_closed_and_what_it_does_not_know_runs() {
 }
 
 #[test]
-fn what_had_started_is_looked_for() {
+fn what_had_started_runs_at_once_and_is_looked_for() {
+    for policy in &pliant_policy::batch::local_names() {
+        let mut bench = copy_under(policy);
+        let started = JobRecord { state: JobState::Active, started: Some(Time(130)), ..record(&bench, 2) };
+        bench.now = Time(500);
+        restore(&mut bench, vec![started]);
+        // Job 1 has all processors in the copy.
+        assert_eq!(bench.state(2), JobState::Active, "{policy}");
+        assert_eq!(record(&bench, 2).started, Some(Time(130)), "as the agent knows it");
+        assert!(
+            bench.server.had_started(1) && bench.server.had_started(2) && !bench.server.had_started(3),
+            "{policy}"
+        );
+        let state = bench.server.dump(bench.now);
+        let mut again = Server::from_state(bench.server.config().clone(), state.clone()).unwrap();
+        assert!(again.had_started(2) && again.dump(bench.now) == state, "{policy}");
+        let runs: Vec<u32> = bench.server.running().map(|(record, ..)| record.handle.number).collect();
+        assert_eq!(runs, [1, 2], "{policy}");
+        bench.cancel(2, "alice");
+        assert!(terminated(&bench).contains(&JobId(2)), "{policy}: its process is ended");
+        bench.ended(1, Exit::Lost("its folder is missing".to_owned()));
+        assert_eq!(bench.at(501).len(), 0, "{policy}: it has the processors");
+        bench.ended(2, Exit::Cancelled);
+        assert_eq!(bench.at(502)[0].job, JobId(3), "{policy}");
+    }
+}
+
+#[test]
+fn what_was_submitted_later_is_recorded_with_its_key() {
     let mut bench = copy();
-    let started = JobRecord { state: JobState::Active, started: Some(Time(130)), ..record(&bench, 2) };
+    let later = |number, state, exit| JobRecord {
+        handle: Handle { server: "lyon".parse().unwrap(), number },
+        key: Key([number as u8; 16]),
+        state,
+        exit,
+        ..record(&copy(), 5)
+    };
+    let done = JobRecord { ended: Some(Time(300)), ..later(6, JobState::Completed, Some(Exit::Code(0))) };
+    let waits = later(7, JobState::Queued, None);
+    let known = later(5, JobState::Failed, Some(Exit::Code(1)));
     bench.now = Time(500);
-    restore(&mut bench, vec![started]);
-    assert!(bench.commands.is_empty(), "{:?}", bench.commands);
-    assert!(bench.server.had_started(1) && bench.server.had_started(2) && !bench.server.had_started(3));
-    assert_eq!(record(&bench, 2).state, JobState::Queued);
-    bench.ended(1, Exit::Lost("its folder is missing".to_owned()));
-    assert_eq!(bench.at(501)[0].job, JobId(2));
-    assert_eq!(record(&bench, 2).started, Some(Time(130)), "as the agent knows it");
-    let state = bench.server.dump(bench.now);
-    let again = Server::from_state(bench.server.config().clone(), state).unwrap();
-    assert!(again.had_started(2));
+    bench.deliver(Event::RestoredLater(vec![known, done.clone(), waits.clone()]));
+    let found = archived(&bench);
+    assert_eq!(found.len(), 2, "the copy knows job 5");
+    assert_eq!(found[0], done);
+    let lost = &found[1];
+    assert_eq!((lost.key, lost.state, lost.ended), (waits.key, JobState::Failed, Some(Time(500))));
+    let reported =
+        bench.commands.iter().any(|command| matches!(command, Command::Report(one) if **one == *lost));
+    assert!(reported, "{:?}", bench.commands);
+    // The same again, after a kill.
+    bench.deliver(Event::RestoredLater(vec![done.clone()]));
+    assert_eq!(archived(&bench), [done]);
 }
 
 #[test]

@@ -42,6 +42,7 @@ impl Cluster {
                     None
                 }
                 FoundState::Lost(why) => Some(self.lost(&job, &ids, listed.as_deref(), &why).await),
+                FoundState::NeverStarted if job.had_started() => Some(job.missing()),
                 FoundState::NeverStarted => {
                     let event = self.unclaimed(&job, &ids, listed.as_deref()).await;
                     self.stays_unclaimed(&job, &event).await.then_some(event)
@@ -137,7 +138,7 @@ impl Cluster {
     }
 }
 
-async fn found(job: &Job) -> FoundState {
+pub(super) async fn found(job: &Job) -> FoundState {
     match &job.folder {
         Some(folder) => find_in(&job.number, folder).await,
         None => FoundState::NeverStarted,

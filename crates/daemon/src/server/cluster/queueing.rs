@@ -7,8 +7,10 @@ use pliant_model::JobId;
 use pliant_site::Submission;
 
 use super::limits::Waiting;
+use super::outcome::found;
 use super::{Cluster, Job, SubmissionSlot};
 use crate::server::execution::Retry;
+use pliant_site::processes::FoundState;
 
 impl Cluster {
     /// Submits a job, as soon as its folder is ready and the batch system takes it.
@@ -18,6 +20,9 @@ impl Cluster {
         let Some(dir) = job.folder.as_ref().map(|folder| folder.run_folder().to_owned()) else {
             return Event::Refused { job: named, why: "the server does not know it any more".to_owned() };
         };
+        if job.had_started() && matches!(found(&job).await, FoundState::NeverStarted) {
+            return job.missing();
+        }
         if let Err(why) = self.noted(&job).await {
             return Event::Refused { job: named, why };
         }

@@ -41,6 +41,10 @@ pub(super) use timers::Timers;
 
 use super::subjobs::SubjobRun;
 
+/// Why an execution is lost that had started, and of which nothing is left.
+pub(super) const MISSING: &str =
+    "its folder is missing, and it had started before the journal of its server was put back";
+
 /// A run of something by this server.
 #[derive(Clone, Debug)]
 pub(super) struct Execution {

@@ -15,7 +15,7 @@ use pliant_site::processes::{self, AccountFailures, Ending, ProcessState, Runnin
 use tokio::sync::watch;
 
 use super::observer::Observer;
-use super::{End, Execution, ExecutionId, Failure, Host, Timers, Work, blocking, complaint, find};
+use super::{End, Execution, ExecutionId, Failure, Host, MISSING, Timers, Work, blocking, complaint, find};
 use crate::host::stopped;
 
 /// The pause before something is tried again.
@@ -149,9 +149,7 @@ impl<O: Observer> Runner<O> {
             ProcessState::Running(running) => (Ok(Some(running)), "running"),
             ProcessState::Ended(exit) => (Err(End::Recorded { exit, asked: ending, earlier: true }), "ended"),
             ProcessState::NeverStarted if execution.had_started => {
-                let why =
-                    "its folder is missing, and it had started before the journal of its server was put back";
-                (Err(End::Lost(why.to_owned())), "missing")
+                (Err(End::Lost(MISSING.to_owned())), "missing")
             }
             ProcessState::NeverStarted => (Ok(None), "never started"),
             ProcessState::Lost(_) if execution.is_repeatable() => (Ok(None), "lost"),

@@ -25,7 +25,7 @@ impl Execution {
                 work: Work::Subjob(Box::new(run)),
                 dir,
                 allocation,
-                had_started: false,
+                had_started: machine.had_started(of),
             });
         }
         let (record, program) = machine.job(of).zip(machine.payload(of))?;
