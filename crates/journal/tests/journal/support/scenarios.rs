@@ -485,7 +485,7 @@ fn retention(storage: &dyn Storage) {
         assert_eq!(archive.job(&kept.server, kept.number).unwrap().as_ref(), Some(kept));
         assert_eq!(archive.last_number(&kept.server).unwrap(), Some(kept.number));
     }
-    assert_eq!(archive.jobs_later_than("south", 0, 9).unwrap(), [south.clone()]);
+    assert_eq!(archive.jobs_later_than("south", 0, 9).unwrap(), std::slice::from_ref(&south));
     assert_eq!(archive.jobs_later_than("south", 2, 9).unwrap(), []);
     assert_eq!(archive.ended().unwrap(), 3);
     assert_eq!(archive.job_by_key(&job("south", 1, 99).key.unwrap()).unwrap(), None);
