@@ -99,7 +99,8 @@ impl Server {
         Answer::Job(Box::new(record))
     }
 
-    /// Gives a waiting job a priority in the queue: the highest is served first, before all others in their order.
+    /// Gives a waiting job a priority in the queue: the highest is served first, before all others in their order. Each act is recorded,
+    /// also if the job has that priority already.
     pub(super) fn prioritise(
         &mut self,
         now: Time,
@@ -120,11 +121,8 @@ impl Server {
             let how = "set it in the batch system of the cluster, for example with `scontrol update`";
             return Answer::Unsuited(how.to_owned());
         }
-        // A repetition, whose first answer was lost.
-        if self.batch.job_priority(JobId(number)) == priority {
-            return Answer::Job(Box::new(record));
-        }
-        if !self.batch.set_job_priority(now, JobId(number), priority) {
+        let is_new = self.batch.job_priority(JobId(number)) != priority;
+        if is_new && !self.batch.set_job_priority(now, JobId(number), priority) {
             return Answer::Unsuited("it does not wait any more".to_owned());
         }
         let why = format!("{priority}: {why}");
