@@ -55,6 +55,9 @@ impl Server {
         if entry.recalled || self.outgoing.contains_key(&number) {
             return Answer::Unsuited("it is being withdrawn or moved; try again".to_owned());
         }
+        if entry.started_before.is_some() {
+            return Answer::Unsuited("it has started: its process is looked for".to_owned());
+        }
         if self.is_external() {
             let how = "hold it in the batch system of the cluster, for example with `scontrol hold`";
             return Answer::Unsuited(how.to_owned());

@@ -94,12 +94,24 @@ impl Server {
             let attempts = record.hops.iter().map(|hop| hop.attempt);
             entry.attempts = attempts.fold(entry.attempts, u32::max);
             entry.record.hops = record.hops;
+            if entry.started_before.is_some() {
+                // It was released before it started.
+                entry.held = None;
+                return self.release_started(now, job, commands);
+            }
             return;
         }
         let was_active = entry.record.state == JobState::Active;
         self.waiting.remove_job(entry);
         entry.record = record;
         self.close(now, job, was_active, commands);
+    }
+
+    /// Has a job that has started go on in the batch system, so that the driver looks for it, also if it was kept back in the copy.
+    fn release_started(&mut self, now: Time, job: JobId, commands: &mut Vec<Command>) {
+        if self.batch.held_jobs().contains(&job) && !self.is_external() {
+            self.with_batch(now, commands, |batch, effects| batch.release(now, job, effects));
+        }
     }
 
     /// Takes a closed job out of the batch system, and archives it.
