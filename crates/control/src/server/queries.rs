@@ -311,6 +311,8 @@ impl Server {
         let Usage { free, .. } = self.usage();
         let siblings = self.sibling_servers(number).cloned().collect();
         let priority = self.batch.priority(now, JobId(number));
-        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings, priority })
+        let operator_priority = self.batch.job_priority(JobId(number));
+        let (ahead, free) = (ahead as u32, Procs(free.0));
+        Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority })
     }
 }
