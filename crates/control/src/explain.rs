@@ -37,6 +37,13 @@ pub struct Wait {
     /// The parts of its priority, if the queue order has such parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<PriorityParts>,
+    /// The priority that an operator has given to it, which comes first; 0 if there is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub operator_priority: i64,
+}
+
+fn is_zero(priority: &i64) -> bool {
+    *priority == 0
 }
 
 /// A running job that will release processors.

@@ -73,6 +73,13 @@ fn processor_time_of_a_full_cluster_is_divided_by_shares() {
             // A group of two users has as much as the third user alone.
             let group = settings(vec![user(0, 1, Some(0)), user(1, 1, Some(0))], vec![1], half_life);
             check(&name, &parts(policy, &group, 3), &[0.25, 0.25, 0.5]);
+            // So has one user of a group whose other users have no jobs, and two users of such a group.
+            let idle = (10..20).map(|number| user(number, 3, Some(0)));
+            let alone =
+                settings([user(0, 1, Some(0))].into_iter().chain(idle.clone()).collect(), vec![1], half_life);
+            check(&name, &parts(policy, &alone, 2), &[0.5, 0.5]);
+            let pair = [user(0, 1, Some(0)), user(1, 1, Some(0))].into_iter().chain(idle).collect();
+            check(&name, &parts(policy, &settings(pair, vec![1], half_life), 3), &[0.25, 0.25, 0.5]);
         }
     }
 }

@@ -88,6 +88,7 @@ message! {
         until: list(nested(), bounds::RELEASES_MAX).last(),
         siblings: list(NAME, bounds::SERVERS_MAX),
         priority: optional(nested()),
+        operator_priority: number("a priority", bounds::JOB_PRIORITY).exact(),
     }
 
     proto::explain_reply::Priority <=> PriorityParts {

@@ -83,6 +83,7 @@ fn wait_value(wait: &Wait) -> Value {
         "until": wait.until.iter().map(release).collect::<Vec<Value>>(),
         "siblings": wait.siblings,
         "priority": wait.priority.as_ref().map(priority_value),
+        "operator_priority": (wait.operator_priority != 0).then_some(wait.operator_priority),
     })
 }
 
@@ -326,7 +327,7 @@ fn size_value(choice: &SizeChoice, chosen: &Estimate) -> Value {
 }
 
 fn waiting(wait: &Wait, now: Time) -> String {
-    let Wait { ahead, plan, free, until, siblings, priority } = wait;
+    let Wait { ahead, plan, free, until, siblings, priority, operator_priority } = wait;
     let ahead = match ahead {
         0 => "no job is ahead of it".to_owned(),
         1 => "1 job is ahead of it".to_owned(),
@@ -343,7 +344,11 @@ fn waiting(wait: &Wait, now: Time) -> String {
         [] => String::new(),
         _ => format!("Sibling jobs wait at {}: the first to start runs.\n", siblings.join(", ")),
     };
-    let last = siblings + &priority.as_ref().map_or_else(String::new, priority_text);
+    let given = match operator_priority {
+        0 => String::new(),
+        _ => format!("Priority {operator_priority} by an operator, before all else.\n"),
+    };
+    let last = siblings + &given + &priority.as_ref().map_or_else(String::new, priority_text);
     if until.is_empty() {
         text.push_str(".\n");
         return text + &last;

@@ -25,6 +25,8 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
 
+use priorities::Place;
+
 pub use dump::Dump;
 pub use restore_error::RestoreError;
 
@@ -59,7 +61,7 @@ pub struct Embedded {
     held: BTreeMap<JobId, Submission>,
     /// Queued jobs that do not start before they are released.
     tentative: BTreeSet<JobId>,
-    /// The priorities that operators have given to jobs, other than 0; also of jobs that do not wait any more.
+    /// The priorities that operators have given to waiting jobs, other than 0.
     priorities: BTreeMap<JobId, i64>,
     started: BTreeMap<JobId, Started>,
     /// Jobs that the policy has started and that wait for processors, in order.
@@ -113,8 +115,8 @@ impl Embedded {
         self.plan_again_with(now, None);
     }
 
-    /// The same, with one of the waiting jobs at its place by priority and number.
-    fn plan_again_with(&mut self, now: Time, placed: Option<JobId>) {
+    /// The same, with one of the waiting jobs at another place.
+    fn plan_again_with(&mut self, now: Time, moved: Option<(JobId, Place)>) {
         let batch::Dump { planned, queued, shares, .. } = self.scheduler.dump();
         let mut waiting: Vec<JobId> = self.pending.drain(..).collect();
         waiting.extend(planned.iter().map(|one| one.job).chain(queued.iter().map(|one| one.job)));
@@ -125,8 +127,8 @@ impl Embedded {
             waiting.insert(place, job.job);
             self.queued.insert(job.job, job);
         }
-        if let Some(job) = placed {
-            self.place(&mut waiting, job);
+        if let Some((job, place)) = moved {
+            self.place(&mut waiting, job, place);
         }
         let (waiting, too_large): (Vec<Submission>, Vec<Submission>) = waiting
             .iter()
@@ -201,6 +203,7 @@ impl Embedded {
             for core in &started.cores {
                 self.free.remove(core);
             }
+            self.priorities.remove(&job);
             match self.tentative.contains(&job) {
                 true => effects.updates.push(StatusUpdate::Ready { job }),
                 false => started.run(now, job, effects),
@@ -296,9 +299,8 @@ impl BatchSystem for Embedded {
         self.queued.insert(submission.job, submission);
         self.scheduler.submit(now, submission);
         self.changed = true;
-        let own = self.job_priority(submission.job);
-        if own != 0 || self.priorities.values().any(|other| *other < own) {
-            self.plan_again_with(now, Some(submission.job));
+        if self.has_place_of_its_own(submission.job) {
+            self.plan_again_with(now, Some((submission.job, Place::Last)));
         }
     }
 
@@ -355,6 +357,7 @@ impl BatchSystem for Embedded {
 
     fn withdraw(&mut self, now: Time, job: JobId, effects: &mut Effects) {
         let update = if self.remove_unstarted(now, job) {
+            self.priorities.remove(&job);
             StatusUpdate::Withdrawn { job }
         } else {
             StatusUpdate::NotWithdrawn { job }
@@ -364,6 +367,7 @@ impl BatchSystem for Embedded {
 
     fn cancel(&mut self, now: Time, job: JobId, effects: &mut Effects) {
         if self.remove_unstarted(now, job) {
+            self.priorities.remove(&job);
             effects.updates.push(StatusUpdate::Ended { job, exit: Exit::Cancelled, elapsed_ms: None });
         } else if self.started.contains_key(&job) {
             effects.commands.push(Command::Terminate { job });

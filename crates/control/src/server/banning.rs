@@ -110,9 +110,10 @@ impl Server {
     }
 
     /// Gives up the handoff and the siblings of a waiting job, and takes it out of the queue, unless that is one of an external batch
-    /// system.
+    /// system, or the job had started before an older copy of the journal was put back.
     pub(super) fn keep_back(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
-        let Some(submission) = self.jobs.get(&number).map(ServerJob::submission) else { return };
+        let waiting = self.jobs.get(&number).filter(|entry| entry.started_before.is_none());
+        let Some(submission) = waiting.map(ServerJob::submission) else { return };
         if self.outgoing.get(&number).is_some_and(|one| matches!(one.phase, Phase::Preparing))
             && let Some(outgoing) = self.outgoing.remove(&number)
         {

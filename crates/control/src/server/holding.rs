@@ -55,6 +55,9 @@ impl Server {
         if entry.recalled || self.outgoing.contains_key(&number) {
             return Answer::Unsuited("it is being withdrawn or moved; try again".to_owned());
         }
+        if entry.started_before.is_some() {
+            return Answer::Unsuited("it has started: its process is looked for".to_owned());
+        }
         if self.is_external() {
             let how = "hold it in the batch system of the cluster, for example with `scontrol hold`";
             return Answer::Unsuited(how.to_owned());
@@ -99,7 +102,8 @@ impl Server {
         Answer::Job(Box::new(record))
     }
 
-    /// Gives a waiting job a priority in the queue: the highest is served first, before all others in their order.
+    /// Gives a waiting job a priority in the queue: the highest is served first, before all others in their order. Each act is recorded,
+    /// also if the job has that priority already.
     pub(super) fn prioritise(
         &mut self,
         now: Time,
@@ -120,11 +124,8 @@ impl Server {
             let how = "set it in the batch system of the cluster, for example with `scontrol update`";
             return Answer::Unsuited(how.to_owned());
         }
-        // A repetition, whose first answer was lost.
-        if self.batch.job_priority(JobId(number)) == priority {
-            return Answer::Job(Box::new(record));
-        }
-        if !self.batch.set_job_priority(now, JobId(number), priority) {
+        let is_new = self.batch.job_priority(JobId(number)) != priority;
+        if is_new && !self.batch.set_job_priority(now, JobId(number), priority) {
             return Answer::Unsuited("it does not wait any more".to_owned());
         }
         let why = format!("{priority}: {why}");

@@ -5,7 +5,7 @@
 //! those kept back fits. The others are in no plan, like held jobs, so that the jobs of other users pass them and the estimates of these
 //! stay true. The estimate for a job that would be kept back starts when, by the present plan, enough of the user's own jobs have ended.
 //!
-//! Cost: after an event, one pass over the jobs for each user with such a limit and waiting jobs.
+//! Cost: one pass over the jobs after an event that has changed something, while users with such limits have waiting jobs.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -59,14 +59,15 @@ impl LimitKey {
         Self::ALL.into_iter().find(|key| key.word() == word)
     }
 
-    /// What is counted, for people.
-    fn counted(self) -> &'static str {
-        match self {
-            Self::RunningJobs => "running jobs",
-            Self::Processors => "processors",
-            Self::WaitingJobs => "waiting jobs",
-            Self::WaitingBytes => "bytes of waiting jobs",
-        }
+    /// So much of it, for people.
+    fn counted(self, count: u64) -> String {
+        let (one, many) = match self {
+            Self::RunningJobs => ("running job", "running jobs"),
+            Self::Processors => ("processor", "processors"),
+            Self::WaitingJobs => ("waiting job", "waiting jobs"),
+            Self::WaitingBytes => ("byte of waiting jobs", "bytes of waiting jobs"),
+        };
+        format!("{count} {}", if count == 1 { one } else { many })
     }
 
     fn is_of_running(self) -> bool {
@@ -106,7 +107,7 @@ pub struct UserLimits {
 }
 
 impl UserLimits {
-    fn of(&self, key: LimitKey) -> Option<u64> {
+    pub(super) fn of(&self, key: LimitKey) -> Option<u64> {
         self.values.get(&key).copied()
     }
 
@@ -117,17 +118,44 @@ impl UserLimits {
 
     /// True if so many jobs on so many processors may run together.
     fn allows(&self, used: Used) -> bool {
-        let within = |key, count| self.of(key).is_none_or(|most| count <= most);
-        within(LimitKey::RunningJobs, used.jobs) && within(LimitKey::Processors, used.procs)
+        self.exceeded(&used.counts()).is_empty()
     }
-}
 
-impl fmt::Display for UserLimits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// True if a job on so many processors may run at all.
+    fn may_ever_run(&self, procs: Procs) -> bool {
+        self.allows(Used::default().with(procs))
+    }
+
+    /// Those of these counts that are over their limits.
+    fn exceeded(&self, counts: &[(LimitKey, u64)]) -> Vec<(LimitKey, u64)> {
+        let is_over = |(key, count): &&(LimitKey, u64)| self.of(*key).is_some_and(|most| *count > most);
+        counts.iter().filter(is_over).copied().collect()
+    }
+
+    /// Why a user may not have so much, with what is over a limit and these limits; none if the user may. `verb` is what leads to it.
+    fn refusal(&self, verb: &str, counts: &[(LimitKey, u64)]) -> Option<String> {
+        let exceeded = self.exceeded(counts);
+        let found: Vec<String> = exceeded.iter().map(|(key, count)| key.counted(*count)).collect();
+        let act = || self.act(|key| exceeded.iter().any(|(other, _)| *other == key));
+        (!found.is_empty()).then(|| format!("{verb} {}, but {}", found.join(" and "), act()))
+    }
+
+    /// Why a job on so many processors can never run; none if it can.
+    pub(super) fn never_runs(&self, procs: Procs) -> Option<String> {
+        self.refusal("needs", &Used::default().with(procs).counts())
+    }
+
+    /// The act of the operator, with the limits of what runs.
+    pub(super) fn act_about_running(&self) -> String {
+        self.act(LimitKey::is_of_running)
+    }
+
+    /// The act of the operator, with some of the limits.
+    fn act(&self, is_shown: impl Fn(LimitKey) -> bool) -> String {
         let UserLimits { values, at, by, why } = self;
-        let limits: Vec<String> =
-            values.iter().map(|(key, most)| format!("{most} {}", key.counted())).collect();
-        write!(f, "{by} has limited the user since {} to {}: {why}", at.utc(), limits.join(", "))
+        let shown = values.iter().filter(|(key, _)| is_shown(**key));
+        let limits: Vec<String> = shown.map(|(key, most)| key.counted(*most)).collect();
+        format!("{by} has limited the user since {} to {} here: {why}", at.utc(), limits.join(" and "))
     }
 }
 
@@ -146,15 +174,22 @@ impl Used {
     fn without(self, procs: Procs) -> Used {
         Used { jobs: self.jobs - 1, procs: self.procs - u64::from(procs.0) }
     }
+
+    fn counts(self) -> [(LimitKey, u64); 2] {
+        [(LimitKey::RunningJobs, self.jobs), (LimitKey::Processors, self.procs)]
+    }
 }
 
 /// A waiting job in the order in which a user's jobs enter the queue: by priority, then by submission.
 type Waiting = (Reverse<i64>, Time, u32, Procs);
 
 /// The jobs of a user at the server that no operator holds.
+#[derive(Default)]
 struct UserJobs {
     /// Those that run or are queued, and subjobs.
     used: Used,
+    /// The same, each with its processors.
+    counted: Vec<(JobId, Procs)>,
     /// Those that are queued, in order.
     queued: Vec<Waiting>,
     /// Those that are kept back, in order.
@@ -184,7 +219,9 @@ impl Server {
         }
         let known = self.limits.get(&user);
         if known.is_none() && self.limits.len() >= LIMITED_USERS_MAX {
-            return Answer::Unsuited(format!("{LIMITED_USERS_MAX} users have limits, which is the most"));
+            return Answer::Unsuited(format!(
+                "{LIMITED_USERS_MAX} users have limits, which is the most; remove limits that are not needed, with `none`"
+            ));
         }
         let words: Vec<String> = changes.iter().map(ToString::to_string).collect();
         audit(at, by.clone(), AuditAct::Limit, &user, format!("{}: {why}", words.join(", ")), commands);
@@ -225,24 +262,40 @@ impl Server {
         bytes: u64,
     ) -> Result<(), AdmissionRefusal> {
         let Some(limits) = self.limits.get(user) else { return Ok(()) };
-        let within = |key, count| limits.of(key).is_none_or(|most| count <= most);
-        if within(LimitKey::WaitingJobs, u64::from(jobs)) && within(LimitKey::WaitingBytes, bytes) {
-            return Ok(());
-        }
-        Err(AdmissionRefusal::Other(Cause::TooMany.because(limits.to_string())))
+        let counts = [(LimitKey::WaitingJobs, u64::from(jobs)), (LimitKey::WaitingBytes, bytes)];
+        let refused = |why| Err(AdmissionRefusal::Other(Cause::TooMany.because(why)));
+        limits.refusal("the user would have", &counts).map_or(Ok(()), refused)
     }
 
     /// Checks that a job from elsewhere could enter the queue at once.
     pub(super) fn check_room(&self, user: &User, procs: Procs) -> Result<(), String> {
         let Some(limits) = self.running_limits(user) else { return Ok(()) };
         let UserJobs { used, kept, .. } = self.jobs_of(user);
-        if kept.is_empty() && limits.allows(used.with(procs)) { Ok(()) } else { Err(limits.to_string()) }
+        if let Some(why) = limits.refusal("the user would have", &used.with(procs).counts()) {
+            return Err(why);
+        }
+        match kept.iter().any(|job| self.may_enter(job, limits)) {
+            true => Err(format!("other jobs of the user are before it: {}", limits.act_about_running())),
+            false => Ok(()),
+        }
+    }
+
+    /// The jobs of a user that are kept back by the user's limits and may run one day, in order.
+    pub(super) fn kept_by_limits(&self, user: &User) -> Vec<u32> {
+        let Some(limits) = self.running_limits(user) else { return Vec::new() };
+        let kept = self.jobs_of(user).kept.into_iter().filter(|job| self.may_enter(job, limits));
+        kept.map(|(.., number, _)| number).collect()
+    }
+
+    /// True if a job that is kept back by these limits may be in the queue one day, with the present size of the cluster.
+    fn may_enter(&self, (.., procs): &Waiting, limits: &UserLimits) -> bool {
+        limits.may_ever_run(*procs) && *procs <= self.procs()
     }
 
     /// Why a job is kept back by the limits of its owner; none if it is not.
     pub(super) fn limited(&self, number: u32) -> Option<String> {
         let limits = self.running_limits(&self.jobs.get(&number)?.record.owner)?;
-        self.batch.held_jobs().contains(&JobId(number)).then(|| limits.to_string())
+        self.batch.held_jobs().contains(&JobId(number)).then(|| limits.act_about_running())
     }
 
     /// Has the waiting jobs of users with limits of what runs enter the queue, or leave it. A second call changes nothing.
@@ -250,16 +303,27 @@ impl Server {
         let concerns = |(user, limits): &(&User, &UserLimits)| {
             limits.is_of_running() && self.banned(user).is_none() && self.waiting.jobs_of(user) > 0
         };
-        let limited = self.limits.iter().filter(concerns);
-        for (user, limits) in limited.map(|(user, limits)| (user.clone(), limits.clone())).collect::<Vec<_>>()
-        {
-            self.keep_user_within(now, &user, &limits, commands);
+        let concerned = self.limits.iter().filter(concerns);
+        let limited: BTreeMap<User, UserLimits> =
+            concerned.map(|(user, limits)| (user.clone(), limits.clone())).collect();
+        if limited.is_empty() {
+            return;
+        }
+        let mut jobs = self.jobs_of_users(|user| limited.contains_key(user));
+        for (user, limits) in &limited {
+            self.keep_user_within(now, jobs.remove(user).unwrap_or_default(), limits, commands);
         }
     }
 
-    fn keep_user_within(&mut self, now: Time, user: &User, limits: &UserLimits, commands: &mut Vec<Command>) {
-        let UserJobs { mut used, queued, mut kept } = self.jobs_of(user);
-        let may_ever = |job: &Waiting| limits.allows(Used::default().with(job.3));
+    fn keep_user_within(
+        &mut self,
+        now: Time,
+        jobs: UserJobs,
+        limits: &UserLimits,
+        commands: &mut Vec<Command>,
+    ) {
+        let UserJobs { mut used, queued, mut kept, .. } = jobs;
+        let may_ever = |job: &Waiting| limits.may_ever_run(job.3);
         // First those that never fit, then the last ones.
         let (mut queued, mut leaving): (Vec<Waiting>, Vec<Waiting>) = queued.into_iter().partition(may_ever);
         used = leaving.iter().fold(used, |used, job| used.without(job.3));
@@ -275,7 +339,10 @@ impl Server {
         kept.append(&mut leaving);
         kept.sort_unstable();
         for (.., number, procs) in kept.into_iter().filter(may_ever) {
-            used = used.with(procs);
+            // One that waits for a larger cluster counts once it is in the queue.
+            if procs <= self.procs() {
+                used = used.with(procs);
+            }
             if !limits.allows(used) {
                 break;
             }
@@ -284,74 +351,95 @@ impl Server {
     }
 
     fn jobs_of(&self, user: &User) -> UserJobs {
+        self.jobs_of_users(|other| other == user).remove(user).unwrap_or_default()
+    }
+
+    /// The jobs of some users, of those who have any.
+    fn jobs_of_users(&self, is_one: impl Fn(&User) -> bool) -> BTreeMap<User, UserJobs> {
         let held = self.batch.held_jobs();
-        let mut jobs = UserJobs { used: self.subjobs_of(user), queued: Vec::new(), kept: Vec::new() };
-        for entry in self.jobs.values().filter(|entry| entry.record.owner == *user) {
+        let mut users: BTreeMap<User, UserJobs> = BTreeMap::new();
+        for (subjob, number, _) in self.subjobs().filter(|(subjob, ..)| is_one(&subjob.owner)) {
+            users.entry(subjob.owner.clone()).or_default().count(JobId(number), subjob.procs);
+        }
+        for entry in self.jobs.values().filter(|entry| is_one(&entry.record.owner)) {
             let ServerJob { number, record, .. } = entry;
-            let priority = Reverse(self.batch.job_priority(JobId(*number)));
-            let job = (priority, record.submitted, *number, record.procs);
+            if record.state.is_final() || *record.server() != self.config.name {
+                continue;
+            }
+            let jobs = users.entry(record.owner.clone()).or_default();
+            let id = JobId(*number);
+            let job = (Reverse(self.batch.job_priority(id)), record.submitted, *number, record.procs);
             let is_leaving = || self.outgoing.get(number).is_some_and(OutgoingJob::is_withdrawn);
             match record.state {
-                JobState::Active => jobs.used = jobs.used.with(record.procs),
-                JobState::Queued if *record.server() != self.config.name => {}
+                // It runs, or its process is looked for.
+                JobState::Active => jobs.count(id, record.procs),
+                JobState::Queued if entry.started_before.is_some() => jobs.count(id, record.procs),
                 JobState::Queued if entry.held.is_some() || entry.recalled || is_leaving() => {}
-                JobState::Queued if held.contains(&JobId(*number)) => jobs.kept.push(job),
+                JobState::Queued if held.contains(&id) => jobs.kept.push(job),
                 // It waits for a larger cluster.
-                JobState::Queued if self.batch.unplanned(JobId(*number)).is_some() => {}
+                JobState::Queued if self.batch.unplanned(id).is_some() => {}
                 JobState::Queued => {
-                    jobs.used = jobs.used.with(record.procs);
+                    jobs.count(id, record.procs);
                     jobs.queued.push(job);
                 }
                 _ => {}
             }
         }
-        jobs.queued.sort_unstable();
-        jobs.kept.sort_unstable();
-        jobs
+        for UserJobs { queued, kept, .. } in users.values_mut() {
+            queued.sort_unstable();
+            kept.sort_unstable();
+        }
+        users
     }
 
     /// The same estimate, but not before the user's jobs leave room for it within the limits: by the present plan of those that run and
-    /// are queued, and as if those kept back started when they enter the queue. Subjobs, whose ends are not planned, do not end.
-    pub(super) fn within_limits(&mut self, now: Time, user: &User, estimate: Estimate) -> Estimate {
+    /// are queued, and as if those kept back started when they enter the queue. An error if the limits never leave room.
+    pub(super) fn within_limits(
+        &mut self,
+        now: Time,
+        user: &User,
+        estimate: Estimate,
+    ) -> Result<Estimate, AdmissionRefusal> {
         if self.running_limits(user).is_none() {
-            return estimate;
+            return Ok(estimate);
         }
-        let mut ends = self.planned_ends(now, user);
-        let Some(limits) = self.running_limits(user) else { return estimate };
-        let UserJobs { mut used, kept, .. } = self.jobs_of(user);
+        let planned = self.planned_ends(now);
+        let Some(limits) = self.running_limits(user) else { return Ok(estimate) };
+        if let Some(why) = limits.never_runs(estimate.procs) {
+            return Err(AdmissionRefusal::Other(Cause::TooMany.because(why)));
+        }
+        let UserJobs { mut used, counted, kept, .. } = self.jobs_of(user);
+        // What outlives its walltime has no planned end, and is expected to end at once.
+        let end = |(job, procs): (JobId, Procs)| Reverse((planned.get(&job).copied().unwrap_or(now), procs));
+        let mut ends: BinaryHeap<Reverse<(Time, Procs)>> = counted.into_iter().map(end).collect();
         let walltime = |number: u32| self.jobs.get(&number).map_or(Span(0), |entry| entry.record.walltime);
-        let before = kept.into_iter().filter(|(Reverse(priority), .., procs)| {
-            *priority >= 0 && limits.allows(Used::default().with(*procs))
-        });
+        let before = kept.into_iter().filter(|job| job.0.0 >= 0 && self.may_enter(job, limits));
         let before = before.map(|(.., number, procs)| (procs, walltime(number)));
         let mut at = now;
         for (procs, walltime) in before.chain([(estimate.procs, estimate.walltime)]) {
-            while !limits.allows(used.with(procs)) {
-                let Some(Reverse((end, freed))) = ends.pop() else { return estimate };
+            while !limits.allows(used.with(procs))
+                && let Some(Reverse((end, freed))) = ends.pop()
+            {
                 (at, used) = (at.max(end), used.without(freed));
             }
             used = used.with(procs);
             ends.push(Reverse((at + walltime, procs)));
         }
-        Estimate { start: estimate.start.max(at), ..estimate }
+        Ok(Estimate { start: estimate.start.max(at), ..estimate })
     }
 
-    /// When the jobs of a user that run or are queued end by the present plan, and their processors.
-    fn planned_ends(&mut self, now: Time, user: &User) -> BinaryHeap<Reverse<(Time, Procs)>> {
-        let waiting = self.batch.waiting(now).into_iter();
-        let plans: BTreeMap<JobId, Estimate> = waiting.map(|one| (one.job, one.plan)).collect();
-        let own = self.jobs.values().filter(|entry| entry.record.owner == *user);
-        let end = |entry: &ServerJob| {
-            let ServerJob { number, record, .. } = entry;
-            let planned = plans.get(&JobId(*number)).map(Estimate::completion);
-            let running = || (record.state == JobState::Active).then_some(record.started? + record.walltime);
-            Some(Reverse((planned.or_else(running)?, record.procs)))
-        };
-        own.filter_map(end).collect()
+    /// When the jobs of the batch system end by the present plan.
+    fn planned_ends(&mut self, now: Time) -> BTreeMap<JobId, Time> {
+        let running = self.batch.snapshot(now).running.into_iter().map(|one| (one.job, one.end));
+        let mut ends: BTreeMap<JobId, Time> = running.collect();
+        ends.extend(self.batch.waiting(now).into_iter().map(|one| (one.job, one.plan.completion())));
+        ends
     }
+}
 
-    fn subjobs_of(&self, user: &User) -> Used {
-        let own = self.subjobs().filter(|(subjob, ..)| subjob.owner == *user);
-        own.fold(Used::default(), |used, (subjob, ..)| used.with(subjob.procs))
+impl UserJobs {
+    fn count(&mut self, job: JobId, procs: Procs) {
+        self.used = self.used.with(procs);
+        self.counted.push((job, procs));
     }
 }

@@ -53,6 +53,7 @@ use crate::job::{Exit, JobRecord, JobState, Work};
 use crate::names::{Handle, Key, Name, User};
 use crate::payload::Payload;
 use crate::reason::DiscoverySummary;
+use crate::replay::Machine;
 
 pub use admission::{AdmissionRefusal, Submit};
 pub use banning::Ban;
@@ -186,8 +187,12 @@ impl Server {
 
     /// Applies an event and appends the commands that follow.
     pub fn on(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {
+        let (before, is_denial) = (commands.len(), matches!(event, Event::Denied { .. }));
         self.apply(now, event, commands);
-        self.keep_within_limits(now, commands);
+        // What is not journaled changes nothing: not what waits for limits either.
+        if !is_denial && !Server::is_without_effect(&commands[before..]) {
+            self.keep_within_limits(now, commands);
+        }
     }
 
     fn apply(&mut self, now: Time, event: Event, commands: &mut Vec<Command>) {

@@ -14,10 +14,10 @@ use std::time::Duration;
 use pliant_model::{JobId, Procs, Span, SpanMs, Time};
 use pliant_policy::allocation::ClusterState;
 use pliant_policy::allocation::instances::{Expected, expected_before_samples, slots};
-use pliant_policy::allocation::pending::{PendingJob, state};
+use pliant_policy::allocation::pending::{Free, PendingJob, least, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
-use super::{AdmissionRefusal, Server, ServerJob};
+use super::{AdmissionRefusal, LimitKey, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, FreeSlots, InstanceProspects};
 use crate::names::User;
@@ -77,11 +77,19 @@ impl Server {
             record.is_some_and(|record| record.state == JobState::Queued && record.owner == *user)
         };
         let waiting: Vec<u32> = without.iter().copied().filter(is_withdrawable).collect();
-        let pending = self.pending(now, &waiting.iter().copied().collect());
+        let width = instance.work.procs.0;
+        let without = waiting.iter().copied().collect();
+        let mut pending = self.pending(now, &without);
+        pending.extend(self.kept_jobs(user, &without));
+        let limits = self.free_within_limits(user, &pending, width);
+        let pending = pending.into_iter().map(|(_, job)| job);
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
-        let free = slots(&offer.free, instance.work.procs.0).into_iter();
-        let free = free.map(|step| FreeSlots { at: SpanMs(step.at.0), slots: step.processors }).collect();
+        let free = limits.iter().fold(slots(&offer.free, width), |free, limit| least(&free, limit));
+        let free = free
+            .into_iter()
+            .map(|step| FreeSlots { at: SpanMs(step.at.0), slots: step.processors })
+            .collect();
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;
         let refused = Vec::new();
@@ -107,35 +115,76 @@ impl Server {
 
     /// The cluster's jobs in the order of their starts, without some waiting ones, with their expected runtimes in
     /// milliseconds: from statistics where there are any, else their walltimes.
-    fn pending(&mut self, now: Time, without: &BTreeSet<u32>) -> Vec<PendingJob> {
+    fn pending(&mut self, now: Time, without: &BTreeSet<u32>) -> Vec<(JobId, PendingJob)> {
         let counts = |job: JobId| !without.contains(&job.0);
         let ms = |span: Span| Span(span.0.saturating_mul(1_000));
         let mut pending = Vec::new();
         if let Some(snapshot) = self.batch.nodes(now) {
             for holder in &snapshot.running {
                 let left = ms((holder.expected.unwrap_or(holder.end) - now).max(Span::ZERO));
-                pending.push(self.running_job(now, holder.job, holder.cores, left));
+                pending.push((holder.job, self.running_job(now, holder.job, holder.cores, left)));
             }
             let waiting = snapshot.pending.iter().filter(|waiting| !waiting.blocked && counts(waiting.job));
             for waiting in waiting {
                 let walltime = ms(waiting.expected.unwrap_or(waiting.walltime));
-                pending.push(self.waiting_job(waiting.job, waiting.shape.cores, walltime));
+                pending.push((waiting.job, self.waiting_job(waiting.job, waiting.shape.cores, walltime)));
             }
             return pending;
         }
         let queue = self.batch.snapshot(now);
         for job in &queue.running {
-            pending.push(self.running_job(now, job.job, job.procs, ms((job.end - now).max(Span::ZERO))));
+            pending.push((
+                job.job,
+                self.running_job(now, job.job, job.procs, ms((job.end - now).max(Span::ZERO))),
+            ));
         }
         let mut placed = queue.planned;
         placed.sort_by_key(|waiting| (waiting.plan.start, waiting.job));
         for waiting in placed.iter().filter(|waiting| counts(waiting.job)) {
-            pending.push(self.waiting_job(waiting.job, waiting.plan.procs, ms(waiting.plan.walltime)));
+            pending.push((
+                waiting.job,
+                self.waiting_job(waiting.job, waiting.plan.procs, ms(waiting.plan.walltime)),
+            ));
         }
         for waiting in queue.queued.iter().filter(|waiting| counts(waiting.job)) {
-            pending.push(self.waiting_job(waiting.job, waiting.procs, ms(waiting.walltime)));
+            pending.push((waiting.job, self.waiting_job(waiting.job, waiting.procs, ms(waiting.walltime))));
         }
         pending
+    }
+
+    /// When instances of `width` processors may run, by each limit of what the user may have running: as on a cluster of so many processors
+    /// that has only the user's jobs. `pending` has all jobs.
+    fn free_within_limits(&self, user: &User, pending: &[(JobId, PendingJob)], width: u32) -> Vec<Vec<Free>> {
+        let Some(limits) = self.running_limits(user) else { return Vec::new() };
+        let own: Vec<PendingJob> =
+            pending.iter().filter(|(job, _)| self.owns(user, *job)).map(|(_, one)| *one).collect();
+        let free = |most: u64, procs: fn(Procs) -> Procs| {
+            let jobs = own.iter().map(|one| PendingJob { procs: procs(one.procs), ..*one });
+            let most = Procs(u32::try_from(most).unwrap_or(u32::MAX));
+            state(most, jobs, Span::ZERO, 0.0, 0).offer.free
+        };
+        let jobs = limits.of(LimitKey::RunningJobs).map(|most| free(most, |_| Procs(1)));
+        let procs = limits.of(LimitKey::Processors).map(|most| slots(&free(most, |procs| procs), width));
+        jobs.into_iter().chain(procs).collect()
+    }
+
+    /// True for jobs and subjobs of the user.
+    fn owns(&self, user: &User, job: JobId) -> bool {
+        let is_own = |entry: &ServerJob| entry.record.owner == *user;
+        self.jobs
+            .get(&job.0)
+            .map_or_else(|| self.subjob(job.0).is_some_and(|(one, _)| one.owner == *user), is_own)
+    }
+
+    /// The user's jobs that wait for the user's limits, in order, without some waiting ones.
+    fn kept_jobs(&self, user: &User, without: &BTreeSet<u32>) -> Vec<(JobId, PendingJob)> {
+        let kept = self.kept_by_limits(user).into_iter().filter(|number| !without.contains(number));
+        let pending = |number: u32| {
+            let JobRecord { procs, walltime, .. } = &self.jobs.get(&number)?.record;
+            let job = JobId(number);
+            Some((job, self.waiting_job(job, *procs, Span(walltime.0.saturating_mul(1_000)))))
+        };
+        kept.filter_map(pending).collect()
     }
 
     /// A running job that has at most `left` to run.

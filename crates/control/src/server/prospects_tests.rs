@@ -100,6 +100,37 @@ fn without_statistics_the_walltime_is_expected() {
     assert!(matches!(refused, Err(AdmissionRefusal::TooLarge { .. })), "{refused:?}");
 }
 
+fn limit(server: &mut Server, changes: &[(LimitKey, Option<u64>)]) {
+    let changes = changes.iter().map(|(key, value)| LimitChange { key: *key, value: *value }).collect();
+    let (by, why) = ("root".parse().unwrap(), String::new());
+    server.on(Time(0), Event::Limit { reply: Token(1), user: alice(), changes, by, why }, &mut Vec::new());
+}
+
+#[test]
+fn limits_of_the_user_bound_the_free_slots() {
+    let mut server = server(10, 1.0);
+    accept(&mut server, 0, submit(1, "long", 2, 100, 1.0));
+    let (short, wide) = (instance("short", 1, 8, 1.0), instance("wide", 2, 8, 1.0));
+    assert_eq!(free(&prospects(&mut server, 0, &short)), [(0, 8), (100_000, 2)]);
+    limit(&mut server, &[(LimitKey::RunningJobs, Some(2))]);
+    assert_eq!(free(&prospects(&mut server, 0, &short)), [(0, 1), (100_000, 1)]);
+    limit(&mut server, &[(LimitKey::RunningJobs, None), (LimitKey::Processors, Some(5))]);
+    assert_eq!(free(&prospects(&mut server, 0, &short)), [(0, 3), (100_000, 2)]);
+    assert_eq!(free(&prospects(&mut server, 0, &wide)), [(0, 1), (100_000, 1)]);
+    limit(&mut server, &[(LimitKey::RunningJobs, Some(1))]);
+    // It is kept back until the first one ends.
+    accept(&mut server, 0, submit(2, "long", 3, 50, 1.0));
+    let found = prospects(&mut server, 0, &short);
+    assert_eq!((free(&found), found.jobs), (vec![(150_000, 1)], 2));
+    let found = server.prospects(Time(0), &alice(), &short, &[2]).unwrap();
+    assert_eq!((free(&found), found.waiting), (vec![(100_000, 1)], vec![2]));
+    let found = server.prospects(Time(0), &"bob".parse().unwrap(), &short, &[]).unwrap();
+    assert_eq!(free(&found), [(0, 8), (100_000, 2)]);
+    limit(&mut server, &[(LimitKey::RunningJobs, Some(0))]);
+    let refused = server.prospects(Time(0), &alice(), &short, &[]);
+    assert!(matches!(refused, Err(AdmissionRefusal::Other(_))), "{refused:?}");
+}
+
 #[test]
 fn waiting_jobs_can_be_left_out_and_withdrawn() {
     let mut server = server(2, 2.0);

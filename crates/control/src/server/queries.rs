@@ -70,7 +70,10 @@ impl Server {
         let available = bounds.procs.unwrap_or(self.procs());
         let own_limit = user.and_then(|user| self.procs_limit(user)).filter(|(most, _)| *most < available);
         let too_large = match own_limit {
-            Some((_, limits)) => AdmissionRefusal::Other(Cause::TooLarge.because(limits.to_string())),
+            Some((_, limits)) => {
+                let why = limits.never_runs(request.procs).unwrap_or_else(|| limits.act_about_running());
+                AdmissionRefusal::Other(Cause::TooLarge.because(why))
+            }
             None => AdmissionRefusal::TooLarge { needed: request.procs, available },
         };
         let available = own_limit.map_or(available, |(most, _)| most);
@@ -89,7 +92,7 @@ impl Server {
         }
         let mut estimate = self.batch.estimate(now, &walltimes, tuner).ok_or(no_room)?;
         if let Some(user) = user {
-            estimate = self.within_limits(now, user, estimate);
+            estimate = self.within_limits(now, user, estimate)?;
         }
         match estimate.walltime {
             walltime if walltime > WALLTIME_MAX => {
@@ -309,6 +312,8 @@ impl Server {
         let Usage { free, .. } = self.usage();
         let siblings = self.sibling_servers(number).cloned().collect();
         let priority = self.batch.priority(now, JobId(number));
-        Some(Wait { ahead: ahead as u32, plan, free: Procs(free.0), until, siblings, priority })
+        let operator_priority = self.batch.job_priority(JobId(number));
+        let (ahead, free) = (ahead as u32, Procs(free.0));
+        Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority })
     }
 }

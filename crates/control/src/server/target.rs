@@ -103,7 +103,7 @@ impl Server {
         let shape = may_wait.and_then(|()| self.shape_for(now, owner, *submitted, work, false, latest));
         let estimate = shape.map_err(|refused| refused.to_string())?;
         match self.running_limits(owner) {
-            Some(limits) if handoff.sibling => Err(limits.to_string()),
+            Some(limits) if handoff.sibling => Err(limits.act_about_running()),
             _ => self.check_room(owner, estimate.procs).map(|()| Some(estimate)),
         }
     }

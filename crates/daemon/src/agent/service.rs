@@ -193,8 +193,12 @@ impl proto::agent_server::Agent for Service {
         let (caller, _pass) = self.operator(&request, "reallocate waiting jobs")?;
         let (dry_run, policy) = wire::reallocate_request(request.into_inner())?;
         if !dry_run {
-            let (by, act) = (Actor::Operator(caller.user), AuditAct::Reallocate);
-            self.mailbox.try_send(Event::Audited { by, act, why: String::new() }, 0).map_err(rejected)?;
+            // Only a dry run may have a policy of its own.
+            let present = self.mailbox.ask(|agent, _| agent.reallocation()).await.map_err(|_| stopped())?;
+            let present = present.map_or(ReallocationChange::Off, ReallocationChange::Set);
+            let (by, act, why) = (Actor::Operator(caller.user), AuditAct::Reallocate, present.to_string());
+            let bytes = why.len();
+            self.mailbox.try_send(Event::Audited { by, act, why }, bytes).map_err(rejected)?;
         }
         let event = |reply| Event::Reallocate { reply, dry_run, policy };
         let report = self.report(event, ROUND).await?;

@@ -91,6 +91,40 @@ pub fn free_times(
     free.into_iter().map(|(at, processors)| Free { at: Span(at), processors }).collect()
 }
 
+/// The lesser of two capacities: at each moment as many have become free as in the one that has fewer by then.
+pub fn least(one: &[Free], other: &[Free]) -> Vec<Free> {
+    let mut moments: Vec<Span> = one.iter().chain(other).map(|step| step.at).collect();
+    moments.sort_unstable();
+    moments.dedup();
+    let (mut one, mut other) = (FreeUntil::of(one), FreeUntil::of(other));
+    let mut before = 0;
+    let step = |at: Span| {
+        let least = one.until(at).min(other.until(at));
+        let processors = u32::try_from(least - std::mem::replace(&mut before, least)).unwrap_or(u32::MAX);
+        (processors > 0).then_some(Free { at, processors })
+    };
+    moments.into_iter().filter_map(step).collect()
+}
+
+/// Sums up steps in the order of time.
+struct FreeUntil<'a> {
+    steps: std::iter::Peekable<std::slice::Iter<'a, Free>>,
+    processors: u64,
+}
+
+impl FreeUntil<'_> {
+    fn of(steps: &[Free]) -> FreeUntil<'_> {
+        FreeUntil { steps: steps.iter().peekable(), processors: 0 }
+    }
+
+    fn until(&mut self, at: Span) -> u64 {
+        while let Some(step) = self.steps.next_if(|step| step.at <= at) {
+            self.processors += u64::from(step.processors);
+        }
+        self.processors
+    }
+}
+
 fn add(free: &mut BTreeMap<i64, u32>, at: i64, processors: u32) {
     if processors > 0 {
         *free.entry(at.min(Span::MAX.0)).or_default() += processors;

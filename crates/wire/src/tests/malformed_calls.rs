@@ -156,6 +156,7 @@ fn explanations() {
         until: vec![release],
         siblings: Vec::new(),
         priority: None,
+        operator_priority: 5,
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|wait| wait.plan = None, "waits.plan", AN_ESTIMATE, NOTHING),

@@ -123,7 +123,10 @@ fn an_explanation_lists_the_jobs_that_a_job_waits_for() {
         until,
         siblings: Vec::new(),
         priority: Some(priority),
+        operator_priority: -7,
     };
+    assert_eq!(wait_value(&wait)["operator_priority"], json!(-7));
+    assert_eq!(wait_value(&Wait { operator_priority: 0, ..wait.clone() })["operator_priority"], Value::Null);
     let value = priority_value(&priority);
     assert_eq!((&value["total"], &value["fair_share"]["weight"]), (&json!(2350.5), &json!(2_000)));
     let record = job(&[("lyon", 1_100, 100), ("nancy", 1_000, 230)]);
@@ -152,6 +155,7 @@ Planned start 1970-01-01 00:18:10Z (in 1m), when these running jobs have ended:
   job             end at the latest              procs
   lyon.5          1970-01-01 00:17:40Z (in 30s)      2
   another user's  1970-01-01 00:18:10Z (in 1m)       2
+Priority -7 by an operator, before all else.
 Priority 2350.500: age 0.250 x 1000 + size 0.500 x 1 + fair share 0.800 x 2000 + class 500.
 ";
     assert_eq!(shown, expected);

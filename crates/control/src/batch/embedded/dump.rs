@@ -65,7 +65,9 @@ impl Embedded {
         embedded.too_large = by_job(too_large);
         embedded.held = by_job(held);
         embedded.tentative = tentative;
-        embedded.priorities = priorities.into_iter().map(|one| (one.job, one.priority)).collect();
+        // Earlier versions kept those of jobs that have ended.
+        let waiting = priorities.into_iter().filter(|one| embedded.waits(one.job));
+        embedded.priorities = waiting.map(|one| (one.job, one.priority)).collect();
         embedded.started = started.into_iter().collect();
         embedded.pending = pending;
         embedded.changed = changed;

@@ -35,7 +35,7 @@ fn of(owner: &str, submit: Submit) -> Submit {
 }
 
 const MANY: WaitingLimits = WaitingLimits { jobs_per_user: 1_000, bytes_per_user: 1 << 30, bytes: 1 << 30 };
-const WHY: &str = "root has limited the user since 1970-01-01 00:01:40Z to 1 running jobs: exam week";
+const WHY: &str = "root has limited the user since 1970-01-01 00:01:40Z to 1 running job here: exam week";
 
 #[test]
 fn jobs_over_the_limit_of_what_runs_wait_and_others_pass_them() {
@@ -97,7 +97,7 @@ fn a_job_is_sized_within_the_limit_of_processors_or_refused() {
     assert_eq!(bench.accepted(of("bob", moldable(1))).procs, Procs(8));
     assert_eq!(bench.accepted(moldable(2)).procs, Procs(4));
     let Answer::Refused(why) = bench.submit(rigid(3, 5, 10)) else { panic!("it never fits") };
-    let text = "root has limited the user since 1970-01-01 00:01:40Z to 4 processors: exam week";
+    let text = "needs 5 processors, but root has limited the user since 1970-01-01 00:01:40Z to 4 processors here: exam week";
     assert_eq!((why.cause(), why.to_string()), (Cause::TooLarge, text.to_owned()));
 }
 
@@ -131,12 +131,16 @@ fn a_submission_over_a_limit_of_what_waits_is_refused() {
         other => panic!("expected a refusal, found {other:?}"),
     };
     let long = Submit { name: "x".repeat(101), ..rigid(1, 1, 10) };
-    assert_eq!(refused(&mut bench, long.clone()).cause(), Cause::TooMany);
+    let why = refused(&mut bench, long.clone());
+    assert_eq!(why.cause(), Cause::TooMany);
+    let text = "the user would have 105 bytes of waiting jobs, but root has limited the user since 1970-01-01 00:01:40Z to \
+                100 bytes of waiting jobs here: exam week";
+    assert_eq!(why.to_string(), text);
     bench.accepted(of("bob", Submit { key: Key([9; 16]), ..long.clone() }));
     bench.accepted(rigid(2, 1, 10));
     let why = refused(&mut bench, rigid(3, 1, 10));
-    let text = "root has limited the user since 1970-01-01 00:01:40Z to 1 waiting jobs, 100 bytes of waiting jobs: \
-                exam week";
+    let text = "the user would have 2 waiting jobs, but root has limited the user since 1970-01-01 00:01:40Z to 1 waiting \
+                job here: exam week";
     assert_eq!((why.cause(), why.to_string()), (Cause::TooMany, text.to_owned()));
     let handoff = Box::new(handoff_from_paris(1, 1));
     let reply = bench.deliver(Event::Prepare { reply: Token(1), handoff });
@@ -193,7 +197,71 @@ fn a_job_is_taken_from_another_server_if_it_may_run_here() {
         bench.deliver(Event::Commit { reply: Token(2), id, cancelled: false, attempts: 1 });
     }
     assert_eq!(bench.at(100).len(), 1, "both were prepared while there was room");
+    let refused = Answer::Handoff(Reply::Refused(format!("the user would have 2 running jobs, but {WHY}")));
     assert_eq!(prepare(&mut bench, 4, false).0, refused);
+}
+
+#[test]
+fn a_job_that_never_fits_keeps_no_job_of_another_server_away() {
+    let mut bench = Bench::new("cbf", 4);
+    bench.deliver(Event::WaitingLimits(MANY));
+    bench.accepted(rigid(1, 3, 10));
+    bench.limit("alice", &[(LimitKey::Processors, Some(2))]);
+    let prepare = |bench: &mut Bench, number| {
+        let handoff = Box::new(handoff_from_paris(number, 1));
+        bench.deliver(Event::Prepare { reply: Token(1), handoff }).unwrap()
+    };
+    let prepared = prepare(&mut bench, 1);
+    assert!(matches!(prepared, Answer::Handoff(Reply::Prepared(_))), "{prepared:?}");
+    bench.accepted(rigid(2, 1, 10));
+    bench.accepted(rigid(3, 2, 10));
+    let found = prepare(&mut bench, 2);
+    let act = "root has limited the user since 1970-01-01 00:01:40Z to 2 processors here: exam week";
+    let why = format!("other jobs of the user are before it: {act}");
+    assert_eq!(found, Answer::Handoff(Reply::Refused(why)), "job 3 waits for job 2");
+}
+
+#[test]
+fn what_may_never_run_is_refused() {
+    for policy in &pliant_policy::batch::local_names() {
+        let mut bench = Bench::new(policy, 4);
+        bench.limit("alice", &[(LimitKey::RunningJobs, Some(0)), (LimitKey::Processors, Some(2))]);
+        let Answer::Refused(why) = bench.submit(rigid(1, 1, 10)) else { panic!("{policy}: it never runs") };
+        let act = "root has limited the user since 1970-01-01 00:01:40Z to 0 running jobs here: exam week";
+        let text = format!("needs 1 running job, but {act}");
+        assert_eq!((why.cause(), why.to_string()), (Cause::TooMany, text), "{policy}");
+        bench.accepted(of("bob", rigid(2, 1, 10)));
+    }
+}
+
+/// A refusal is not journaled: a replay would not have what it changes.
+#[test]
+fn what_waits_for_a_larger_cluster_keeps_no_job_back() {
+    for policy in &pliant_policy::batch::local_names() {
+        let mut bench = Bench::new(policy, 8);
+        bench.limit("alice", &[(LimitKey::RunningJobs, Some(1))]);
+        bench.accepted(rigid(1, 1, 50));
+        bench.at(100);
+        bench.accepted(rigid(2, 6, 10));
+        bench.accepted(rigid(3, 1, 10));
+        let configure = |bench: &mut Bench, procs| {
+            bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.clone() });
+        };
+        configure(&mut bench, 4);
+        bench.now = Time(105);
+        bench.ended(1, Exit::Code(0));
+        let before = bench.server.dump(bench.now);
+        assert!(matches!(bench.submit(rigid(4, 9, 10)), Answer::Refused(_)), "{policy}");
+        assert_eq!(bench.server.dump(bench.now), before, "{policy}");
+        bench.at(105);
+        assert_eq!((bench.state(2), bench.state(3)), (JobState::Queued, JobState::Active), "{policy}");
+        configure(&mut bench, 8);
+        bench.at(106);
+        assert_eq!(bench.state(2), JobState::Queued, "{policy}: job 3 runs");
+        bench.ended(3, Exit::Code(0));
+        bench.at(106);
+        assert_eq!(bench.state(2), JobState::Active, "{policy}");
+    }
 }
 
 #[test]
@@ -234,15 +302,18 @@ fn a_subjob_counts_and_is_refused_over_the_limit() {
         bench.server.subjob_state(&id)
     };
     assert_eq!(prepare(&mut bench, 0), SubjobState::Queued);
+    let expected = format!("the user would have 2 running jobs, but {WHY}");
     assert!(
-        matches!(prepare(&mut bench, 1), SubjobState::Over { exit: Exit::NotStarted(why), .. } if why == WHY)
+        matches!(prepare(&mut bench, 1), SubjobState::Over { exit: Exit::NotStarted(why), .. } if why == expected)
     );
-    bench.accepted(rigid(1, 1, 10));
+    // It has its processors for 60 s, and for the 120 s in which it is prepared.
+    assert_eq!(bench.accepted(rigid(1, 1, 10)).expected.start, Time(280));
     bench.at(100);
+    assert_eq!(bench.accepted(rigid(2, 1, 10)).expected.start, Time(290));
     assert_eq!(bench.is_unplanned(2).as_deref(), Some(WHY), "the subjob is the one that may run");
 }
 
-/// Submissions, ends, cancellations, holds, bans, other limits and restarts in any order: no start exceeds the limits, a journal of
+/// Submissions, ends, cancellations, holds, bans, other limits, other sizes and restarts in any order: no start exceeds the limits, a journal of
 /// questions changes nothing, and without limits everything runs.
 #[test]
 fn no_start_exceeds_the_limits_whatever_happens() {
@@ -254,7 +325,7 @@ fn no_start_exceeds_the_limits_whatever_happens() {
             let number = rng.random_range(1..=40);
             let act = |reply| (Token(reply), user("root"), String::new());
             let (reply, by, why) = act(0);
-            match rng.random_range(0..12) {
+            match rng.random_range(0..13) {
                 0..=4 => {
                     let owner = if rng.random_bool(0.7) { "alice" } else { "bob" };
                     let procs = rng.random_range(1..=6);
@@ -277,6 +348,10 @@ fn no_start_exceeds_the_limits_whatever_happens() {
                     bench.limit("alice", &[(key, most)]);
                 }
                 10 => bench.restarted(),
+                11 => {
+                    let procs = Procs(rng.random_range(1..=8));
+                    bench.deliver(Event::Configured { procs, policy: policy.clone() });
+                }
                 _ => {}
             }
             let before = bench.server.dump(bench.now);
@@ -304,14 +379,16 @@ fn check_starts(bench: &mut Bench, what: &str) {
     if after.len() > before.len() {
         let within = |key, count: u64| limits.values.get(&key).is_none_or(|most| count <= *most);
         let procs = after.iter().map(|procs| u64::from(*procs)).sum();
-        assert!(within(LimitKey::RunningJobs, after.len() as u64), "{what}: {after:?} over {limits}");
-        assert!(within(LimitKey::Processors, procs), "{what}: {after:?} over {limits}");
+        assert!(within(LimitKey::RunningJobs, after.len() as u64), "{what}: {after:?} over {limits:?}");
+        assert!(within(LimitKey::Processors, procs), "{what}: {after:?} over {limits:?}");
     }
 }
 
 /// Ends the bans, the limits and the holds: all jobs run.
 fn finish(bench: &mut Bench, what: &str) {
     let (user, by) = (user("alice"), user("root"));
+    let (_, policy) = bench.server.configuration().unwrap();
+    bench.deliver(Event::Configured { procs: Procs(8), policy });
     bench.deliver(Event::Unban { reply: Token(0), user, by, why: String::new() });
     bench.limit("alice", &LimitKey::ALL.map(|key| (key, None)));
     for number in 1..=130 {

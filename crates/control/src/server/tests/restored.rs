@@ -151,6 +151,34 @@ fn what_was_submitted_later_is_recorded_with_its_key() {
     assert_eq!(archived(&bench), [done]);
 }
 
+/// Limits were lower when the copy was made: what has started since is not kept back, and counts.
+#[test]
+fn what_had_started_is_not_kept_back_by_limits() {
+    let mut bench = Bench::new("cbf", 4);
+    bench.server.config.waiting = WaitingLimits::of_jobs(10);
+    let limit = |bench: &mut Bench, most| {
+        let changes = vec![LimitChange { key: LimitKey::RunningJobs, value: Some(most) }];
+        let (by, why) = (user("root"), String::new());
+        bench.deliver(Event::Limit { reply: Token(0), user: user("alice"), changes, by, why });
+    };
+    limit(&mut bench, 1);
+    for key in 1..=5 {
+        bench.accepted(rigid(key, 1, 100));
+    }
+    bench.at(100);
+    bench.hold(3);
+    let started =
+        |number| JobRecord { state: JobState::Active, started: Some(Time(130)), ..record(&bench, number) };
+    let known = vec![started(2), started(3)];
+    bench.now = Time(150);
+    restore(&mut bench, known);
+    limit(&mut bench, 3);
+    assert!(matches!(bench.hold(2), Answer::Unsuited(_)), "it has started");
+    let runs: Vec<u32> = bench.server.running().map(|(record, ..)| record.handle.number).collect();
+    assert_eq!((runs, bench.at(150).len()), (vec![1, 2, 3], 0));
+    assert!(bench.server.limited(4).is_some(), "three jobs run");
+}
+
 #[test]
 fn a_job_that_has_come_back_waits() {
     let mut bench = copy();

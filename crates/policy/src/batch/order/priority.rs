@@ -1,8 +1,8 @@
 //! What the orders by usage are set by: weights of the factors, shares of users and groups, classes, and the half-life of
 //! usage. They follow Slurm's multifactor priority.
 //!
-//! A user has one share, no group and no bonus unless something else is set. The shares of a group are divided among its
-//! users in proportion to theirs. What counts for such a user is the mean of the user's own usage and the user's part of the
+//! A user has one share, no group and no bonus unless something else is set. The shares of a group are divided among those of its
+//! users who have used something, in proportion to theirs, as those of the cluster are. What counts for such a user is the mean of the user's own usage and the user's part of the
 //! group's: a group gets what its shares are worth, and its users divide that by theirs. (The effective usage of Slurm's
 //! classic fair share, `own + (group - own) x part`, gives groups less than their shares next to single users.)
 
@@ -83,12 +83,6 @@ impl PrioritySettings {
             Ok(at) => self.users[at],
             Err(_) => UserPriority::usual(owner),
         }
-    }
-
-    /// The shares of the users of a group together.
-    pub(super) fn members(&self, group: u32) -> u64 {
-        let members = self.users.iter().filter(|user| user.group == Some(group));
-        members.map(|user| u64::from(user.shares)).sum()
     }
 }
 

@@ -118,8 +118,8 @@ impl Account {
 #[derive(Clone, Copy, Debug)]
 struct Group {
     shares: u32,
-    /// The shares of its users together.
-    members: u64,
+    /// The shares together of its users who have used something, as last settled.
+    active: u64,
     /// What its users have used, as last settled.
     used: u128,
 }
@@ -138,12 +138,8 @@ pub(in crate::batch) struct Usages {
 
 impl Usages {
     fn under(priority: PrioritySettings) -> Usages {
-        let group = |(shares, group): (&u32, u32)| Group {
-            shares: *shares,
-            members: priority.members(group),
-            used: 0,
-        };
-        let groups = priority.groups.iter().zip(0..).map(group).collect();
+        let group = |shares: &u32| Group { shares: *shares, active: 0, used: 0 };
+        let groups = priority.groups.iter().map(group).collect();
         Usages { groups, priority: Arc::new(priority), ..Usages::default() }
     }
 
@@ -155,7 +151,7 @@ impl Usages {
     pub(super) fn settle(&mut self, now: Time) {
         let step = step(now, self.priority.half_life);
         (self.used_by_all, self.shares_of_all) = (0, 0);
-        self.groups.iter_mut().for_each(|group| group.used = 0);
+        self.groups.iter_mut().for_each(|group| (group.active, group.used) = (0, 0));
         for (owner, account) in &self.accounts {
             let used = account.used_at(now, step);
             if used == 0 {
@@ -164,7 +160,10 @@ impl Usages {
             self.used_by_all += used;
             let UserPriority { shares, group, .. } = self.priority.of(*owner);
             match group.and_then(|group| self.groups.get_mut(group as usize)) {
-                Some(group) => group.used += used,
+                Some(group) => {
+                    group.used += used;
+                    group.active += u64::from(shares);
+                }
                 None => self.shares_of_all += u64::from(shares),
             }
         }
@@ -186,7 +185,9 @@ impl Usages {
             bonus,
         };
         let Some(group) = group.and_then(|group| self.groups.get(group as usize)) else { return all };
-        let part = all.shares / group.members.max(1) as f64;
+        // Users who have used nothing have no part of what the others divide.
+        let own = if used == 0 { all.shares } else { 0.0 };
+        let part = all.shares / (group.active as f64 + own).max(all.shares);
         let used = (all.used + seconds(group.used) * part) / 2.0;
         Entitlement { used, shares: f64::from(group.shares.max(1)) * part, ..all }
     }

@@ -142,7 +142,7 @@ fn users_of_a_group_share_its_usage_and_its_shares() {
     let user = |owner: u64, shares, group| UserPriority { owner: Owner(owner), shares, group, bonus: 0 };
     let priority = PrioritySettings {
         half_life: None,
-        users: vec![user(1, 3, Some(0)), user(2, 1, Some(0)), user(3, 2, None)],
+        users: vec![user(1, 3, Some(0)), user(2, 1, Some(0)), user(3, 2, None), user(5, 4, Some(0))],
         groups: vec![6],
         ..PrioritySettings::default()
     };
@@ -157,6 +157,8 @@ fn users_of_a_group_share_its_usage_and_its_shares() {
     assert_eq!(of(&usages, 1), (f64::midpoint(100.0, 120.0), 4.5, 8.0));
     assert_eq!(of(&usages, 2), (f64::midpoint(60.0, 40.0), 1.5, 8.0));
     assert_eq!(of(&usages, 3), (40.0, 2.0, 8.0));
+    // The fifth has used nothing, and would have half of the six shares.
+    assert_eq!(of(&usages, 5), (f64::midpoint(0.0, 80.0), 3.0, 8.0));
     // Users of whom nothing is said have one share.
     assert_eq!(of(&usages, 4), (0.0, 1.0, 8.0));
     usages.start(Charge { job: JobId(9), owner: Owner(4), procs: Procs(1), start: Time(100) });
