@@ -6,8 +6,9 @@ use pliant_model::Time;
 use pliant_transport::Clock;
 
 use super::digest::digest;
+use super::durable_record::{DurableRecord, keep};
 use super::health::JournalHealth;
-use super::machine_loop::{Driver, DurableRecord, keep};
+use super::machine_loop::Driver;
 use super::mailbox::{Inbox, Mailbox, mailbox};
 use super::readers::SharedArchive;
 use super::recovery::{Recovered, recover};

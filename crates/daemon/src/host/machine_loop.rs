@@ -18,7 +18,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
-use pliant_journal::{AuditRow, Batch, Entry, JobRow, Journal, JournalError, LocalJobRow, StatusUpdate};
+use pliant_journal::{Batch, Entry, Journal, JournalError};
 use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
@@ -27,6 +27,7 @@ use tokio::sync::oneshot;
 use super::crash_points::{self, CrashPoint};
 use super::digest::digest;
 use super::disk_space::DiskSpace;
+use super::durable_record::{DurableRecord, keep};
 use super::error::MachineError;
 use super::health::JournalHealth;
 use super::leader_checks::LeaderChecks;
@@ -64,38 +65,6 @@ pub trait Driver<M: Machine>: Send {
 
     /// Called after each attempt to commit a batch.
     fn committed(&mut self, _machine: &M) {}
-}
-
-/// What is kept of a command.
-#[derive(Clone, PartialEq, Debug)]
-pub enum DurableRecord {
-    /// Nothing.
-    Nothing,
-    /// Status updates for the parent, until they are acknowledged.
-    StatusUpdate(String),
-    /// The row of a job that has ended.
-    Ended(Box<JobRow>),
-    /// A run of a local user's job that is over.
-    Local(LocalJobRow),
-    /// A record of the audit trail.
-    Audit(AuditRow),
-}
-
-/// Adds to a batch what is kept of a command, and returns the number of a status update.
-pub(super) fn keep(batch: &mut Batch, record: DurableRecord, next_update: &mut u64) -> Option<u64> {
-    match record {
-        DurableRecord::Nothing => {}
-        DurableRecord::StatusUpdate(body) => {
-            let seq = *next_update;
-            *next_update += 1;
-            batch.status_updates.push(StatusUpdate { seq, body });
-            return Some(seq);
-        }
-        DurableRecord::Ended(row) => batch.ended.push(*row),
-        DurableRecord::Local(row) => batch.local_jobs.push(row),
-        DurableRecord::Audit(row) => batch.audit.push(row),
-    }
-    None
 }
 
 /// Runs a recovered machine until it is stopped or its journal is lost. To be called on a thread of its own.

@@ -6,6 +6,7 @@ mod certificate_watch;
 pub(crate) mod crash_points;
 mod digest;
 mod disk_space;
+mod durable_record;
 mod error;
 mod front;
 mod health;
@@ -27,12 +28,13 @@ mod thread;
 mod transport;
 
 pub use digest::digest;
+pub use durable_record::DurableRecord;
 pub use error::{DaemonError, MachineError};
 pub use front::certificate_warnings;
 pub(crate) use front::{Certificates, Front};
 pub(crate) use health::JournalHealth;
 pub(crate) use machine_host::MachineHost;
-pub use machine_loop::{Driver, DurableRecord};
+pub use machine_loop::Driver;
 #[cfg(test)]
 pub(crate) use mailbox::mailbox;
 pub use mailbox::{Mailbox, Rejected, Stopped};
