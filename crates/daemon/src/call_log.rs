@@ -5,7 +5,10 @@ use std::time::Instant;
 
 use pliant_telemetry::{LeftOut, LineLimit};
 
-static CALLS: LineLimit = LineLimit::new();
+/// Lines about one caller at once: a user's many jobs, or different refusals of a server, are seen.
+const BURST: u32 = 200;
+
+static CALLS: LineLimit = LineLimit::with_burst(BURST);
 
 /// If a line about a call of this caller is written: how many were left out since its last one.
 pub(crate) fn admit(caller: &impl Display) -> Option<LeftOut> {

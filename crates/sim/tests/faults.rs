@@ -102,6 +102,11 @@ fn seeds_that_failed_once_have_no_violations() {
         (7_000_131, Mixed, "a release that was repeated after the withdrawal of its job started the job"),
         (7_003_802, Launching, "a cancelled launch was unknown where only the archive had it"),
         (20_000_105, Launching, "a cancelled launch was unknown where only the archive had it"),
+        (
+            291_000_741,
+            Launching,
+            "a job that was held between its start and its process came back with its former shape",
+        ),
         (99_301_663, Launching, "a late update of an earlier server restored a job that had departed"),
     ] {
         check(seed, kind);

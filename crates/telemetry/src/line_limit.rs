@@ -5,16 +5,20 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Lines of one source at once, after a pause: different refusals are seen.
+/// Lines of one source at once, after a pause, if nothing else is said: different refusals are seen.
 const BURST: u32 = 10;
 /// The time for each further line.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Sources that are counted each on its own. All further ones count as one.
 const SOURCES_MAX: usize = 256;
 
-/// Says which lines are written: ten of each source at once, and then one each second. Each line that is written contains how many were left out.
+/// Says which lines are written: some of each source at once, and then one each second. Each line that is written contains how many were left out.
 #[derive(Debug)]
-pub struct LineLimit(Mutex<Sources>);
+pub struct LineLimit {
+    /// Lines of one source at once.
+    burst: u32,
+    sources: Mutex<Sources>,
+}
 
 #[derive(Debug)]
 struct Sources {
@@ -30,14 +34,20 @@ struct Source {
 }
 
 impl LineLimit {
-    /// A limit that nothing has reached.
+    /// A limit of ten lines of each source at once, which nothing has reached.
     pub const fn new() -> LineLimit {
-        LineLimit(Mutex::new(Sources { each: BTreeMap::new(), others: Source::NEW }))
+        LineLimit::with_burst(BURST)
+    }
+
+    /// The same with another number of lines.
+    pub const fn with_burst(burst: u32) -> LineLimit {
+        let sources = Mutex::new(Sources { each: BTreeMap::new(), others: Source::NEW });
+        LineLimit { burst, sources }
     }
 
     /// If a line about this source is written: how many were left out since its last one; none of these if that is zero.
     pub fn admit(&self, source: &str, now: Instant) -> Option<LeftOut> {
-        let mut sources = self.0.lock();
+        let mut sources = self.sources.lock();
         let Sources { each, others } = &mut *sources;
         if !each.contains_key(source) && each.len() >= SOURCES_MAX {
             each.retain(|_, one| {
@@ -49,7 +59,7 @@ impl LineLimit {
         }
         let is_other = !each.contains_key(source) && each.len() >= SOURCES_MAX;
         let one = if is_other { others } else { each.entry(source.to_owned()).or_insert(Source::NEW) };
-        one.admit(now)
+        one.admit(now, self.burst)
     }
 }
 
@@ -65,9 +75,9 @@ pub type LeftOut = Option<u64>;
 impl Source {
     const NEW: Source = Source { until: None, left_out: 0 };
 
-    fn admit(&mut self, now: Instant) -> Option<LeftOut> {
+    fn admit(&mut self, now: Instant, burst: u32) -> Option<LeftOut> {
         let until = self.until.map_or(now, |until| until.max(now)) + PERIOD;
-        if until > now + PERIOD * BURST {
+        if until > now + PERIOD * burst {
             self.left_out += 1;
             return None;
         }
@@ -100,7 +110,7 @@ mod tests {
             (from..to).filter_map(|source| limit.admit(&source.to_string(), now)).collect()
         };
         assert_eq!(ask(0, 10_000, now).len(), SOURCES_MAX + 10);
-        assert_eq!(limit.0.lock().each.len(), SOURCES_MAX);
+        assert_eq!(limit.sources.lock().each.len(), SOURCES_MAX);
         let later = now + PERIOD * BURST;
         assert_eq!(ask(10_000, 10_000 + SOURCES_MAX, later).len(), SOURCES_MAX, "earlier ones are forgotten");
         let left_out = (10_000 - SOURCES_MAX - 10) as u64;

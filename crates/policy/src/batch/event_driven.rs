@@ -188,6 +188,13 @@ impl<R: Rule> EventDriven<R> {
         Box::new(EventDriven { rule, cluster: EventDrivenCluster::empty(procs, queue), plan: None })
     }
 
+    /// Jobs leave that may come back: then they have no chosen shape.
+    fn forget_shapes(&mut self, jobs: &[JobId]) {
+        if self.rule.chosen().is_some_and(|head| jobs.contains(&head.job)) {
+            self.rule.keep(None);
+        }
+    }
+
     /// Lets the rule decide; keeps the plan if the started jobs were planned to start.
     fn decide(&mut self, now: Time, decision: impl FnOnce(&mut R, &mut EventDrivenCluster)) {
         if self.cluster.queue.ranked().is_some() {
@@ -248,10 +255,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         }
         let cancelled = before - queue.len();
         if cancelled > 0 {
-            // If the job comes back, it has no chosen shape.
-            if self.rule.chosen().is_some_and(|head| jobs.contains(&head.job)) {
-                self.rule.keep(None);
-            }
+            self.forget_shapes(jobs);
             self.plan = None;
             self.decide(now, |rule, cluster| rule.freed(now, cluster));
         }
@@ -264,6 +268,8 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             queue.ranking_mut().finished(now, job);
         }
         if self.cluster.processors.finish(job).is_some() {
+            // It may have been started and not run.
+            self.forget_shapes(&[job]);
             self.plan = None;
             self.decide(now, |rule, cluster| rule.freed(now, cluster));
         }
