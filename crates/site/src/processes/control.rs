@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -210,6 +211,10 @@ pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(ProcessState::NeverStarted),
         Err(error) => return Err(error),
     };
+    if fs::metadata(folder.path()).is_ok_and(|metadata| !metadata.is_dir()) {
+        // Nothing was prepared there. A start fails, and says why.
+        return Ok(ProcessState::NeverStarted);
+    }
     // Kept to the end, so that nothing is started meanwhile.
     let _unstarted = match folder.probe()? {
         Probe::Held => return Ok(ProcessState::Running(Running { folder, child: None })),
