@@ -140,7 +140,7 @@ impl Reports {
         Ok(Ok(checked))
     }
 
-    /// What the agent knows of jobs that the child has or has had.
+    /// The agent's records of those of some jobs that the child accepted or took over.
     pub(super) async fn known_of(&self, jobs: Vec<Handle>) -> Result<Vec<JobRecord>, Status> {
         let mut found = Vec::new();
         for handle in jobs {

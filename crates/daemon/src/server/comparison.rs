@@ -97,7 +97,7 @@ impl Comparison {
         let is_restored = self.state.join(RESTORED).try_exists().map_err(unusable("state folder"))?;
         let compared = async {
             if !is_restored && !machine.machine().is_numbered() {
-                // It has had no job.
+                // It never accepted a job.
                 let loaded = machine.next_update() - 1;
                 return Ok((machine, loaded));
             }
