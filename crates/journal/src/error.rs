@@ -65,6 +65,20 @@ pub enum JournalError {
         /// The number that follows; none at the end.
         found: Option<u64>,
     },
+    /// The database is an older state of the journal, such as a replica that had not got all commits when it took over.
+    #[error(
+        "{location}: commits are missing, as after a failover to a replica: expected {what} {expected}, found {found}"
+    )]
+    Lagging {
+        /// The journal.
+        location: String,
+        /// The kind of record, or the term of the leader.
+        what: &'static str,
+        /// The last number that was committed.
+        expected: u64,
+        /// The last number that is there.
+        found: u64,
+    },
     /// A batch does not follow the end of the journal: a mistake of the caller.
     #[error("cannot be journaled: expected {what} {expected} next, found {found}")]
     Order {
@@ -128,6 +142,9 @@ impl JournalError {
             Self::Version { .. } => Some("use the version of Pliant that wrote it"),
             Self::Damaged { .. } | Self::Gap { .. } => Some(
                 "docs/guides/backup.md says what can be restored; a new journal would lose accepted jobs",
+            ),
+            Self::Lagging { .. } => Some(
+                "have the database lead again that has them; docs/guides/backup.md says what can be restored without it",
             ),
             Self::Full { .. } => Some("free space on the disk; the daemon then continues by itself"),
             Self::Folder { .. } => Some(

@@ -57,14 +57,14 @@ impl Tail {
     /// Checks that the journal does not end before an earlier end.
     #[cfg(feature = "postgres")]
     pub(super) fn check_follows(self, location: &str, earlier: Tail) -> Result<(), JournalError> {
-        let missing = [
-            (ENTRY, self.last_entry + 1, earlier.last_entry + 1),
-            (STATUS_UPDATE, self.next_update, earlier.next_update),
+        let ends = [
+            (ENTRY, earlier.last_entry, self.last_entry),
+            (STATUS_UPDATE, earlier.next_update - 1, self.next_update - 1),
         ];
-        match missing.into_iter().find(|(_, end, before)| end < before) {
+        match ends.into_iter().find(|(_, expected, found)| found < expected) {
             None => Ok(()),
-            Some((what, expected, _)) => {
-                Err(JournalError::Gap { location: location.to_owned(), what, expected, found: None })
+            Some((what, expected, found)) => {
+                Err(JournalError::Lagging { location: location.to_owned(), what, expected, found })
             }
         }
     }

@@ -179,6 +179,7 @@ mod tests {
             for (error, expected) in [
                 (gap(None), true),
                 (gap(Some(5)), true),
+                (JournalError::Lagging { location: location(), what: "term", expected: 3, found: 2 }, true),
                 (JournalError::Damaged { location: location(), why: why() }, true),
                 (JournalError::Version { location: location(), expected: 1, found: 2 }, true),
                 (JournalError::Full { why: why() }, false),

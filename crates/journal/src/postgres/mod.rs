@@ -8,7 +8,8 @@
 //! **Unknown outcome of a commit.** After the connection breaks, the next call connects again and takes the lock. The
 //! database releases the lock only after the end of the old transaction, so the end of the journal then shows whether
 //! the batch was committed; an unchanged term shows that no other daemon wrote. A journal that ends earlier than before is that of a
-//! replica which had not got all commits when it took over: what is missing was promised, so the leader ends.
+//! replica which had not got all commits when it took over: what is missing was promised, so the leader ends. So does a standby that
+//! takes the lock of a journal with an earlier term or end than it has seen while it waited.
 
 mod schema;
 mod session;
@@ -53,9 +54,9 @@ impl Postgres {
         let executor = Executor::new()?;
         let mut session = Session::open(&executor, &target)?;
         session.without_limit(schema::prepare)?;
-        let (mut logged, mut pause) = (false, FIRST_RETRY);
+        let (mut logged, mut pause, mut seen) = (false, FIRST_RETRY, None);
         loop {
-            match lead(&mut session) {
+            match lead(&mut session, &mut seen) {
                 Ok(Some(Metadata { id, term, tail })) => {
                     return Ok(Postgres { executor, target, id, term, tail, session: Some(session) });
                 }
@@ -104,6 +105,7 @@ impl Postgres {
     }
 
     fn check_term(&self, metadata: &Metadata) -> Result<(), JournalError> {
+        check_later_term(self.term, metadata.term)?;
         if metadata.term == self.term { Ok(()) } else { Err(deposed(self.term, Some(metadata.term))) }
     }
 
@@ -128,9 +130,17 @@ impl Postgres {
     }
 }
 
-/// Takes the lock if it is free.
-fn lead(session: &mut Session) -> Result<Option<Metadata>, JournalError> {
-    if !schema::try_lock(session)? {
+/// Takes the lock if it is free, and the journal is not an earlier state of what was `seen` while another daemon led.
+fn lead(session: &mut Session, seen: &mut Option<Metadata>) -> Result<Option<Metadata>, JournalError> {
+    let is_free = schema::try_lock(session)?;
+    let present = schema::metadata(session)?;
+    // Another journal in the place of the one that was there is what its administrator wanted.
+    if let Some(seen) = seen.as_ref().filter(|seen| seen.id == present.id) {
+        check_later_term(seen.term, present.term)?;
+        present.tail.check_follows(LOCATION, seen.tail)?;
+    }
+    *seen = Some(present);
+    if !is_free {
         return Ok(None);
     }
     // The previous leader may have been of another version.
@@ -222,6 +232,15 @@ impl Journal for Postgres {
     fn archive(&self) -> Result<Box<dyn Archive>, JournalError> {
         Ok(Box::new(Reader(PostgresReader::new(self.target.clone())?)))
     }
+}
+
+/// Checks that a term is not earlier than one that was seen.
+fn check_later_term(seen: i64, found: i64) -> Result<(), JournalError> {
+    if found >= seen {
+        return Ok(());
+    }
+    let (location, expected, found) = (LOCATION.to_owned(), seen as u64, found as u64);
+    Err(JournalError::Lagging { location, what: "term", expected, found })
 }
 
 fn deposed(term: i64, found: Option<i64>) -> JournalError {

@@ -110,7 +110,53 @@ fn a_leader_ends_if_commits_are_missing_after_a_failover() {
         storage.end_leader();
         storage.tamper(lost);
         let error = commit_with_retries(&mut *journal, &entry_batch(4, 4)).unwrap_err();
-        assert!(matches!(error, JournalError::Gap { found: None, .. }) && !error.is_transient(), "{error:?}");
+        assert!(matches!(error, JournalError::Lagging { .. }) && !error.is_transient(), "{error:?}");
+    }
+}
+
+/// The replica was left behind before the term of the leader began.
+#[test]
+fn an_earlier_term_is_a_replica_and_no_other_leader() {
+    let Some(server) = Server::start() else { return };
+    let storage = server.database();
+    drop(storage.open().unwrap());
+    let mut journal = storage.open().unwrap();
+    journal.commit(&entry_batch(1, 3)).unwrap();
+    storage.end_leader();
+    storage.tamper("UPDATE metadata SET term = 1");
+    let error = commit_with_retries(&mut *journal, &entry_batch(4, 4)).unwrap_err();
+    let found = error.to_string();
+    assert!(found.ends_with("expected term 2, found 1") && !error.is_transient(), "{found}");
+}
+
+#[test]
+fn a_standby_does_not_lead_a_replica_without_what_it_has_seen() {
+    let Some(server) = Server::start() else { return };
+    for (lost, expected) in [
+        (
+            "DELETE FROM entries WHERE seq = 3; UPDATE metadata SET last_entry = 2",
+            "expected entry 3, found 2",
+        ),
+        ("UPDATE metadata SET term = 0", "expected term 1, found 0"),
+    ] {
+        let storage = server.database();
+        let mut first = storage.open().unwrap();
+        first.commit(&entry_batch(1, 3)).unwrap();
+        let address = storage.address();
+        let (opens, opened) = mpsc::channel();
+        let standby = std::thread::spawn(move || opens.send(open_address(&address).map(drop)).unwrap());
+        let begun = Instant::now();
+        while storage.connections().len() < 2 {
+            assert!(begun.elapsed() < TIMEOUT);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // It looks at the journal whenever it tries to take the lock.
+        assert!(opened.recv_timeout(Duration::from_millis(1_500)).is_err(), "two lead");
+        storage.tamper(lost);
+        storage.end_leader();
+        let error = opened.recv_timeout(TIMEOUT).unwrap().unwrap_err();
+        assert!(error.to_string().ends_with(expected) && !error.is_transient(), "{error}");
+        standby.join().unwrap();
     }
 }
 
