@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use pliant_control::script_text::ScriptText;
+use pliant_control::exact_text::ExactText;
 use pliant_staging::{Checksum, FileName, FileSpec, StagingError, check_manifest};
 use pliant_wire::bounds;
 
@@ -38,7 +38,7 @@ impl Input {
 }
 
 /// The name and the text of a script; `asked` is where it is named, for errors.
-pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, ScriptText), Failure> {
+pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, ExactText), Failure> {
     let name = own_name(path)?;
     // The name of the script is the name of the job.
     if let Err(error) = name.parse::<FileName>() {
@@ -51,20 +51,20 @@ pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, ScriptTex
         return Err(Failure::input(problem).hint("give the script a shorter name"));
     }
     let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
-    Ok((name.to_owned(), script_text(&path.display().to_string(), text)?))
+    Ok((name.to_owned(), exact_text(&path.display().to_string(), text)?))
 }
 
 /// The name and the text of a script on standard input.
-pub(crate) fn script_on_standard_input() -> Result<(String, ScriptText), Failure> {
+pub(crate) fn script_on_standard_input() -> Result<(String, ExactText), Failure> {
     let mut text = Vec::new();
     let most = bounds::SCRIPT_BYTES_MAX as u64 + 1;
     let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
     read.map_err(|error| Failure::system(format!("cannot read standard input: {error}")))?;
-    Ok(("stdin".to_owned(), script_text("standard input", text)?))
+    Ok(("stdin".to_owned(), exact_text("standard input", text)?))
 }
 
 /// The text of a script; `shown` is where it is from, for errors.
-fn script_text(shown: &str, text: Vec<u8>) -> Result<ScriptText, Failure> {
+fn exact_text(shown: &str, text: Vec<u8>) -> Result<ExactText, Failure> {
     if text.len() > bounds::SCRIPT_BYTES_MAX {
         let (most, found) = (bounds::SCRIPT_BYTES_MAX, text.len());
         return Err(Failure::input(format!(

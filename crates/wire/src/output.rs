@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pliant_control::exact_text::ExactText;
 use serde::{Deserialize, Serialize};
 
 /// How the first process of a job ended.
@@ -31,15 +32,23 @@ pub struct InstanceEnd {
     /// The amount of work that its arguments mean.
     #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
     pub scale: f64,
-    /// Its standard output as text.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub output: String,
+    /// Its standard output.
+    #[serde(
+        default,
+        skip_serializing_if = "ExactText::is_empty",
+        with = "pliant_control::exact_text::string_if_utf8"
+    )]
+    pub output: ExactText,
     /// The output was cut.
     #[serde(default, skip_serializing_if = "is_false")]
     pub output_cut: bool,
     /// The end of what it wrote on standard error, if it failed.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub error: String,
+    #[serde(
+        default,
+        skip_serializing_if = "ExactText::is_empty",
+        with = "pliant_control::exact_text::string_if_utf8"
+    )]
+    pub error: ExactText,
 }
 
 impl InstanceEnd {

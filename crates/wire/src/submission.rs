@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Key;
 use pliant_control::reason::DiscoverySummary;
-use pliant_control::script_text::ScriptText;
 use pliant_control::shared_folder::SharedFolder;
 use pliant_control::signed::SignedClaim;
 use pliant_model::Time;
@@ -76,7 +76,7 @@ message! {
         /// What the job is called.
         name: String = word("the name of a script", bounds::NAME_BYTES_MAX).exact(),
         /// Its text; the first line says what runs it (`#!`).
-        text: ScriptText = SCRIPT,
+        text: ExactText = SCRIPT,
         /// What is asked for.
         work: Work = required("the work"),
         /// What it is started with.

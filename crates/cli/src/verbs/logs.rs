@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use clap::Args;
 use pliant_client::ClientError;
+use pliant_control::exact_text::ExactText;
 use pliant_control::names::Handle;
 use pliant_staging::ResultName;
 use pliant_wire::Download;
@@ -47,7 +48,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         .run(session.client.output(&wanted, piece))
         .map(drop)
         .or_else(|error| waits(&session, handle, error))?;
-    let value = json!({ "job_id": handle, "stream": name, "text": String::from_utf8_lossy(&bytes) });
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => json!(text),
+        Err(error) => json!(ExactText::from(error.into_bytes())),
+    };
+    let value = json!({ "job_id": handle, "stream": name, "text": text });
     output.print("logs", String::new, value)
 }
 

@@ -268,8 +268,8 @@ fn results(rows: &mut SweepResults) -> Result<Vec<InstanceRecord>, Failure> {
             server: row.server.map(|server| server.to_string()).unwrap_or_default(),
             job: row.job.map(|job| job.to_string()).unwrap_or_default(),
             elapsed_ms: row.elapsed_ms,
-            output: row.output,
-            error: row.error,
+            output: row.output.into(),
+            error: row.error.into(),
         })
     })?;
     Ok(failures)
@@ -282,7 +282,7 @@ fn described(row: &InstanceRecord) -> Value {
         "how": row.how,
         "tries": row.tries,
         "job": row.job,
-        "error": row.error,
+        "error": row.error.to_string(),
     })
 }
 
@@ -320,7 +320,8 @@ fn text(status: &SweepStatus, names: &[String], failures: &[InstanceRecord]) -> 
     for row in failures {
         let values = names.iter().zip(&row.values).map(|(name, value)| format!("{name}={value}"));
         let values: Vec<String> = values.collect();
-        let error = row.error.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
+        let error =
+            row.error.to_string().lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
         text += &format!("failed: {} ({}), {}{error}\n", row.instance, values.join(" "), row.how);
     }
     if failed as usize > failures.len() {

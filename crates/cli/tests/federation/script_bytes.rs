@@ -55,6 +55,38 @@ async fn a_self_extracting_script_is_submitted_explained_handed_over_and_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn output_that_is_not_utf8_stays_as_it_is() {
+    let tables = r#"
+[[service]]
+name = "odd"
+summary = "says something that is not UTF-8"
+command = ["printf", 'x\377\n%s', "{x}"]
+speedup = "rigid:1"
+runtime = "1s"
+
+[service.arguments.x]
+type = "integer"
+min = 1
+max = 9
+"#;
+    let federation =
+        Federation::start(&[Cluster { tables: tables.to_owned(), ..Cluster::new("lyon", 1, 1.0) }]).await;
+    let user = CommandUser::new(&federation, "alice");
+    let alice = federation.client("alice");
+    let ended = run(&alice, &order(rigid("printf 'caf\\351'; printf 'caf\\303\\251' >&2", 1, 60))).await;
+    let text = |options: &str| user.run(&format!("logs {}{options}", ended.handle)).1["text"].clone();
+    assert_eq!(
+        [text(""), text(" --stderr")],
+        [serde_json::json!({ "base64": "Y2Fm6Q==" }), "caf\u{e9}".into()]
+    );
+
+    let (code, _, stderr) = user.run("sweep odd --vary x=1 --out swept");
+    assert_eq!(code, 0, "{stderr}");
+    let table = fs::read(user.dir().join("swept/results.csv")).unwrap();
+    assert!(table.windows(3).any(|bytes| bytes == b"x\xff\n"), "{}", table.escape_ascii());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_self_extracting_script_runs_in_slurm() {
     let Some(behind) = Behind::start(1, 2).await else { return };
     let script = SubmittedWork::Script(Script {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Handle, Name};
 use pliant_wire::{InstanceEnd, Outcome};
 
@@ -62,9 +63,9 @@ pub struct InstanceRecord {
     /// How long it took.
     pub elapsed_ms: Option<u64>,
     /// What it wrote on standard output.
-    pub output: String,
+    pub output: ExactText,
     /// The end of what it wrote on standard error, if it failed.
-    pub error: String,
+    pub error: ExactText,
 }
 
 /// The results of a sweep.
@@ -186,8 +187,8 @@ impl SweepResults {
             server: None,
             job: None,
             elapsed_ms: None,
-            output: String::new(),
-            error: String::new(),
+            output: ExactText::default(),
+            error: ExactText::default(),
         };
         if offset == NOWHERE {
             return Ok(nothing);
@@ -267,9 +268,9 @@ mod tests {
                 over_walltime: false,
                 elapsed_ms: 2,
                 scale: 1.0,
-                output: String::new(),
+                output: ExactText::default(),
                 output_cut: false,
-                error: String::new(),
+                error: ExactText::default(),
             };
             Entry::Ended { batch, end }
         };

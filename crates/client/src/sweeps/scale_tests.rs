@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::multi_job::{
     Command, Event, FreeSlots, InstanceProspects, MultiJob, Plan, RuntimeSource,
 };
@@ -92,9 +93,9 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
                 over_walltime: false,
                 elapsed_ms: 2,
                 scale: 1.0,
-                output: String::new(),
+                output: ExactText::default(),
                 output_cut: false,
-                error: String::new(),
+                error: ExactText::default(),
             };
             folder.append(&Entry::Ended { batch, end });
             let (completed, took, scale) = (true, SpanMs(2), 1.0);

@@ -39,9 +39,9 @@ pub struct InstanceRow {
     /// How long it took.
     pub elapsed_ms: Option<u64>,
     /// Its standard output.
-    pub output: String,
+    pub output: Vec<u8>,
     /// The end of its standard error, if it failed.
-    pub error: String,
+    pub error: Vec<u8>,
 }
 
 impl InstanceRow {
@@ -100,7 +100,7 @@ impl Text<'_> {
         let file = File::create(atomic::temporary(path));
         let file = file.map_err(|source| FileError::io(path, "write this file", source))?;
         let mut text = Text { path, writer: csv::Writer::from_writer(BufWriter::new(file)) };
-        text.record(columns.iter().cloned())?;
+        text.record(columns.iter())?;
         Ok(text)
     }
 
@@ -114,14 +114,13 @@ impl Text<'_> {
             row.server.clone(),
             row.job.clone(),
             number(row.elapsed_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX))),
-            row.output.clone(),
-            row.error.clone(),
         ];
         let before = std::iter::once(row.instance.to_string());
-        self.record(before.chain(row.values.iter().cloned()).chain(behind))
+        let texts = before.chain(row.values.iter().cloned()).chain(behind).map(String::into_bytes);
+        self.record(texts.chain([row.output.clone(), row.error.clone()]))
     }
 
-    fn record(&mut self, fields: impl Iterator<Item = String>) -> Result<(), FileError> {
+    fn record(&mut self, fields: impl Iterator<Item: AsRef<[u8]>>) -> Result<(), FileError> {
         let written = self.writer.write_record(fields);
         written.map_err(|error| FileError::io(self.path, "write this file", error.into()))
     }
@@ -153,8 +152,12 @@ mod tests {
             server: "lyon".to_owned(),
             job: format!("lyon.{}", instance / 100),
             elapsed_ms: Some(u64::from(instance)),
-            output: format!("line {instance}\n"),
-            error: String::new(),
+            output: if instance == 9 {
+                b"\xff\n".to_vec()
+            } else {
+                format!("line {instance}\n").into_bytes()
+            },
+            error: Vec::new(),
         })
     }
 
@@ -167,10 +170,15 @@ mod tests {
         let mut reader = csv::Reader::from_path(dir.path().join(CSV)).unwrap();
         let head: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
         assert_eq!(head[..4], ["instance", "x", "argument.server", "state"]);
-        let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let records: Vec<csv::ByteRecord> = reader.byte_records().map(Result::unwrap).collect();
         assert_eq!(records.len(), count as usize);
-        assert_eq!(records[7].iter().collect::<Vec<_>>()[..5], ["7", "0.007", "a,\"b\"", "failed", ""]);
-        assert_eq!(&records[8][10], "line 8\n");
+        let first: [&[u8]; 5] = [b"7", b"0.007", b"a,\"b\"", b"failed", b""];
+        assert_eq!(records[7].iter().collect::<Vec<_>>()[..5], first);
+        assert_eq!(
+            [&records[8][10], &records[9][10]],
+            [b"line 8\n" as &[u8], b"\xff\n"],
+            "as it was written"
+        );
         let file = File::open(dir.path().join(PARQUET)).unwrap();
         let reader = SerializedFileReader::new(file).unwrap();
         assert_eq!(reader.num_row_groups(), 2);

@@ -81,8 +81,10 @@ impl Table {
         words(&mut group, rows, |row| &row.job)?;
         let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         column::<Int64Type>(&mut group, rows.iter().map(|row| row.elapsed_ms.map(ms)))?;
-        words(&mut group, rows, |row| &row.output)?;
-        words(&mut group, rows, |row| &row.error)?;
+        // A column of texts is UTF-8; the CSV file has the bytes.
+        let text = |bytes: &[u8]| Some(ByteArray::from(String::from_utf8_lossy(bytes).as_ref()));
+        column::<ByteArrayType>(&mut group, rows.iter().map(|row| text(&row.output)))?;
+        column::<ByteArrayType>(&mut group, rows.iter().map(|row| text(&row.error)))?;
         group.close().map(drop)
     }
 

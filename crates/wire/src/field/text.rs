@@ -3,8 +3,8 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Handle, Key, Name, User};
-use pliant_control::script_text::ScriptText;
 use pliant_control::shared_folder::SharedFolder;
 use pliant_control::signed::Digest;
 use pliant_staging::{Checksum, FileName, NameError, ResultName};
@@ -323,16 +323,16 @@ pub(crate) const SCRIPT: Script = Script;
 pub(crate) struct Script;
 
 impl FieldType for Script {
-    type Value = ScriptText;
+    type Value = ExactText;
     type Wire = Vec<u8>;
-    fn encode(&self, value: &ScriptText) -> Vec<u8> {
+    fn encode(&self, value: &ExactText) -> Vec<u8> {
         value.as_bytes().to_vec()
     }
-    fn decode(&self, field: &str, found: Vec<u8>) -> Result<ScriptText, Malformed> {
+    fn decode(&self, field: &str, found: Vec<u8>) -> Result<ExactText, Malformed> {
         script(field, &found).map(|()| found.into())
     }
     #[cfg(test)]
-    fn strategy(&self) -> BoxedStrategy<ScriptText> {
+    fn strategy(&self) -> BoxedStrategy<ExactText> {
         let text = proptest::collection::vec(any::<u8>(), 0..40);
         text.prop_map(|text| [b"#!".as_slice(), &text].concat().into()).boxed()
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::payload::Payload;
-use pliant_control::script_text::ScriptText;
 use pliant_staging::FileSpec;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub enum Program {
         /// What it is called.
         name: String,
         /// Its text; the first line says what runs it (`#!`).
-        text: ScriptText,
+        text: ExactText,
         /// What it is started with.
         arguments: Vec<String>,
     },

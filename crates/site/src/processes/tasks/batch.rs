@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pliant_control::exact_text::ExactText;
 use pliant_staging::FileName;
 use pliant_wire::InstanceEnd;
 use serde::{Deserialize, Serialize};
@@ -172,12 +173,12 @@ impl InstanceRun {
             over_walltime,
             elapsed_ms,
             scale: self.scale,
-            output: String::from_utf8_lossy(&output.bytes).into_owned(),
+            output: output.bytes.into(),
             output_cut: output.was_cut,
-            error: String::new(),
+            error: ExactText::default(),
         };
         if !end.is_success() {
-            end.error = String::from_utf8_lossy(&error.bytes).into_owned();
+            end.error = error.bytes.into();
         }
         end
     }

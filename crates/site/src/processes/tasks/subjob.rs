@@ -8,8 +8,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::names::User;
-use pliant_control::script_text::ScriptText;
 use pliant_staging::{FileName, WORK, put_script};
 use pliant_wire::Outcome;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub struct TaskRun {
     pub env: BTreeMap<String, String>,
     /// The text of its script, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub script: Option<ScriptText>,
+    pub script: Option<ExactText>,
     /// What it finds in the folder where it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<TaskInput>,

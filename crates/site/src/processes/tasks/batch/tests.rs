@@ -41,16 +41,21 @@ fn each_instance_reports_how_it_ended_and_what_it_wrote() {
             &shell("head -c 20000 /dev/zero"),
             // A process that is left behind holds the output, and is killed.
             &shell("sleep 1000 & echo left"),
+            &shell("printf 'caf\\351'"),
         ],
     );
-    assert_eq!((found[0].output.as_str(), found[0].is_success()), ("<a b>", true));
+    assert_eq!((found[0].output.to_string().as_str(), found[0].is_success()), ("<a b>", true));
     assert_eq!(found[1].outcome, Outcome::ExitCode(3));
-    assert_eq!(found[1].output, format!("4\n{}\n", dir.path().join("4").display()));
-    assert_eq!(found[1].error, "why\n");
+    assert_eq!(found[1].output.to_string(), format!("4\n{}\n", dir.path().join("4").display()));
+    assert_eq!(found[1].error.to_string(), "why\n");
     assert_eq!(found[2].outcome, Outcome::Signal(9));
     assert!(matches!(&found[3].outcome, Outcome::NotStarted(why) if why.contains("/no/such/program")));
-    assert_eq!((found[4].output.len(), found[4].output_cut), (OUTPUT_BYTES, true));
-    assert_eq!((found[5].output.as_str(), found[5].outcome.clone()), ("left\n", Outcome::ExitCode(0)));
+    assert_eq!((found[4].output.as_bytes().len(), found[4].output_cut), (OUTPUT_BYTES, true));
+    assert_eq!(
+        (found[5].output.to_string().as_str(), found[5].outcome.clone()),
+        ("left\n", Outcome::ExitCode(0))
+    );
+    assert_eq!(found[6].output.as_bytes(), b"caf\xe9", "byte for byte");
 }
 
 #[test]
@@ -88,7 +93,7 @@ fn an_instance_over_its_walltime_is_ended() {
     let dir = tempfile::tempdir().unwrap();
     let found = ends(dir.path(), &[&["/bin/sh", "-c", "echo begun; sleep 1000"], &["true"]]);
     assert!(found[0].over_walltime && !found[0].is_success(), "{found:?}");
-    assert_eq!(found[0].output, "begun\n");
+    assert_eq!(found[0].output.to_string(), "begun\n");
     assert!(found[1].is_success());
 }
 

@@ -1,4 +1,4 @@
-//! The text of a script, which need not be UTF-8: a self-extracting script ends with an archive.
+//! Scripts and output, which need not be UTF-8: a self-extracting script ends with an archive.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// The text of a script, byte for byte.
+/// The text of a script or of an output, byte for byte.
 ///
 /// In JSON, and so in journals, it is a string where that is shorter than base64, and `{"base64": "..."}` otherwise. So it takes
 /// at most a third more than its bytes, whatever they are.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "Form", into = "Form")]
-pub struct ScriptText(Vec<u8>);
+pub struct ExactText(Vec<u8>);
 
 /// How it is in JSON.
 #[derive(Serialize, Deserialize)]
@@ -25,61 +25,66 @@ enum Form {
 /// Bytes in base64.
 struct Base64(Vec<u8>);
 
-impl ScriptText {
+impl ExactText {
     /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
-}
 
-impl From<Vec<u8>> for ScriptText {
-    fn from(bytes: Vec<u8>) -> ScriptText {
-        ScriptText(bytes)
+    /// True if it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
-impl From<String> for ScriptText {
-    fn from(text: String) -> ScriptText {
-        ScriptText(text.into_bytes())
+impl From<Vec<u8>> for ExactText {
+    fn from(bytes: Vec<u8>) -> ExactText {
+        ExactText(bytes)
     }
 }
 
-impl From<&str> for ScriptText {
-    fn from(text: &str) -> ScriptText {
-        ScriptText(text.as_bytes().to_vec())
+impl From<String> for ExactText {
+    fn from(text: String) -> ExactText {
+        ExactText(text.into_bytes())
     }
 }
 
-impl From<ScriptText> for Vec<u8> {
-    fn from(text: ScriptText) -> Vec<u8> {
+impl From<&str> for ExactText {
+    fn from(text: &str) -> ExactText {
+        ExactText(text.as_bytes().to_vec())
+    }
+}
+
+impl From<ExactText> for Vec<u8> {
+    fn from(text: ExactText) -> Vec<u8> {
         text.0
     }
 }
 
 /// For people: bytes that are not UTF-8 are replaced.
-impl fmt::Display for ScriptText {
+impl fmt::Display for ExactText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.0))
     }
 }
 
-impl fmt::Debug for ScriptText {
+impl fmt::Debug for ExactText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ScriptText(\"{}\")", self.0.escape_ascii())
+        write!(f, "ExactText(\"{}\")", self.0.escape_ascii())
     }
 }
 
-impl From<Form> for ScriptText {
-    fn from(form: Form) -> ScriptText {
+impl From<Form> for ExactText {
+    fn from(form: Form) -> ExactText {
         match form {
-            Form::Text(text) => ScriptText::from(text),
-            Form::Bytes { base64: Base64(bytes) } => ScriptText(bytes),
+            Form::Text(text) => ExactText::from(text),
+            Form::Bytes { base64: Base64(bytes) } => ExactText(bytes),
         }
     }
 }
 
-impl From<ScriptText> for Form {
-    fn from(ScriptText(bytes): ScriptText) -> Form {
+impl From<ExactText> for Form {
+    fn from(ExactText(bytes): ExactText) -> Form {
         if json_length(&bytes) > bytes.len().div_ceil(3) * 4 {
             return Form::Bytes { base64: Base64(bytes) };
         }
@@ -87,6 +92,26 @@ impl From<ScriptText> for Form {
             Ok(text) => Form::Text(text),
             Err(error) => Form::Bytes { base64: Base64(error.into_bytes()) },
         }
+    }
+}
+
+/// For readers that expect a string: base64 only if it is not UTF-8. To be named in `#[serde(with = "...")]`.
+pub mod string_if_utf8 {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::ExactText;
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(text: &ExactText, serializer: S) -> Result<S::Ok, S::Error> {
+        match str::from_utf8(text.as_bytes()) {
+            Ok(text) => text.serialize(serializer),
+            Err(_) => text.serialize(serializer),
+        }
+    }
+
+    /// Reads it in either form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ExactText, D::Error> {
+        ExactText::deserialize(deserializer)
     }
 }
 
@@ -119,9 +144,9 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], json: &str) {
-        let text = ScriptText::from(bytes.to_vec());
+        let text = ExactText::from(bytes.to_vec());
         assert_eq!(serde_json::to_string(&text).unwrap(), json);
-        assert_eq!(serde_json::from_str::<ScriptText>(json).unwrap().as_bytes(), bytes);
+        assert_eq!(serde_json::from_str::<ExactText>(json).unwrap().as_bytes(), bytes);
     }
 
     #[test]
@@ -131,10 +156,10 @@ mod tests {
         check(b"\0\x01\x02", r#"{"base64":"AAEC"}"#);
         check(b"", r#""""#);
         for bad in ["1", "{}", r#"{"base64":"A"}"#, r#"{"base64":[1]}"#] {
-            assert!(serde_json::from_str::<ScriptText>(bad).is_err(), "{bad}");
+            assert!(serde_json::from_str::<ExactText>(bad).is_err(), "{bad}");
         }
-        assert_eq!(ScriptText::from(b"a\xe9".to_vec()).to_string(), "a\u{fffd}");
-        assert_eq!(format!("{:?}", ScriptText::from(b"a\xe9\n".to_vec())), r#"ScriptText("a\xe9\n")"#);
+        assert_eq!(ExactText::from(b"a\xe9".to_vec()).to_string(), "a\u{fffd}");
+        assert_eq!(format!("{:?}", ExactText::from(b"a\xe9\n".to_vec())), r#"ExactText("a\xe9\n")"#);
     }
 
     /// A script of 1 MiB takes about as much in a journal, whatever bytes it has.
@@ -150,9 +175,9 @@ mod tests {
             (b"\xff", most * 4 / 3),
         ] {
             let bytes: Vec<u8> = one.iter().copied().cycle().take(most).collect();
-            let json = serde_json::to_vec(&ScriptText::from(bytes.clone())).unwrap();
+            let json = serde_json::to_vec(&ExactText::from(bytes.clone())).unwrap();
             assert!(json.len().abs_diff(expected) <= 32, "{one:?}: {} in place of {expected}", json.len());
-            assert_eq!(serde_json::from_slice::<ScriptText>(&json).unwrap().as_bytes(), bytes);
+            assert_eq!(serde_json::from_slice::<ExactText>(&json).unwrap().as_bytes(), bytes);
         }
     }
 
