@@ -25,6 +25,7 @@ mod source;
 mod step;
 mod structure;
 mod testing;
+mod upgrade;
 mod verb;
 
 use std::io::Write;
@@ -68,6 +69,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Campaign { folder } => claims::run_campaign(&folder),
         Verb::Paper004 => paper::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
+        Verb::Upgrade { commit } => upgrade::run(&commit),
         Verb::Mutants(selection) => mutants::run(&selection),
         Verb::Benefit { sizes, rounds, seed, seconds } => benefit::run(sizes, rounds, seed, seconds),
     }

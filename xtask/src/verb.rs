@@ -20,6 +20,8 @@ Usage: cargo xtask VERB
   soak [--seeds N] [--from S]
                    run N fault schedules (default 10000) of agents, servers and clients, from seed S on (default 0); says
                    which fail and shows the first one, which then becomes a row of crates/sim/tests/faults.rs
+  upgrade [COMMIT] run the day of operation with daemons of that commit (default HEAD~1), which is built first, and upgrade them to
+                   the present build in the middle of it
   mutants [--crate NAME]... [--file GLOB] [--shard K/N] [--sample N] [--seed S]
                    make small changes of the code (mutants), one at a time, in a copy, and say which of them no test notices;
                    of the crates model, policy, tig and control (default: all), of the files that match GLOB, of part K of N
@@ -55,6 +57,9 @@ const FUZZ_SECONDS: u32 = 60;
 
 /// How many fault schedules are run when the command line does not say.
 const SOAK_SEEDS: u64 = 10_000;
+
+/// From which commit daemons are upgraded when the command line does not say.
+const EARLIER: &str = "HEAD~1";
 
 /// How often work is given to real clusters, the first seed, and within how many seconds it comes, when the command line
 /// does not say.
@@ -106,6 +111,11 @@ pub(crate) enum Verb {
         seeds: u64,
         /// The first one.
         from: u64,
+    },
+    /// Upgrades daemons of an earlier commit.
+    Upgrade {
+        /// The commit.
+        commit: String,
     },
     /// Tests small changes of the code.
     Mutants(Selection),
@@ -192,6 +202,10 @@ impl Verb {
                 let (from, rest) = number("--from", rest, 0)?;
                 (Verb::Soak { seeds, from }, "soak", rest)
             }
+            "upgrade" => {
+                let commit = rest.first().map_or(EARLIER, String::as_str).to_owned();
+                (Verb::Upgrade { commit }, "upgrade", rest.get(1..).unwrap_or_default())
+            }
             "mutants" => {
                 let (selection, rest) = parse_selection(rest)?;
                 (Verb::Mutants(selection), "mutants", rest)
@@ -276,12 +290,12 @@ impl std::fmt::Display for UsageError {
         match self {
             UsageError::Missing => write!(
                 f,
-                "expected a verb (test, lint, fuzz, soak, mutants, benefit, claims, paper-004, dist, ci, help), found none"
+                "expected a verb (test, lint, fuzz, soak, upgrade, mutants, benefit, claims, paper-004, dist, ci, help), found none"
             )?,
             UsageError::UnknownVerb(found) => {
                 write!(
                     f,
-                    "expected a verb (test, lint, fuzz, soak, mutants, benefit, claims, paper-004, dist, ci, help), found `{found}`"
+                    "expected a verb (test, lint, fuzz, soak, upgrade, mutants, benefit, claims, paper-004, dist, ci, help), found `{found}`"
                 )?;
             }
             UsageError::Unexpected { verb, found } => {
@@ -331,6 +345,8 @@ mod tests {
         check("claims --campaign out", Ok(Verb::Campaign { folder: "out".into() }));
         check("paper-004 --live", Ok(Verb::Paper004));
         check("soak", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 0 }));
+        check("upgrade", Ok(Verb::Upgrade { commit: EARLIER.to_owned() }));
+        check("upgrade v1", Ok(Verb::Upgrade { commit: "v1".to_owned() }));
         check("soak --from 7", Ok(Verb::Soak { seeds: SOAK_SEEDS, from: 7 }));
         check("soak --seeds 5 --from 7", Ok(Verb::Soak { seeds: 5, from: 7 }));
         let dist = |binary: Option<&str>, glibc: Option<&str>, out: &str| {
@@ -370,6 +386,7 @@ mod tests {
         check("lint --require-files", unexpected("lint", "--require-files"));
         check("fuzz 5 swf", unexpected("fuzz", "swf"));
         check("soak 5", unexpected("soak", "5"));
+        check("upgrade v1 v2", unexpected("upgrade", "v2"));
         check("claims 2", unexpected("claims", "2"));
         check("paper-004 --dead", unexpected("paper-004", "--dead"));
         check("paper-004 --live now", unexpected("paper-004", "now"));
