@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Each verb, the words after `pliant`, and its example.
-const EXAMPLES: [(&str, &str); 56] = [
+const EXAMPLES: [(&str, &str); 57] = [
     ("submit", "pliant submit --script job.sh --time 10m --speedup amdahl:0.9,16 --out results"),
     ("sweep", "pliant sweep pi samples=2000000 --vary seed=1..20 --out results"),
     ("explore", "pliant explore pi --min 3 --deadline 8h --vary seed=1..500 --out results"),
@@ -30,6 +30,7 @@ const EXAMPLES: [(&str, &str); 56] = [
     ("admin unban", "pliant admin unban alice --why new-key"),
     ("admin limit", "pliant admin limit alice running-jobs=4 processors=none --why exam-week"),
     ("admin backup", "pliant admin backup --state /var/lib/pliant/lyon /mnt/backup/lyon-monday"),
+    ("admin forget", "pliant admin forget lyon --why broken-disk"),
     ("admin log", "pliant admin log lyon --lines"),
     ("admin resume", "pliant admin resume lyon --why done"),
     ("what-if", "pliant what-if --since 7d --policy now --policy now,tuner=exact"),

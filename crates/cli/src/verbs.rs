@@ -2,6 +2,7 @@
 
 pub(crate) mod admin;
 mod admin_backup;
+mod admin_forget;
 mod admin_job;
 mod admin_limit;
 mod admin_log;

@@ -4,8 +4,8 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server::{Ban, Drain};
 use pliant_wire::{
-    self as wire, AdminOrder, AuditPage, AuditQuery, JobAdminOrder, LimitOrder, LimitsList, PriorityOrder,
-    UserAdminOrder, proto,
+    self as wire, AdminOrder, AuditPage, AuditQuery, ForgetOrder, JobAdminOrder, LimitOrder, LimitsList,
+    PriorityOrder, UserAdminOrder, proto,
 };
 
 use super::{Client, ClientError};
@@ -88,6 +88,13 @@ impl Client {
         let reply = self.server_named(server).await?.limits(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
         LimitsList::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// Declares a server lost that is not connected, and returns how many jobs ended with it; for operators.
+    pub async fn forget(&self, order: &ForgetOrder) -> Result<u32, ClientError> {
+        let request = proto::ForgetRequest::from(order);
+        let reply = self.ask_agent(request, |mut agent, request| async move { agent.forget(request).await });
+        Ok(reply.await?.jobs)
     }
 
     /// A page of the audit trail of a server, or of an agent of the client's file; for operators.

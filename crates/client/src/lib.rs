@@ -68,7 +68,11 @@ const REALLOCATION: Duration = Duration::from_secs(600);
 /// What becomes of a job that its server does not know any more.
 const LOST: &str =
     "if the server has lost its journal, the agent ends the job ten minutes after the server is back";
+/// What becomes of a job whose server is down.
+const DOWN: &str = "if the server does not come back, an operator may declare it lost, which ends its jobs";
 /// How often the agent is asked for such a job.
+const DOWN_POLL: Duration = Duration::from_millis(500);
+/// How often the agent is asked for a job that its server does not know.
 const LOST_POLL: Duration = Duration::from_secs(2);
 
 /// The longest answer, in bytes: more than the longest list of results.
@@ -236,9 +240,9 @@ impl Client {
         }
     }
 
-    /// The agent's record of a job that its server does not know: the server may have a new journal.
+    /// The agent's record of a job whose server is down or does not know it: the server may have a new journal.
     async fn agent_record(&self, handle: &Handle, error: ClientError) -> Result<JobRecord, ClientError> {
-        if !error.is_missing() {
+        if !error.is_missing() && !error.may_pass() {
             return Err(error);
         }
         self.find(handle).await.map(|located| located.record).map_err(|_| error)
@@ -247,14 +251,19 @@ impl Client {
     /// Withdraws a waiting job or ends a running one. Of a job that its server has lost, the record once the agent knows that.
     pub async fn cancel(&self, handle: &Handle) -> Result<JobRecord, ClientError> {
         loop {
-            let mut server = self.server_of(handle).await?;
-            let job = match server.cancel(self.request(wire::job_request(handle))).await {
+            let job = match self.server_of(handle).await {
+                Ok(mut server) => {
+                    let reply = server.cancel(self.request(wire::job_request(handle))).await;
+                    reply.map_err(|status| self.server_failed(handle, &status))
+                }
+                Err(error) => Err(error),
+            };
+            let job = match job {
                 Ok(job) => job,
-                Err(status) => {
-                    let error = self.server_failed(handle, &status);
+                Err(error) => {
                     let record = self.agent_record(handle, error.clone()).await?;
                     let is_final = record.state.is_final();
-                    return if is_final { Ok(record) } else { Err(error.with_hint(LOST)) };
+                    return if is_final { Ok(record) } else { Err(without_server(error)) };
                 }
             };
             let record = JobRecord::try_from(job.into_inner()).map_err(ClientError::protocol)?;
@@ -275,14 +284,21 @@ impl Client {
     /// Explains why a job is at its server, or why it waits.
     pub async fn explain(&self, handle: &Handle) -> Result<Explanation, ClientError> {
         loop {
-            let mut server = self.server_of(handle).await?;
-            let reply = match server.explain(self.request(wire::job_request(handle))).await {
+            let reply = match self.server_of(handle).await {
+                Ok(mut server) => {
+                    let reply = server.explain(self.request(wire::job_request(handle))).await;
+                    reply.map_err(|status| self.server_failed(handle, &status))
+                }
+                Err(error) => Err(error),
+            };
+            let reply = match reply {
                 Ok(reply) => reply,
-                Err(status) => {
-                    let error = self.server_failed(handle, &status);
-                    let record = self.agent_record(handle, error).await?;
-                    let unplanned =
-                        (!record.state.is_final()).then(|| format!("its server does not know it; {LOST}"));
+                Err(error) => {
+                    let record = self.agent_record(handle, error.clone()).await?;
+                    let unplanned = (!record.state.is_final()).then(|| match error.may_pass() {
+                        true => format!("its server is down, and this is what the agent knows; {DOWN}"),
+                        false => format!("its server does not know it; {LOST}"),
+                    });
                     return Ok(Explanation {
                         record,
                         at: Clock::start(Time(0)).now(),
@@ -361,12 +377,16 @@ impl Client {
         loop {
             let mut stream = match self.watch(handle).await {
                 Ok(stream) => stream,
-                Err(error) if error.may_pass() => {
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                    continue;
-                }
                 Err(error) => {
-                    let record = self.agent_record(handle, error).await?;
+                    let may_pass = error.may_pass();
+                    let record = match self.agent_record(handle, error).await {
+                        Ok(record) => record,
+                        Err(_) if may_pass => {
+                            tokio::time::sleep(Duration::from_millis(500)).await;
+                            continue;
+                        }
+                        Err(error) => return Err(error),
+                    };
                     if reported != Some(record.state) {
                         reported = Some(record.state);
                         changed(&record);
@@ -374,8 +394,8 @@ impl Client {
                     if record.state.is_final() {
                         return Ok(record);
                     }
-                    // The agent ends it, or its server gets its journal back.
-                    tokio::time::sleep(LOST_POLL).await;
+                    // Its server comes back with its journal, or the agent ends the job.
+                    tokio::time::sleep(if may_pass { DOWN_POLL } else { LOST_POLL }).await;
                     continue;
                 }
             };
@@ -447,6 +467,12 @@ impl Client {
         self.request.add_to_call(request.metadata_mut());
         request
     }
+}
+
+/// Adds to the error of a call about a job what will become of the job.
+fn without_server(error: ClientError) -> ClientError {
+    let hint = if error.may_pass() { DOWN } else { LOST };
+    error.with_hint(hint)
 }
 
 /// True if the daemon is down or does not answer.

@@ -75,13 +75,21 @@ pub enum AuditAct {
     Configure,
     /// A reallocation cycle of an agent was started.
     Reallocate,
+    /// A server was declared lost, which `why` begins with.
+    Forget,
+    /// A launch was accepted, which `why` names.
+    Launch,
+    /// Tasks were spawned into the launch that `why` names.
+    Spawn,
+    /// The launch that `why` names was cancelled.
+    CancelLaunch,
     /// A caller without the right to it asked for an act, which `why` names.
     Deny,
 }
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 16] = [
+    pub const ALL: [AuditAct; 20] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
@@ -97,6 +105,10 @@ impl AuditAct {
         Self::Limit,
         Self::Configure,
         Self::Reallocate,
+        Self::Forget,
+        Self::Launch,
+        Self::Spawn,
+        Self::CancelLaunch,
         Self::Deny,
     ];
 
@@ -118,6 +130,10 @@ impl AuditAct {
             Self::Limit => "limit",
             Self::Configure => "configure",
             Self::Reallocate => "reallocate",
+            Self::Forget => "forget",
+            Self::Launch => "launch",
+            Self::Spawn => "spawn",
+            Self::CancelLaunch => "cancel-launch",
             Self::Deny => "deny",
         }
     }

@@ -293,6 +293,9 @@ pub struct ServerSnapshot {
     /// Why the server takes no jobs from other servers at the moment, for people; none if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<String>,
+    /// An operator has drained the server: its waiting jobs go to any other.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub drained: bool,
 }
 
 /// A waiting job that may move.

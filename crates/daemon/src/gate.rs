@@ -1,6 +1,7 @@
 //! Limits on callers: how many requests each has open, and how often each asks.
 
 mod arrival;
+mod submitted;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,6 +10,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pliant_control::access::Caller;
+use pliant_control::names::User;
 use pliant_telemetry::{LineLimit, names};
 use pliant_transport::{self as transport, Peer, Role, ServerTls};
 use pliant_wire as wire;
@@ -21,6 +23,7 @@ use crate::config::LimitsFile;
 pub const ASK_OPERATOR: &str = "ask an operator to do it, or for a certificate with the role operator";
 
 pub use arrival::{Arrival, ArrivalLayer};
+use submitted::Submitted;
 
 /// What an agent or a server may do, so that one with a stolen key cannot do everything. It needs far less: it has a connection or two to
 /// another daemon, with 128 requests under way at most, and sends a few for each job that moves. A daemon accepts some thousand jobs a
@@ -36,6 +39,7 @@ pub struct Gate {
     of_user: Bounds,
     of_daemon: Bounds,
     callers: Arc<Mutex<BTreeMap<String, Account>>>,
+    submitted: Submitted,
 }
 
 /// What one caller may do.
@@ -82,9 +86,10 @@ struct Entered {
 impl Gate {
     /// A gate with these limits for users.
     pub fn new(limits: LimitsFile) -> Gate {
-        let LimitsFile { open_requests, requests_per_second, burst, .. } = limits;
+        let LimitsFile { open_requests, requests_per_second, burst, submitted_bytes_per_day, .. } = limits;
         let of_user = Bounds { open: open_requests, per_second: requests_per_second, burst };
-        Gate { of_user, of_daemon: OF_DAEMON, callers: Arc::default() }
+        let submitted = Submitted::new(submitted_bytes_per_day);
+        Gate { of_user, of_daemon: OF_DAEMON, callers: Arc::default(), submitted }
     }
 
     /// Looks at each call as soon as its headers are there, before its message is read: whether the caller's certificate
@@ -124,6 +129,19 @@ impl Gate {
             None => self.let_in(&peer, address)?,
         };
         Ok((Caller { user, operator }, pass))
+    }
+
+    /// Counts what a user submits, in bytes of the journal.
+    ///
+    /// # Errors
+    /// The user has submitted too much of late.
+    pub fn submits(&self, user: &User, bytes: usize) -> Result<(), Status> {
+        let admitted = self.submitted.admit(user, bytes as u64, Instant::now());
+        admitted.map_err(|limit| {
+            metrics::counter!(names::REQUESTS_LIMITED, "limit" => "bytes").increment(1);
+            let why = format!("{user} submits more than {limit} bytes in a day, which is the limit");
+            wire::with_hint(Status::resource_exhausted(why), "send large data as input files")
+        })
     }
 
     fn let_in(&self, peer: &Peer, address: SocketAddr) -> Result<Pass, Status> {

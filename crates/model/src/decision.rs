@@ -51,6 +51,8 @@ pub enum MoveReason {
     Resubmitted,
     /// A sibling job waited there and was the first to start (siblings).
     FirstStart,
+    /// An operator has drained its cluster, and the target completes it first of all others.
+    Drained,
 }
 
 /// Why a job runs on its cluster: its mapping or its last move.
@@ -73,6 +75,7 @@ impl Reason {
             Self::Moved(MoveReason::EarlierCompletion) => "moved-earlier",
             Self::Moved(MoveReason::Resubmitted) => "resubmitted",
             Self::Moved(MoveReason::FirstStart) => "first-start",
+            Self::Moved(MoveReason::Drained) => "drained",
         }
     }
 
@@ -86,6 +89,7 @@ impl Reason {
             "moved-earlier" => Self::Moved(MoveReason::EarlierCompletion),
             "resubmitted" => Self::Moved(MoveReason::Resubmitted),
             "first-start" => Self::Moved(MoveReason::FirstStart),
+            "drained" => Self::Moved(MoveReason::Drained),
             _ => return None,
         })
     }
@@ -156,7 +160,12 @@ mod tests {
     #[test]
     fn every_reason_has_a_unique_keyword() {
         let mapped = [MapReason::EarliestCompletion, MapReason::Drawn, MapReason::Given, MapReason::Local];
-        let moved = [MoveReason::EarlierCompletion, MoveReason::Resubmitted, MoveReason::FirstStart];
+        let moved = [
+            MoveReason::EarlierCompletion,
+            MoveReason::Resubmitted,
+            MoveReason::FirstStart,
+            MoveReason::Drained,
+        ];
         let reasons = mapped.map(Reason::Mapped).into_iter().chain(moved.map(Reason::Moved));
         for reason in reasons {
             assert_eq!(Reason::from_word(&reason.to_string()), Some(reason));

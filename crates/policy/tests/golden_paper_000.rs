@@ -11,7 +11,7 @@ use pliant_model::{
     Time, Walltimes,
 };
 use pliant_policy::batch::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting, by_name};
-use pliant_policy::federation::{FederatedCluster, Federation, Tracked};
+use pliant_policy::federation::{Admission, FederatedCluster, Federation, Tracked};
 use pliant_policy::profile::Profile;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation, reallocate};
 use pliant_policy::tuning::{self, Present, Tuner, tune};
@@ -259,7 +259,7 @@ fn estimates_for_each(jobs: u32, heuristic: Heuristic, window: usize) -> f64 {
             (by_name("cbf").unwrap().new)(Procs(procs), Time::ZERO),
             Arc::clone(&asked),
         )),
-        open: true,
+        admission: Admission::Open,
     };
     let mut federation = Federation::from_clusters([64, 65, 66].map(cluster).into(), []);
     for job in 0..jobs {

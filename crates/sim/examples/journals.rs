@@ -84,7 +84,7 @@ fn further() -> Vec<(&'static str, String)> {
         Event::WaitingLimits(WaitingLimits { jobs_per_user: 10, bytes_per_user: 1 << 20, bytes: 1 << 24 }),
         Event::Limit { reply, user: by.clone(), changes, by: by.clone(), why: "exams".to_owned() },
         Event::Prioritise { reply, number, priority: -5, by: by.clone(), why: "deadline".to_owned() },
-        Event::Denied { by, act: "drain".to_owned() },
+        Event::Denied { by: by.clone(), act: "drain".to_owned() },
         Event::Numbered { highest: 41 },
         Event::RestoredLater(Vec::new()),
         Event::Restored { journal: 77, highest: 41, known: Vec::new() },
@@ -96,8 +96,10 @@ fn further() -> Vec<(&'static str, String)> {
     let text = |event: &Event| ("server", serde_json::to_string(event).expect("events are plain data"));
     let why = "see the jobs of other users".to_owned();
     let audited = agent::Event::Audited { by: Actor::User(user), act: AuditAct::Deny, why };
+    let server_name = "lyon".parse().expect("a name");
+    let forget = agent::Event::Forget { reply, server: server_name, by, why: "broken".to_owned() };
     let of_agent =
-        [refused, audited].map(|event| serde_json::to_string(&event).expect("events are plain data"));
+        [refused, audited, forget].map(|event| serde_json::to_string(&event).expect("events are plain data"));
     server.iter().map(text).chain(of_agent.map(|event| ("agent", event))).collect()
 }
 

@@ -24,7 +24,7 @@ use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Cluster, JobId, JobOutcome, Platform, PlatformError, Time};
 use pliant_policy::batch;
-use pliant_policy::federation::{FederatedCluster, Federation};
+use pliant_policy::federation::{Admission, FederatedCluster, Federation};
 use pliant_policy::nodes::{ClusterSnapshot, Nodes, Shape, SnapshotError};
 use pliant_policy::tuning::Tuner;
 
@@ -196,6 +196,12 @@ impl WhatIfReplay {
                 policy.scheduler(info.procs, Time::ZERO)
             }
         };
-        Ok(FederatedCluster { procs: info.procs, speed: info.speed, tuner: *tuner, scheduler, open: true })
+        Ok(FederatedCluster {
+            procs: info.procs,
+            speed: info.speed,
+            tuner: *tuner,
+            scheduler,
+            admission: Admission::Open,
+        })
     }
 }

@@ -87,6 +87,14 @@ table! {
         "Time from the arrival of a discovery to its answer.";
     JOBS = "pliant_jobs", Kind::Gauge, Count, ["state"],
         "Jobs of this server, by state.";
+    USER_JOBS = "pliant_user_jobs", Kind::Gauge, Count, ["user", "state"],
+        "Jobs of a user at this server, by state.";
+    USER_PROCESSORS = "pliant_user_processors", Kind::Gauge, Count, ["user"],
+        "Processors of a user's running jobs.";
+    USER_WAITING_BYTES = "pliant_user_waiting_bytes", Kind::Gauge, Bytes, ["user"],
+        "Bytes of a user's waiting jobs: scripts, arguments and names of files.";
+    USER_PROCESSOR_SECONDS = "pliant_user_processor_seconds_total", Kind::Counter, Seconds, ["user"],
+        "Processor time of a user's jobs that have ended.";
     QUEUE_LENGTH = "pliant_queue_length", Kind::Gauge, Count, [],
         "Jobs waiting in the batch system.";
     FREE_PROCS = "pliant_free_procs", Kind::Gauge, Count, [],

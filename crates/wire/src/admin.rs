@@ -1,6 +1,6 @@
 //! Acts of operators, the state of a server after them, and the audit trail.
 
-use pliant_control::names::{Handle, User};
+use pliant_control::names::{Handle, Name, User};
 use pliant_control::server::{Ban, Drain, LIMITED_USERS_MAX, LimitChange, LimitKey};
 use pliant_model::Time;
 
@@ -12,6 +12,17 @@ message! {
     /// An act of an operator.
     #[derive(Clone, PartialEq, Debug)]
     proto::AdminRequest <=> pub struct AdminOrder {
+        /// The reason.
+        why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
+    }
+}
+
+message! {
+    /// An operator declares a server lost.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::ForgetRequest <=> pub struct ForgetOrder {
+        /// The server.
+        server: Name = NAME,
         /// The reason.
         why: String = word("a reason", bounds::TEXT_BYTES_MAX).exact(),
     }

@@ -27,6 +27,7 @@ message! {
         nodes: optional(nested()),
         movable: list(nested(), bounds::QUEUE_MAX).exact(),
         closed: optional(TEXT),
+        drained: as_is(),
     }
 
     proto::RunningJob <=> RunningJob {

@@ -81,10 +81,11 @@ message! {
 }
 
 enumeration! {
-    proto::MoveReason <=> MoveReason: "1 (earlier completion), 2 (resubmitted) or 3 (first start)" {
+    proto::MoveReason <=> MoveReason: "1 (earlier completion), 2 (resubmitted), 3 (first start) or 4 (drained)" {
         EarlierCompletion,
         Resubmitted,
         FirstStart,
+        Drained,
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::output::Output;
-use crate::verbs::{admin_backup, admin_job, admin_limit, admin_log, admin_user};
+use crate::verbs::{admin_backup, admin_forget, admin_job, admin_limit, admin_log, admin_user};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -29,6 +29,8 @@ pub(crate) enum Verb {
     Unban(admin_user::Arguments),
     /// Limits what a user may have running and waiting at servers, or lists the limits of users.
     Limit(admin_limit::Arguments),
+    /// Declares lost a server that is down and whose state is gone: its jobs end.
+    Forget(admin_forget::Arguments),
     /// Lists the audit trail of servers and agents: who did what, when and why.
     Log(admin_log::Arguments),
     /// Copies the state folder of a server or agent on this host while it runs, to be restored later.
@@ -57,6 +59,7 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
         Verb::Ban(arguments) => return admin_user::run(output, arguments, true),
         Verb::Unban(arguments) => return admin_user::run(output, arguments, false),
         Verb::Limit(arguments) => return admin_limit::run(output, arguments),
+        Verb::Forget(arguments) => return admin_forget::run(output, arguments),
         Verb::Backup(arguments) => return admin_backup::run(output, arguments),
         Verb::Log(arguments) => return admin_log::run(output, arguments),
     };

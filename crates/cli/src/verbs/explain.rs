@@ -268,6 +268,7 @@ fn moves(record: &JobRecord) -> String {
     let one = |hop: &Hop| {
         let came = match hop.reason {
             MoveReason::FirstStart => "A sibling job was the first to start: moved",
+            MoveReason::Drained => "An operator had drained its server: moved",
             MoveReason::EarlierCompletion | MoveReason::Resubmitted => "Moved",
         };
         let after = moment(hop.expected.completion());

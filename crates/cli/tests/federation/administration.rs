@@ -285,3 +285,91 @@ async fn an_agent_has_an_audit_trail_of_what_operators_and_others_did_at_it() {
     assert_eq!(user.run(&format!("admin log {agent}")).0, 2);
     assert_eq!(operator.run("admin log nowhere").0, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_jobs_leave_a_drained_server_even_if_they_complete_later() {
+    let mut federation = Federation::agent_only(
+        "[reallocation]\nalgorithm = \"regular\"\nheuristic = \"mct\"\nperiod_s = 100000\nearly_s = 1\n",
+    );
+    federation.add_server(&Cluster::new("lyon", 1, 1.0));
+    federation.add_server(&Cluster::new("paris", 1, 1.0));
+    federation.attached(2).await;
+    let operator = CommandUser::operator(&federation);
+    let alice = federation.client("alice");
+    let (short, long) = (federation.path().join("short"), federation.path().join("long"));
+    let mut running = Vec::new();
+    for (server, gate, walltime) in [("lyon", &short, 1_000), ("paris", &long, 5_000)] {
+        running.push(submit(&alice, &order_to(server, rigid(&waiting_for(gate), 1, walltime))).await.handle);
+    }
+    for job in &running {
+        federation.reaches(&alice, job, JobState::Active).await;
+    }
+    let waiting = submit(&alice, &order(rigid("true", 1, 60))).await;
+    assert_eq!(waiting.server().as_str(), "lyon", "it completes earlier there");
+    let pinned = submit(&alice, &order_to("lyon", rigid("true", 1, 60))).await.handle;
+    assert_eq!(operator.run("admin drain lyon --why disks").0, 0);
+    until("the job at paris", async || {
+        let at = alice.job(&waiting.handle).await.ok()?;
+        (at.server().as_str() == "paris").then_some(())
+    })
+    .await;
+    let (_, explained, _) = operator.run(&format!("explain {}", waiting.handle));
+    assert_eq!(explained["moves"][0]["reason"], "drained", "{explained}");
+    assert!(explained["moves"][0]["gain_s"].as_i64().unwrap() < 0, "{explained}");
+    // What its user has pinned runs there.
+    assert_eq!(alice.job(&pinned).await.unwrap().server().as_str(), "lyon");
+    std::fs::write(&short, "").unwrap();
+    federation.reaches(&alice, &pinned, JobState::Completed).await;
+    std::fs::write(&long, "").unwrap();
+    federation.reaches(&alice, &waiting.handle, JobState::Completed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_server_that_never_comes_back_end_when_an_operator_declares_it_lost() {
+    let clusters = [Cluster::new("lyon", 1, 1.0), Cluster::new("paris", 1, 1.0)];
+    let mut federation = Federation::start(&clusters).await;
+    let (operator, user) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let alice = federation.client("alice");
+    let gate = federation.path().join("never");
+    let running = submit(&alice, &order_to("lyon", rigid(&waiting_for(&gate), 1, 600))).await.handle;
+    federation.reaches(&alice, &running, JobState::Active).await;
+    let waiting = submit(&alice, &order_to("lyon", rigid("true", 1, 60))).await.handle;
+    until("the agent to know the job", async || alice.find(&waiting).await.ok()).await;
+    let (code, _, stderr) = operator.run("admin forget lyon --why gone");
+    assert!(code == 2 && stderr.contains("the server lyon is connected"), "{code} {stderr}");
+    assert_eq!(user.run("admin forget lyon --why gone").0, 2, "users declare nothing");
+
+    federation.kill("lyon");
+    federation.attached(1).await;
+    // Until then they are as the agent knows them.
+    let (code, _, stderr) = user.run(&format!("cancel {waiting}"));
+    assert!(code == 1 && stderr.contains("an operator may declare it lost"), "{code} {stderr}");
+    let (code, explained, stderr) = user.run(&format!("explain {waiting}"));
+    assert_eq!((code, &explained["job"]["state"]), (0, &"QUEUED".into()), "{explained} {stderr}");
+    assert_eq!(user.run(&format!("status {waiting}")).1["jobs"][0]["state"], "QUEUED");
+    assert_eq!(user.run(&format!("wait {waiting} --timeout 1s")).0, 4);
+
+    let waits = {
+        let (alice, waiting) = (federation.client("alice"), waiting.clone());
+        tokio::spawn(async move { alice.wait(&waiting, |_| {}).await })
+    };
+    let (code, forgotten, stderr) = operator.run("admin forget lyon --why broken");
+    assert_eq!((code, &forgotten["jobs"]), (0, &2.into()), "{stderr}");
+    let ended = waits.await.unwrap().unwrap();
+    assert_eq!(ended.state, JobState::Failed);
+    for job in [&running, &waiting] {
+        let (_, shown, _) = user.run(&format!("status {job}"));
+        assert_eq!(shown["jobs"][0]["state"], "FAILED", "{shown}");
+        assert!(shown.to_string().contains("root has declared that the server lyon is lost"), "{shown}");
+        assert_eq!(user.run(&format!("explain {job}")).1["job"]["state"], "FAILED");
+        let (_, cancelled, stderr) = user.run(&format!("cancel {job}"));
+        assert_eq!(cancelled["jobs"][0]["state"], "FAILED", "{cancelled} {stderr}");
+    }
+    let (_, servers, _) = operator.run("servers");
+    assert_eq!(servers["servers"].as_array().unwrap().len(), 1, "{servers}");
+    let (_, log, _) = operator.run("admin log");
+    let trail = log["records"].as_array().unwrap();
+    let found = trail.iter().find(|one| one["act"] == "forget").unwrap();
+    assert_eq!((&found["by"], &found["why"]), (&"operator/root".into(), &"lyon: broken".into()));
+    run(&alice, &order(rigid("true", 1, 60))).await;
+}

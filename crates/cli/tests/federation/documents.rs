@@ -211,5 +211,6 @@ async fn every_document_of_a_federation_is_as_its_schema_says() {
     let left = reader.shows(every, |servers| servers["servers"][0]["free_procs"] == 2).await;
     assert_eq!([0, 1].map(|at| left["servers"][at]["attached"].clone()), [true, false]);
     assert_eq!(left["servers"][1]["free_procs"], Value::Null);
+    assert_eq!(reader.run("admin forget paris --why gone")["server"], "paris");
     reader.seen.are(&OF_FEDERATIONS);
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use pliant_control::job::JobState;
 use pliant_control::names::Handle;
+use pliant_testing::postgres::Server;
 use pliant_wire::JobsQuery;
 
 use crate::harness::*;
@@ -94,6 +95,34 @@ async fn an_agent_whose_journal_is_lost_or_older_gets_all_jobs_again() {
     listed(&federation, &expected).await;
     let log = federation.log("lyon");
     assert_eq!(log.matches("all jobs are reported again").count(), 2, "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_changes_to_a_journal_in_postgresql_gets_all_jobs_again() {
+    let Some(database) = tokio::task::block_in_place(|| Some(Server::start()?.database())) else { return };
+    let mut federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let alice = federation.client("alice");
+    let mut expected = BTreeMap::new();
+    for (script, state) in [("true", JobState::Completed), ("exit 3", JobState::Failed)] {
+        expected.insert(run(&alice, &order(rigid(script, 1, 60))).await.handle, state);
+    }
+    for (script, state) in [("sleep 1000", JobState::Active), ("true", JobState::Queued)] {
+        expected.insert(submit(&alice, &order(rigid(script, 1, 2000))).await.handle, state);
+    }
+    listed(&federation, &expected).await;
+    federation.stop(MASTER);
+    let file = federation.folder(MASTER).join("agent.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let journal = format!("postgres = \"{}\"", database.connection());
+    assert!(text.contains("state = \"state\""), "{text}");
+    fs::write(&file, text.replace("state = \"state\"", &journal)).unwrap();
+    federation.revive(MASTER);
+    federation.attached(1).await;
+    listed(&federation, &expected).await;
+    let cancelled = submit(&alice, &order(rigid("true", 1, 2000))).await.handle;
+    alice.cancel(&cancelled).await.unwrap();
+    expected.insert(cancelled, JobState::Canceled);
+    listed(&federation, &expected).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use pliant_client::Client;
+use pliant_client::{Client, SubmitOrder};
 use pliant_control::job::JobState;
 use pliant_journal::open_sqlite;
 use pliant_wire::JobsQuery;
@@ -185,6 +185,90 @@ async fn large_scripts_of_a_user_leave_the_queue_to_others() {
     let journal = federation.folder("lyon").join("state/journal.db");
     let bytes = std::fs::metadata(journal).unwrap().len();
     assert!(bytes < 2_000_000, "{bytes} bytes of a journal with 7 scripts of 90,000 bytes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_of_jobs_by_user_are_shown_if_the_file_asks_for_them() {
+    let (at_lyon, table) = pages();
+    let tables = format!("{table}user_metrics = true\n");
+    let mut federation = Federation::start(&[Cluster { tables, ..Cluster::new("lyon", 2, 1.0) }]).await;
+    let [alice, bob] = ["alice", "bob"].map(|user| federation.client(user));
+    let gate = federation.path().join("gate");
+    let running = submit(&alice, &order(rigid(&waiting_for(&gate), 2, 600))).await.handle;
+    federation.reaches(&alice, &running, JobState::Active).await;
+    let waiting = submit(&bob, &order(rigid("true", 1, 60))).await.handle;
+    let shows = async |line: &str| {
+        let found = async || page(at_lyon, "/metrics")?.lines().any(|found| found == line).then_some(());
+        until(line, found).await;
+    };
+    shows("pliant_user_processors{user=\"alice\"} 2").await;
+    shows("pliant_user_jobs{user=\"bob\",state=\"QUEUED\"} 1").await;
+    // What ran before a restart counts, too.
+    federation.kill("lyon");
+    federation.revive("lyon");
+    shows("pliant_user_jobs{user=\"alice\",state=\"ACTIVE\"} 1").await;
+    std::fs::write(&gate, "").unwrap();
+    federation.reaches(&bob, &waiting, JobState::Completed).await;
+    shows("pliant_user_processors{user=\"alice\"} 0").await;
+    shows("pliant_user_waiting_bytes{user=\"bob\"} 0").await;
+    let used = async || {
+        let page = page(at_lyon, "/metrics")?;
+        let value = page
+            .lines()
+            .find_map(|line| line.strip_prefix("pliant_user_processor_seconds_total{user=\"alice\"} "));
+        value?.parse::<f64>().ok().filter(|seconds| *seconds >= 2.0)
+    };
+    until("the processor time of the job", used).await;
+}
+
+/// Two pages of the protocol, and no way on at the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_goes_on_after_a_thousand_jobs_and_says_if_there_are_more() {
+    const JOBS: usize = 1_100;
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let (user, alice) = (CommandUser::new(&federation, "alice"), federation.client("alice"));
+    let mut submissions = tokio::task::JoinSet::new();
+    for _ in 0..JOBS / 50 {
+        let alice = alice.clone();
+        submissions.spawn(async move {
+            for _ in 0..50 {
+                submit(&alice, &order(rigid("sleep 1000", 1, 2_000))).await;
+            }
+        });
+    }
+    submissions.join_all().await;
+    let listed = |options: &str| {
+        let (code, queue, stderr) = user.run(&format!("queue {options}"));
+        assert_eq!(code, 0, "{stderr}");
+        let jobs = queue["jobs"].as_array().unwrap();
+        let ids: std::collections::BTreeSet<&str> =
+            jobs.iter().map(|job| job["job_id"].as_str().unwrap()).collect();
+        assert_eq!(ids.len(), jobs.len(), "no job is listed twice");
+        (jobs.len(), queue["more"].as_bool().unwrap())
+    };
+    until("the agent to know all jobs", async || (listed("--last 2000").0 == JOBS).then_some(())).await;
+    assert_eq!(listed("--last 2000"), (JOBS, false));
+    assert_eq!(listed("--last 1100"), (JOBS, false));
+    assert_eq!(listed("--last 1050"), (1_050, true));
+}
+
+/// A job that is cancelled at once stays in the journal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_submits_and_cancels_large_scripts_again_and_again_fills_no_journal() {
+    let tables = "[limits]\nsubmitted_bytes_per_day = 250000\n".to_owned();
+    let federation = Federation::start(&[Cluster { tables, ..Cluster::new("lyon", 1, 1.0) }]).await;
+    let [alice, bob] = ["alice", "bob"].map(|user| federation.client(user));
+    let large = || order(rigid(&format!("true # {}", "x".repeat(100_000)), 1, 60));
+    for _ in 0..2 {
+        let handle = submit(&alice, &large()).await.handle;
+        alice.cancel(&handle).await.unwrap();
+    }
+    let one_more = SubmitOrder { timeout: std::time::Duration::ZERO, ..large() };
+    let refusal = alice.submit(&one_more, |_| Ok(())).await;
+    refused(refusal, &["alice submits more than 250000 bytes in a day"]);
+    let small = submit(&alice, &order(rigid("true", 1, 60))).await;
+    federation.reaches(&alice, &small.handle, JobState::Completed).await;
+    submit(&bob, &large()).await;
 }
 
 /// Asks for a user's jobs again and again until the end, whatever the answers are.

@@ -70,6 +70,8 @@ fn the_debian_package_is_installed_used_and_removed() {
         "bash-completion/completions/pliant",
         "zsh/vendor-completions/_pliant",
         "fish/vendor_completions.d/pliant.fish",
+        "doc/pliant/grafana/pliant.json",
+        "doc/pliant/prometheus/pliant.rules.yml",
     ] {
         assert!(Path::new("/usr/share").join(file).is_file(), "{file}");
     }

@@ -11,9 +11,10 @@ use serde_json::Value;
 
 /// The documents of verbs that talk to a federation, and the file `results.json` of explorations: one test on a live
 /// federation validates each of them.
-pub(crate) const OF_FEDERATIONS: [&str; 27] = [
+pub(crate) const OF_FEDERATIONS: [&str; 28] = [
     "admin",
     "admin-backup",
+    "admin-forget",
     "admin-jobs",
     "admin-limits",
     "admin-log",

@@ -104,6 +104,17 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<User>,
     },
+    /// An operator declares that a server which is not connected has lost its state: its jobs end, and it is no longer listed.
+    Forget {
+        /// The operator to answer.
+        reply: Token,
+        /// The server.
+        server: Name,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
     /// A caller did something that changes no state, or was refused for lack of rights. The driver limits how often it reports the
     /// latter.
     Audited {
@@ -149,6 +160,13 @@ pub enum Command {
     Configured {
         /// The operator.
         to: Token,
+    },
+    /// Report to an operator how many jobs have ended with a server, or why the server is not forgotten.
+    Forgotten {
+        /// The operator.
+        to: Token,
+        /// The number of jobs, or the reason.
+        ended: Result<u32, String>,
     },
     /// Acknowledge a child's status updates up to this one: they are kept.
     Acknowledge {

@@ -1,5 +1,5 @@
 //! Journals that are not there any more: a child's, whose jobs are lost, or this agent's own, of which children report again what it
-//! had acknowledged.
+//! had acknowledged. Of a server that never comes back an operator says so.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,11 @@ use pliant_model::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::reports::Contradiction;
-use super::{Agent, Child, ChildKind, Command};
+use super::{Agent, Child, ChildKind, Command, audit};
+use crate::audit::{Actor, AuditAct};
 use crate::job::{Exit, JobRecord};
-use crate::names::{Handle, Name};
+use crate::names::{Handle, Name, User};
+use crate::server_info::ServerInfo;
 
 /// How long a server has to be connected with another journal before the jobs of its earlier one are lost. Until then the earlier one may
 /// come back, as when a second process had the server's certificate.
@@ -75,17 +77,75 @@ impl Agent {
         for (server, LostJournal { since, jobs, .. }) in lost {
             let why =
                 format!("the server {server} has lost its journal; it has another one since {}", since.utc());
-            for job in jobs {
-                let known = self.jobs.get(&job).filter(|known| !known.state.is_final());
-                let Some(known) = known.filter(|known| *known.server() == server) else { continue };
-                let exit = Exit::Lost(why.clone());
-                let record =
-                    JobRecord { state: exit.state(), exit: Some(exit), ended: Some(now), ..known.clone() };
-                if !self.config.root {
-                    commands.push(Command::ReportStatus(Box::new(record.clone())));
-                }
-                self.update_index(now, record, commands);
+            self.end_jobs_of(now, &server, jobs, &why, commands);
+        }
+    }
+
+    /// Ends those of some jobs that have not ended and are at that server, and returns their number.
+    fn end_jobs_of(
+        &mut self,
+        now: Time,
+        server: &Name,
+        jobs: impl IntoIterator<Item = Handle>,
+        why: &str,
+        commands: &mut Vec<Command>,
+    ) -> u32 {
+        let mut ended = 0;
+        for job in jobs {
+            let known = self.jobs.get(&job).filter(|known| !known.state.is_final());
+            let Some(known) = known.filter(|known| known.server() == server) else { continue };
+            let exit = Exit::Lost(why.to_owned());
+            let record =
+                JobRecord { state: exit.state(), exit: Some(exit), ended: Some(now), ..known.clone() };
+            if !self.config.root {
+                commands.push(Command::ReportStatus(Box::new(record.clone())));
             }
+            self.update_index(now, record, commands);
+            ended += 1;
+        }
+        ended
+    }
+
+    /// Ends the jobs of a server that is not connected, because an operator says that its state is lost, and lists the server no more.
+    ///
+    /// # Errors
+    /// The server is unknown, connected, or below another agent that is connected.
+    pub(super) fn forget_server(
+        &mut self,
+        now: Time,
+        server: &Name,
+        by: User,
+        why: &str,
+        commands: &mut Vec<Command>,
+    ) -> Result<u32, String> {
+        self.may_forget(server)?;
+        audit(now, Actor::Operator(by.clone()), AuditAct::Forget, format!("{server}: {why}"), commands);
+        for child in self.children.values_mut() {
+            child.servers.retain(|known| known.name != *server);
+        }
+        self.children.remove(server);
+        let jobs: Vec<Handle> =
+            self.jobs.all().filter(|job| job.server() == server).map(|job| job.handle.clone()).collect();
+        let why = format!("{by} has declared that the server {server} is lost: {why}");
+        let ended = self.end_jobs_of(now, server, jobs, &why, commands);
+        if !self.config.root {
+            commands.push(Command::Announce);
+        }
+        Ok(ended)
+    }
+
+    fn may_forget(&self, server: &Name) -> Result<(), String> {
+        let is_it = |(info, ..): &(&ServerInfo, &Name, bool)| info.name == *server;
+        let Some((_, child, _)) = self.servers().filter(is_it).max_by_key(|(_, _, is_attached)| *is_attached)
+        else {
+            return Err(format!("no server {server} is below this agent"));
+        };
+        match self.children.get(child) {
+            Some(known) if !known.attached => Ok(()),
+            _ if child == server => Err(format!("the server {server} is connected")),
+            _ => Err(format!(
+                "the server {server} is below the agent {child}, which is connected: ask that agent"
+            )),
         }
     }
 

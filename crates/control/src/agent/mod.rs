@@ -248,6 +248,10 @@ impl Agent {
             }
             Event::StatusRefused { child, sequence } => self.skip_status(&child, sequence, commands),
             Event::StatusAgain { child, record } => self.record_again(now, &child, *record, commands),
+            Event::Forget { reply, server, by, why } => {
+                let ended = self.forget_server(now, &server, by, &why, commands);
+                commands.push(Command::Forgotten { to: reply, ended });
+            }
             Event::Audited { by, act, why } => audit(now, by, act, why, commands),
             Event::Due => {
                 self.conclude_overdue(now, commands);

@@ -7,7 +7,8 @@
 //!
 //! Jobs of local users, pinned jobs, held jobs and started jobs are in the snapshots and are never moved. A job that its
 //! batch system does not plan (its partition is down, a limit is reached) moves to any server that can start it, and for a
-//! while not back ([`crate::job::avoided_servers`]). A closed server, or one where such jobs wait, gets no proposals. A
+//! while not back ([`crate::job::avoided_servers`]). A closed server, or one where such jobs wait, gets no proposals. The jobs
+//! of a drained server move to any other server, even if they complete later there. A
 //! server that does not answer takes no part. The moves of the algorithms that cancel everything are carried out like those
 //! of the regular one, one job at a time; jobs that stay keep their position in the queue. Sibling jobs are proposed as
 //! soon as a job waits, and in every cycle for the jobs that lack one on some server.
@@ -20,7 +21,7 @@ use std::fmt;
 
 use pliant_model::{ClusterId, Estimate, JobId, Reason, Span, Time};
 use pliant_policy::batch::{BatchScheduler, LocalPolicy};
-use pliant_policy::federation::{FederatedCluster, Federation, Tracked};
+use pliant_policy::federation::{Admission, FederatedCluster, Federation, Tracked};
 use pliant_policy::nodes::Nodes;
 use pliant_policy::reallocation::{Algorithm, Reallocation, reallocate};
 use serde::{Deserialize, Serialize};
@@ -410,7 +411,7 @@ fn federation_snapshot(snapshots: &[ServerSnapshot], now: Time) -> FederationSna
                     speed: info.speed,
                     tuner: snapshot.tuner,
                     scheduler,
-                    open: snapshot.closed.is_none(),
+                    admission: admission(snapshot),
                 });
                 servers.push(snapshot);
             }
@@ -434,6 +435,15 @@ fn federation_snapshot(snapshots: &[ServerSnapshot], now: Time) -> FederationSna
         }
     }
     FederationSnapshot { federation, servers, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
+}
+
+/// Whether a server takes jobs from others.
+fn admission(snapshot: &ServerSnapshot) -> Admission {
+    match &snapshot.closed {
+        _ if snapshot.drained => Admission::Drained,
+        Some(_) => Admission::Closed,
+        None => Admission::Open,
+    }
 }
 
 /// The batch system of a snapshot, with its jobs renumbered; none if the snapshot is invalid.

@@ -266,7 +266,7 @@ impl Server {
         let (submit, owner) = (record.submitted, record.owner.owner());
         let entry = ServerJob::new(record, payload, sample);
         self.waiting.add_job(&entry);
-        self.jobs.insert(number, entry);
+        self.jobs.insert(entry);
         let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {

@@ -1,5 +1,5 @@
 //! Drained servers: an operator has a server accept no new jobs, for example before maintenance, and later accept them
-//! again. Jobs that are at the server wait, move away, run and end as before.
+//! again. Jobs that are at the server run and end as before; those that wait move to other servers if the agent reallocates jobs.
 
 use std::fmt;
 
@@ -39,6 +39,7 @@ impl Server {
         audit(at, Actor::Operator(by.clone()), AuditAct::Drain, None, why.clone(), commands);
         if !self.drained.as_ref().is_some_and(|known| known.by == by && known.why == why) {
             self.drained = Some(Drain { at, by, why });
+            commands.push(Command::Freed);
         }
         Answer::Drained(self.drained.clone())
     }
@@ -46,7 +47,9 @@ impl Server {
     /// Has the server accept jobs again.
     pub(super) fn resume(&mut self, at: Time, by: User, why: String, commands: &mut Vec<Command>) -> Answer {
         audit(at, Actor::Operator(by), AuditAct::Resume, None, why, commands);
-        self.drained = None;
+        if self.drained.take().is_some() {
+            commands.push(Command::Freed);
+        }
         Answer::Drained(None)
     }
 

@@ -110,7 +110,7 @@ impl Server {
         if let Some(siblings) = self.siblings.remove(&number) {
             self.siblings.insert(entry.number, siblings);
         }
-        self.jobs.insert(entry.number, entry);
+        self.jobs.insert(entry);
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
     }
 }

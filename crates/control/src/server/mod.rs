@@ -17,6 +17,7 @@ mod handoff_bench;
 mod handoff_tests;
 mod holding;
 mod incoming_siblings;
+mod jobs;
 mod learning;
 mod limiting;
 mod prospects;
@@ -65,9 +66,10 @@ pub use limiting::{LIMITED_USERS_MAX, LimitChange, LimitKey, UserLimits};
 pub use prospects::Instance;
 pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
-pub use waiting::WaitingLimits;
+pub use waiting::{WaitingLimits, WaitingOfUser};
 
 use entry::ServerJob;
+use jobs::ServerJobs;
 use source::OutgoingJob;
 use subjobs::Subjobs;
 use target::PreparedJob;
@@ -106,7 +108,7 @@ pub struct ServerConfig {
 pub struct Server {
     config: ServerConfig,
     batch: Box<dyn BatchSystem>,
-    jobs: BTreeMap<u32, ServerJob>,
+    jobs: ServerJobs,
     /// Ended jobs in the order of their ends: they are forgotten in that order.
     ended: VecDeque<(Time, u32)>,
     keys: FxHashMap<Key, u32>,
@@ -156,7 +158,7 @@ impl Server {
         Ok(Server {
             config,
             batch,
-            jobs: BTreeMap::new(),
+            jobs: ServerJobs::default(),
             ended: VecDeque::new(),
             keys: FxHashMap::default(),
             ended_keys: VecDeque::new(),

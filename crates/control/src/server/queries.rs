@@ -225,7 +225,8 @@ impl Server {
         let movable = self.jobs.values().filter_map(movable).collect();
         let info = ServerInfo { procs: self.procs(), ..info.clone() };
         let closed = self.closed_to_others();
-        ServerSnapshot { info, tuner: self.config.tuner, queue, nodes, movable, closed }
+        let drained = self.drained.is_some();
+        ServerSnapshot { info, tuner: self.config.tuner, queue, nodes, movable, closed, drained }
     }
 
     /// Why this server takes no jobs from other servers at the moment.

@@ -54,8 +54,12 @@ impl Server {
         self.journal = Some(journal);
         self.numbered = false;
         self.start_numbering_after(highest.max(self.next - 1));
-        for entry in self.jobs.values_mut().filter(|entry| entry.record.state == JobState::Active) {
-            entry.started_before = entry.record.started.or(Some(now));
+        let active = self.jobs.values().filter(|entry| entry.record.state == JobState::Active);
+        let active: Vec<u32> = active.map(|entry| entry.number).collect();
+        for number in active {
+            if let Some(entry) = self.jobs.get_mut(&number) {
+                entry.started_before = entry.record.started.or(Some(now));
+            }
         }
         self.subjobs.mark_started_before();
         for record in known {

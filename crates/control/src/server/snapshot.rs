@@ -1,6 +1,7 @@
 //! The state of a server as data.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use pliant_model::Time;
 use pliant_policy::runtimes::CategoryDump;
@@ -26,7 +27,7 @@ use crate::replay::Machine;
 pub struct ServerState {
     next: u32,
     numbered: bool,
-    jobs: Vec<ServerJob>,
+    jobs: Vec<Arc<ServerJob>>,
     ended: VecDeque<(Time, u32)>,
     keys: Vec<(Key, u32)>,
     ended_keys: VecDeque<(Time, Key)>,
@@ -91,14 +92,15 @@ impl Server {
             (_, Dump::Embedded(dump)) => Box::new(Embedded::restore(*dump)?),
         };
         let config = ServerConfig { waiting: waiting_limits.unwrap_or(config.waiting), ..config };
+        let entries = || jobs.iter().map(Arc::as_ref);
         let waiting =
-            Waiting::of(&config.name, jobs.iter(), prepared.iter().map(|(_, prepared)| &prepared.handoff));
+            Waiting::of(&config.name, entries(), prepared.iter().map(|(_, prepared)| &prepared.handoff));
         let is_from_elsewhere = |entry: &&ServerJob| {
             entry.record.handle != Handle { server: config.name.clone(), number: entry.number }
         };
-        let from_elsewhere = jobs.iter().filter(is_from_elsewhere);
+        let from_elsewhere = entries().filter(is_from_elsewhere);
         let numbers = from_elsewhere.map(|entry| (entry.record.handle.clone(), entry.number)).collect();
-        let jobs = jobs.into_iter().map(|entry| (entry.number, entry)).collect();
+        let jobs = jobs.into_iter().collect();
         let taken_over_order = taken_over.iter().map(|(at, job, _)| (*at, job.clone())).collect();
         let taken_over = taken_over.into_iter().map(|(at, job, attempt)| (job, (attempt, at))).collect();
         let keys = keys.into_iter().collect();
@@ -180,7 +182,7 @@ impl Machine for Server {
         ServerState {
             next: self.next,
             numbered: self.numbered,
-            jobs: self.jobs.values().cloned().collect(),
+            jobs: self.jobs.shared(),
             ended: self.ended.clone(),
             keys,
             ended_keys: self.ended_keys.clone(),

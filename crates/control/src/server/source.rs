@@ -137,7 +137,8 @@ impl Server {
         // A job without a plan here completes earlier anywhere else.
         let before = plan.map_or(Time::MAX, |plan| plan.completion());
         let latest = match (plan, proposal.gain) {
-            (Some(plan), Some(gain)) => {
+            // A drained server gives its waiting jobs away whatever they gain.
+            (Some(plan), Some(gain)) if self.drained.is_none() => {
                 let latest = latest_with_gain(before, gain);
                 if is_late(&proposal.expected, latest) {
                     return Err(StayReason::TooLittleGain { plan });

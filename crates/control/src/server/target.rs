@@ -320,7 +320,7 @@ impl Server {
         let attempts = attempts.max(id.attempt);
         let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
-        self.jobs.insert(number, entry);
+        self.jobs.insert(entry);
         if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
         }

@@ -37,6 +37,17 @@ struct UserUsage {
     bytes: u64,
 }
 
+/// What a user has waiting at a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WaitingOfUser {
+    /// The user.
+    pub user: User,
+    /// The number of waiting jobs.
+    pub jobs: u32,
+    /// Bytes of these jobs, and of those that are prepared here for other servers.
+    pub bytes: u64,
+}
+
 /// What waits at a server.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Waiting {
@@ -156,6 +167,16 @@ impl Server {
     /// The bytes of a user's waiting jobs, and of those that are prepared here for other servers.
     pub fn waiting_bytes_of(&self, owner: &User) -> u64 {
         self.waiting.bytes_of(owner)
+    }
+
+    /// What each user with waiting or prepared jobs has waiting, in no order.
+    pub fn waiting_by_user(&self) -> impl Iterator<Item = WaitingOfUser> {
+        let of = |(user, usage): (&User, &UserUsage)| WaitingOfUser {
+            user: user.clone(),
+            jobs: usage.jobs,
+            bytes: usage.bytes,
+        };
+        self.waiting.users.iter().map(of)
     }
 
     /// The bytes of all waiting jobs, and of those that are prepared here for other servers.

@@ -38,6 +38,8 @@ pub(super) struct AgentDriver {
     pub(super) parent_requests: ParentRequests,
     /// Operators who wait for what they asked of the agent itself.
     pub(super) reports: Replies<ReallocationReport>,
+    /// Operators who wait for a server to be forgotten.
+    pub(super) forgotten: Replies<Result<u32, String>>,
     pub(super) upward: Option<Upward>,
     /// The request that the machine is notified of at the moment.
     pub(super) request: Option<RequestId>,
@@ -79,6 +81,7 @@ impl Driver<Agent> for AgentDriver {
             Command::Answer { to: Requester::ReallocationCycle, .. } => {}
             Command::ReportReallocation { to, report } => self.reports.answer(to, *report),
             Command::Configured { to } => self.reports.answer(to, ReallocationReport::default()),
+            Command::Forgotten { to, ended } => self.forgotten.answer(to, ended),
             Command::Acknowledge { child, sequence } => {
                 self.connections.send(&child, &FromParent::Acknowledge { sequence });
             }

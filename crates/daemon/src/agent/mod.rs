@@ -76,12 +76,14 @@ pub async fn serve(
         reported: ReportedJobs::default(),
         upward: upward.clone(),
     };
-    let (discoveries, reports) = (Replies::new(&clock), Replies::new(&clock));
+    let (discoveries, reports, forgotten) =
+        (Replies::new(&clock), Replies::new(&clock), Replies::new(&clock));
     let driver = AgentDriver {
         connections: connections.clone(),
         discoveries: discoveries.clone(),
         parent_requests: parent_requests.clone(),
         reports: reports.clone(),
+        forgotten: forgotten.clone(),
         upward,
         request: None,
     };
@@ -136,6 +138,7 @@ pub async fn serve(
         connections,
         discoveries,
         reports,
+        forgotten,
         archive,
         numbers,
         denials: Denials::default(),

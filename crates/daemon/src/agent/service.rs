@@ -52,6 +52,7 @@ pub(super) struct Service {
     pub(super) connections: ChildConnections,
     pub(super) discoveries: Replies<DiscoveryResult, RequestId>,
     pub(super) reports: Replies<ReallocationReport>,
+    pub(super) forgotten: Replies<Result<u32, String>>,
     pub(super) archive: SharedArchive,
     pub(super) numbers: Numbers,
     /// Which refusals for lack of rights the audit trail gets.
@@ -265,6 +266,20 @@ impl proto::agent_server::Agent for Service {
         let (_, _pass) = self.operator(&request, "read the audit trail")?;
         let page = audit::page(&self.archive, request.into_inner().try_into()?).await?;
         Ok(Response::new((&page).into()))
+    }
+
+    async fn forget(
+        &self,
+        request: Request<proto::ForgetRequest>,
+    ) -> Result<Response<proto::ForgetReply>, Status> {
+        let (caller, _pass) = self.operator(&request, "declare a server lost")?;
+        let wire::ForgetOrder { server, why } = request.into_inner().try_into()?;
+        tracing::info!(%server, by = %caller.user, why, "an operator declares a server lost");
+        let (bytes, by, reply) = (why.len(), caller.user, self.forgotten.wait());
+        let event = Event::Forget { reply: reply.token(), server, by, why };
+        self.mailbox.try_send(event, bytes).map_err(rejected)?;
+        let jobs = reply.within(JOURNAL).await.map_err(late)?.map_err(Status::failed_precondition)?;
+        Ok(Response::new(proto::ForgetReply { jobs }))
     }
 
     type AttachStream = ReceiverStream<Result<proto::Down, Status>>;

@@ -36,7 +36,7 @@ pub struct HttpFile {
     /// Where to listen: a loopback address.
     #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
-    /// Whether a server shows metrics of each user of explorations, with the user's name: every user of the host can read them.
+    /// Whether a server shows metrics of each user, with the user's name: every user of the host can read them.
     #[serde(default)]
     pub user_metrics: bool,
 }
@@ -55,6 +55,8 @@ pub struct LimitsFile {
     pub connections: usize,
     /// The largest message, in bytes.
     pub message_bytes: usize,
+    /// Bytes of submissions and launches of one user in a day, in the long run: the journal keeps them for `history_days`.
+    pub submitted_bytes_per_day: u64,
 }
 
 impl Default for LimitsFile {
@@ -65,6 +67,7 @@ impl Default for LimitsFile {
             burst: 4_000,
             connections: 4_096,
             message_bytes: 2 << 20,
+            submitted_bytes_per_day: 1 << 30,
         }
     }
 }

@@ -99,6 +99,7 @@ impl Service {
             claim: Some(Box::new(claim)),
         };
         let bytes = submit.payload.bytes();
+        self.gate.submits(&caller.user, bytes)?;
         self.refresh_listing().await;
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {

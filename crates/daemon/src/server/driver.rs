@@ -19,6 +19,7 @@ use super::execution::{Execution, ExecutionId, Runner};
 use super::offer::FreeProcs;
 use super::peer_servers::PeerServers;
 use super::subjobs::SubjobDriver;
+use super::user_metrics::UserMetrics;
 use crate::audit;
 use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
@@ -37,6 +38,8 @@ pub(super) struct ServerDriver {
     pub(super) free: FreeProcs,
     /// What operators have closed, for those who ask outside the machine.
     pub(super) closures: Closures,
+    /// If metrics by user are shown.
+    pub(super) users: Option<UserMetrics>,
 }
 
 impl Driver<Server> for ServerDriver {
@@ -63,6 +66,9 @@ impl Driver<Server> for ServerDriver {
             }
             Command::Call { to, id, call } => self.peers.call(to, id, call),
             Command::Report(record) => {
+                if let Some(users) = &self.users {
+                    users.note(&record);
+                }
                 if let Some(sequence) = notice {
                     self.upward.status_update(sequence);
                 }

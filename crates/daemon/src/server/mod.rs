@@ -29,6 +29,7 @@ mod sealing;
 mod service;
 mod subjobs;
 mod upkeep;
+mod user_metrics;
 mod warnings;
 
 use std::ffi::OsString;
@@ -63,6 +64,7 @@ use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
 use subjobs::{Coordinators, SubjobDriver, TaskPorts};
 use tokio::sync::{broadcast, watch};
+use user_metrics::UserMetrics;
 
 pub use change::{ClusterChange, cluster_change};
 pub(crate) use comparison::RESTORED;
@@ -161,6 +163,7 @@ pub async fn serve(
         clock,
         mailbox: mailbox.clone(),
     };
+    let users = file.http.as_ref().is_some_and(|http| http.user_metrics).then(UserMetrics::default);
     let driver = ServerDriver {
         replies: replies.clone(),
         runner,
@@ -174,6 +177,7 @@ pub async fn serve(
         upward,
         free,
         closures: closures.clone(),
+        users: users.clone(),
     };
     let settings = Settings {
         history: Settings::days(file.history_days),
@@ -192,6 +196,9 @@ pub async fn serve(
         removals: upkeep::Removals::default(),
     };
     front.tasks.spawn(upkeep.run(halted.clone()));
+    if let Some(users) = users {
+        front.tasks.spawn(users.run(mailbox.clone(), halted.clone()));
+    }
     let service = Service {
         gate: front.gate.clone(),
         numbered,

@@ -423,7 +423,15 @@ fn queue(waiting: u32) -> DiscoveryResult {
     };
     let queue = Dump { planned: placed, ..Dump::default() };
     let movable = (1..=waiting).map(movable).collect();
-    let snapshot = ServerSnapshot { info, tuner: Tuner::Exact, queue, nodes: None, movable, closed: None };
+    let snapshot = ServerSnapshot {
+        info,
+        tuner: Tuner::Exact,
+        queue,
+        nodes: None,
+        movable,
+        closed: None,
+        drained: false,
+    };
     DiscoveryResult { snapshots: vec![snapshot], ..DiscoveryResult::default() }
 }
 

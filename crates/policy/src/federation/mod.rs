@@ -27,17 +27,36 @@ pub struct ClusterState {
     scheduler: Box<dyn BatchScheduler>,
     /// How it sizes moldable requests.
     tuner: Tuner,
-    /// True if it accepts requests.
-    open: bool,
+    admission: Admission,
     /// Changes whenever an estimate may have changed.
     version: u64,
 }
 
 impl Clone for ClusterState {
     fn clone(&self) -> Self {
-        let Self { procs, speed, tuner, open, version, .. } = *self;
-        Self { procs, speed, scheduler: self.scheduler.boxed_clone(), tuner, open, version }
+        let Self { procs, speed, tuner, admission, version, .. } = *self;
+        Self { procs, speed, scheduler: self.scheduler.boxed_clone(), tuner, admission, version }
     }
+}
+
+impl ClusterState {
+    /// The plan of a waiting job, unless the job is to leave the cluster before it starts.
+    fn plan_to_keep(&mut self, now: Time, job: JobId) -> Option<Estimate> {
+        let plan = self.scheduler.plan(now, job)?;
+        (self.admission != Admission::Drained || plan.start <= now).then_some(plan)
+    }
+}
+
+/// Whether a cluster accepts requests at present. One that does not gives no estimate.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Admission {
+    /// It accepts requests.
+    #[default]
+    Open,
+    /// It accepts none and keeps its waiting jobs, unless they gain elsewhere.
+    Closed,
+    /// It accepts none, and its waiting jobs go to the other cluster that completes them first, even if that is later.
+    Drained,
 }
 
 /// The description of a cluster from which a federation is built.
@@ -50,8 +69,8 @@ pub struct FederatedCluster {
     pub tuner: Tuner,
     /// Its batch system, or the snapshot of one.
     pub scheduler: Box<dyn BatchScheduler>,
-    /// True if it accepts requests at present. A cluster that does not gives no estimate and keeps its waiting jobs.
-    pub open: bool,
+    /// Whether it accepts requests.
+    pub admission: Admission,
 }
 
 /// A waiting request that the federation may move.
@@ -117,7 +136,7 @@ impl Federation {
                     speed: cluster.speed,
                     tuner,
                     scheduler,
-                    open: true,
+                    admission: Admission::Open,
                 })
             })
             .collect::<Result<Vec<_>, UnknownName>>()?;
@@ -130,12 +149,12 @@ impl Federation {
         clusters: Vec<FederatedCluster>,
         waiting: impl IntoIterator<Item = Tracked>,
     ) -> Federation {
-        let state = |FederatedCluster { procs, speed, tuner, scheduler, open }| ClusterState {
+        let state = |FederatedCluster { procs, speed, tuner, scheduler, admission }| ClusterState {
             procs,
             speed,
             scheduler,
             tuner,
-            open,
+            admission,
             version: 0,
         };
         let clusters: Vec<ClusterState> = clusters.into_iter().map(state).collect();
@@ -218,9 +237,9 @@ impl Federation {
 
     /// The walltimes of a request on a cluster; none if the cluster accepts no requests or the request does not fit.
     fn walltimes<'a>(&self, request: &'a Request, cluster: ClusterId) -> Option<Walltimes<'a>> {
-        let ClusterState { open, procs, speed, .. } = self.clusters[cluster.index()];
+        let ClusterState { admission, procs, speed, .. } = self.clusters[cluster.index()];
         let is_avoided = || self.excluded.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
-        if open && !is_avoided() { request.on(procs, speed) } else { None }
+        if admission == Admission::Open && !is_avoided() { request.on(procs, speed) } else { None }
     }
 
     /// The cluster that completes a request first (MCT), except `except` and completions after `latest`. Ties go to the
@@ -330,8 +349,8 @@ impl Federation {
             let cluster = tracked.cluster;
             let request = tracked.request.clone();
             let state = &mut self.clusters[cluster.index()];
-            let completion = match state.scheduler.plan(now, *job) {
-                Some(plan) if plan.start <= now || !state.open => continue,
+            let completion = match state.plan_to_keep(now, *job) {
+                Some(plan) if plan.start <= now || state.admission == Admission::Closed => continue,
                 Some(plan) => {
                     per_cluster[cluster.index()].push(*job);
                     plan.completion()
@@ -358,10 +377,16 @@ impl Federation {
         taken
     }
 
-    /// The plan of a waiting request; none if its cluster has none (a partition that is down, a limit on its owner).
+    /// The plan of a waiting request; none if its cluster has none (a partition that is down, a limit on its owner), or is drained
+    /// and the start is not due.
     pub fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
         let cluster = self.waiting.get(&job)?.cluster;
-        self.clusters[cluster.index()].scheduler.plan(now, job)
+        self.clusters[cluster.index()].plan_to_keep(now, job)
+    }
+
+    /// True if the waiting requests of a cluster are to leave it.
+    pub(crate) fn is_drained(&self, cluster: ClusterId) -> bool {
+        self.clusters[cluster.index()].admission == Admission::Drained
     }
 
     /// Removes a request whose job has started: it can no longer be moved.

@@ -81,7 +81,7 @@ pub struct Move {
     pub from: ClusterId,
     /// The target.
     pub to: ClusterId,
-    /// The completion expected before the cycle; [`Time::MAX`] for a job without a plan.
+    /// The completion expected before the cycle; [`Time::MAX`] for a job without a plan, or on a drained cluster.
     pub before: Time,
     /// Its new shape and start.
     pub estimate: Estimate,
@@ -111,6 +111,7 @@ fn move_job(
     moves: &mut Vec<Move>,
 ) {
     let from = tracked.cluster;
+    let reason = if federation.is_drained(from) { MoveReason::Drained } else { reason };
     if cluster != from {
         tracked.cluster = cluster;
         tracked.moves += 1;

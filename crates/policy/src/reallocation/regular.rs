@@ -1,6 +1,6 @@
 //! Regular reallocation: a job that another cluster completes earlier by at least the threshold is submitted there, then
 //! cancelled at its own (paper 000, section 3.2.2). MCT considers every job once per cycle; the other heuristics consider the
-//! window of the oldest. For a job without a plan any other cluster is better.
+//! window of the oldest. For a job without a plan, or on a drained cluster, any other cluster is better.
 
 use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Time};
 
@@ -72,7 +72,11 @@ fn go(
     if !federation.cancel(now, job) {
         return;
     }
-    let reason = MoveReason::EarlierCompletion;
+    let reason = if federation.is_drained(tracked.cluster) {
+        MoveReason::Drained
+    } else {
+        MoveReason::EarlierCompletion
+    };
     moves.push(Move { job, from: tracked.cluster, to, before, estimate, reason });
     let moved = crate::federation::Tracked {
         cluster: to,

@@ -8,7 +8,7 @@ use pliant_model::{
 
 use super::order::{Candidate, take_next};
 use super::{Algorithm, Heuristic, Move, Reallocation, reallocate};
-use crate::federation::{FederatedCluster, Federation, Tracked};
+use crate::federation::{Admission, FederatedCluster, Federation, Tracked};
 use crate::nodes::{ClusterSnapshot, Node, Nodes, Pending, Shape};
 use crate::tuning::Tuner;
 
@@ -291,15 +291,16 @@ fn a_job_keeps_its_reservation_on_a_cluster_that_takes_no_more() {
         let (clusters, queue) = (busy(&[(4, 10), (4, 100)]), request(A, 4, 50));
         let mut federation = clusters;
         submit(&mut federation, 0, queue);
-        let from_clusters = |federation: &mut Federation, cluster, open| FederatedCluster {
+        let from_clusters = |federation: &mut Federation, cluster, admission| FederatedCluster {
             procs: Procs(4),
             speed: Speed::REFERENCE,
             tuner: Tuner::Exact,
             scheduler: federation.scheduler(ClusterId(cluster)).boxed_clone(),
-            open,
+            admission,
         };
         let waiting: Vec<Tracked> = federation.waiting().values().cloned().collect();
-        let closed = [from_clusters(&mut federation, 0, false), from_clusters(&mut federation, 1, true)];
+        let (home, other) = (Admission::Closed, Admission::Open);
+        let closed = [from_clusters(&mut federation, 0, home), from_clusters(&mut federation, 1, other)];
         let mut federation = Federation::from_clusters(closed.into(), waiting);
         let policy = Reallocation::new(algorithm, Heuristic::Mct);
         assert_eq!(reallocate(&policy, &mut federation, Time::ZERO), [], "{algorithm}");
@@ -308,25 +309,28 @@ fn a_job_keeps_its_reservation_on_a_cluster_that_takes_no_more() {
 }
 
 /// A cluster of 4 cores on which nothing runs and job A waits, planned or not, next to a cluster that is busy until 100.
-fn unplanned(blocked: bool, open: bool) -> Federation {
+fn unplanned(blocked: bool, admission: Admission) -> Federation {
     let mut federation = busy(&[(4, 1), (4, 100)]);
     let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
     let pending = Pending { blocked, ..Pending::of(JobId(A), Shape::of(Procs(2)), Span(50)) };
     let snapshot =
         ClusterSnapshot { nodes: vec![node], pending: vec![pending], ..ClusterSnapshot::default() };
     let home = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap();
-    let from_clusters = |scheduler, open| FederatedCluster {
+    let from_clusters = |scheduler, admission| FederatedCluster {
         procs: Procs(4),
         speed: Speed::REFERENCE,
         tuner: Tuner::Exact,
         scheduler,
-        open,
+        admission,
     };
     let other = federation.scheduler(ClusterId(1)).boxed_clone();
     let request = request(A, 2, 50);
     let reason = Reason::Mapped(MapReason::Given);
     let waits = Tracked { request, cluster: ClusterId(0), moves: 0, reason };
-    Federation::from_clusters(vec![from_clusters(Box::new(home), true), from_clusters(other, open)], [waits])
+    Federation::from_clusters(
+        vec![from_clusters(Box::new(home), Admission::Open), from_clusters(other, admission)],
+        [waits],
+    )
 }
 
 #[test]
@@ -341,12 +345,49 @@ fn a_job_without_a_plan_moves_to_any_cluster_that_accepts_it() {
                 (moves.iter().map(to).collect::<Vec<_>>(), waiting.0)
             };
             let case = format!("{algorithm}, {heuristic}");
-            assert_eq!(event(unplanned(true, true)), (vec![(1, Time::MAX, 100)], 1), "{case}");
-            assert_eq!(event(unplanned(false, true)), (vec![], 0), "{case}: it starts at once where it is");
-            assert_eq!(event(unplanned(true, false)), (vec![], 0), "{case}: the other takes none");
-            let mut avoiding = unplanned(true, true);
+            assert_eq!(event(unplanned(true, Admission::Open)), (vec![(1, Time::MAX, 100)], 1), "{case}");
+            assert_eq!(
+                event(unplanned(false, Admission::Open)),
+                (vec![], 0),
+                "{case}: it starts at once where it is"
+            );
+            assert_eq!(
+                event(unplanned(true, Admission::Closed)),
+                (vec![], 0),
+                "{case}: the other takes none"
+            );
+            let mut avoiding = unplanned(true, Admission::Open);
             avoiding.exclude(JobId(A), ClusterId(1));
             assert_eq!(event(avoiding), (vec![], 0), "{case}: it was there without a plan");
+        }
+    }
+}
+
+/// On two clusters of 4 cores job 90 runs until 10, or until 1000. Of jobs A and B on the first one, only A starts there at once.
+#[test]
+fn waiting_jobs_leave_a_drained_cluster_even_for_a_later_completion() {
+    for algorithm in [Algorithm::Regular, Algorithm::AllCancellation, Algorithm::NoWorse] {
+        for &heuristic in Heuristic::ALL {
+            let mut busy = busy(&[(4, 10), (4, 1000)]);
+            submit(&mut busy, 0, request(A, 4, 50));
+            submit(&mut busy, 0, request(B, 4, 50));
+            let now = Time(10);
+            busy.scheduler(ClusterId(0)).finish(now, JobId(0));
+            let waiting: Vec<Tracked> = busy.waiting().values().cloned().collect();
+            let cluster = |busy: &mut Federation, cluster, admission| FederatedCluster {
+                procs: Procs(4),
+                speed: Speed::REFERENCE,
+                tuner: Tuner::Exact,
+                scheduler: busy.scheduler(ClusterId(cluster)).boxed_clone(),
+                admission,
+            };
+            let (home, other) = (Admission::Drained, Admission::Open);
+            let clusters = vec![cluster(&mut busy, 0, home), cluster(&mut busy, 1, other)];
+            let mut federation = Federation::from_clusters(clusters, waiting);
+            let moves = reallocate(&Reallocation::new(algorithm, heuristic), &mut federation, now);
+            let seen = |one: &Move| (one.job.0, one.to.0, one.estimate.start.0, one.reason);
+            let expected = [(B, 1, 1000, MoveReason::Drained)];
+            assert_eq!(moves.iter().map(seen).collect::<Vec<_>>(), expected, "{algorithm} {heuristic}");
         }
     }
 }

@@ -18,7 +18,7 @@ const MOVES_PER_PAGE: usize = 200_000;
 const MOVE_BINS: usize = 120;
 
 /// Every reason and what it means to a reader; a job refers to it by position.
-const REASONS: [(&str, &str); 7] = [
+const REASONS: [(&str, &str); 8] = [
     ("mct", "the first choice: this cluster had the earliest estimated completion"),
     ("random", "drawn at random among the clusters that can run it"),
     ("given", "named by its user or the log, or the only cluster there is"),
@@ -32,6 +32,10 @@ const REASONS: [(&str, &str); 7] = [
         "all waiting jobs were cancelled and submitted again; this cluster had the earliest estimated completion",
     ),
     ("first-start", "a sibling of it waited here, and was the first to start"),
+    (
+        "drained",
+        "moved here while it waited: an operator had drained its cluster, and this one completed it first of all others",
+    ),
 ];
 
 /// The texts of the reasons, by position.
@@ -189,6 +193,7 @@ mod tests {
             Reason::Moved(MoveReason::EarlierCompletion),
             Reason::Moved(MoveReason::Resubmitted),
             Reason::Moved(MoveReason::FirstStart),
+            Reason::Moved(MoveReason::Drained),
         ];
         for (position, reason) in reasons.into_iter().enumerate() {
             assert_eq!(REASONS[position].0, reason.word());

@@ -224,6 +224,7 @@ impl World {
             Command::Answer { to: Requester::ReallocationCycle, .. }
             | Command::ReportReallocation { .. }
             | Command::Configured { .. }
+            | Command::Forgotten { .. }
             | Command::Audit(_)
             | Command::Archive(_) => {}
         }

@@ -323,6 +323,7 @@ impl<'a> Driver<'a> {
             }
             agent::Command::ReportReallocation { .. }
             | agent::Command::Configured { .. }
+            | agent::Command::Forgotten { .. }
             | agent::Command::Audit(_) => {
                 debug_assert!(false, "the simulation has no operators");
             }

@@ -1,6 +1,7 @@
 //! Explorations (paper 004) on real daemons: several users at once, crashes, and the paper's scenarios.
 
 mod faults;
+mod folders;
 mod moving;
 mod occupancy;
 mod paper;

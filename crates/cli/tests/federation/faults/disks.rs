@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pliant_client::{Explorer, SubmitOrder};
 use pliant_control::job::{Exit, JobState};
@@ -52,6 +52,7 @@ fn with_small_disk(test: &str, expected: &str) {
     match outcome {
         Ok(outcome) if outcome.status.success() => {
             assert!(said(&outcome).contains(expected), "{}", said(&outcome));
+            print!("{}", said(&outcome));
         }
         Ok(outcome) if said(&outcome).contains("running 1 test") => panic!("{}", said(&outcome)),
         // Not allowed here, or the program is not there.
@@ -196,6 +197,7 @@ async fn on_filled_disk() {
     fs::write(&gate, "").unwrap();
     let is_full = async || (rustix::fs::statvfs(&disk).unwrap().f_bavail == 0).then_some(());
     until("the disk to be full", is_full).await;
+    let full_since = Instant::now();
 
     // Jobs end and can be cancelled; nothing new is accepted, and the pages say why.
     let unready =
@@ -215,9 +217,15 @@ async fn on_filled_disk() {
     assert!(error.contains("lyon: the server accepts no new work at the moment: the disk has"), "{error}");
     let ended = bob.wait(&long, |_| {}).await.unwrap();
     assert_eq!((ended.state, ended.exit), (JobState::Failed, Some(Exit::OverWalltime)));
+    println!(
+        "the job over its walltime ended {:.1} s after the disk was full",
+        full_since.elapsed().as_secs_f64()
+    );
     until("the disk to be full all the same", is_full).await;
     assert_eq!(bob.job(&waits).await.unwrap().state, JobState::Queued);
+    let asked = Instant::now();
     alice.cancel(&fills).await.unwrap();
+    println!("the cancellation was answered after {:.3} s", asked.elapsed().as_secs_f64());
     assert_eq!(alice.wait(&fills, |_| {}).await.unwrap().state, JobState::Canceled);
 
     let ended = bob.wait(&waits, |_| {}).await.unwrap();

@@ -1,7 +1,8 @@
-use super::super::tests::{Bench, name, record};
+use super::super::tests::{Bench, info, name, record};
 use super::super::{AgentState, Event};
 use super::*;
 use crate::job::JobState;
+use crate::names::Token;
 use crate::replay::Machine;
 
 impl Bench {
@@ -100,4 +101,64 @@ fn nothing_is_lost_while_the_server_is_away() {
     assert_eq!(bench.due(10_000), []);
     bench.attach_with("a", 2);
     assert_eq!(bench.agent.next_due(), Some(Time(10_600)), "that time begins again");
+}
+
+#[test]
+fn jobs_of_a_server_that_never_comes_back_end_when_an_operator_says_so() {
+    let mut bench = Bench::new(false);
+    bench.attach("a");
+    bench.report(1, record(1, JobState::Active));
+    bench.report(2, record(2, JobState::Queued));
+    bench.report(3, record(3, JobState::Completed));
+    let forget = |bench: &mut Bench, server: &str| {
+        let (reply, by, why) = (Token(7), "root".parse().unwrap(), "its disk is broken".to_owned());
+        let mut commands = bench.handle(Event::Forget { reply, server: name(server), by, why });
+        match commands.pop() {
+            Some(Command::Forgotten { to: Token(7), ended }) => (ended, commands),
+            other => panic!("expected the answer, found {other:?}"),
+        }
+    };
+    let refused = |why: &str| (Err(why.to_owned()), Vec::new());
+    assert_eq!(forget(&mut bench, "a"), refused("the server a is connected"));
+    assert_eq!(forget(&mut bench, "b"), refused("no server b is below this agent"));
+
+    bench.handle(Event::Detached { child: name("a") });
+    bench.now = Time(5_000);
+    let (ended, commands) = forget(&mut bench, "a");
+    assert_eq!(ended, Ok(2));
+    let Some(Command::Audit(audited)) = commands.first() else { panic!("expected a record: {commands:?}") };
+    assert_eq!((audited.act, audited.why.as_str()), (AuditAct::Forget, "a: its disk is broken"));
+    let reported = commands.iter().filter(|command| matches!(command, Command::ReportStatus(_))).count();
+    assert_eq!((reported, commands.last()), (2, Some(&Command::Announce)));
+    bench.restart();
+    assert_eq!([1, 2].map(|number| bench.state(number)), [Some(JobState::Failed); 2]);
+    let lost = bench.agent.job(&record(2, JobState::New).handle).unwrap();
+    let why = "root has declared that the server a is lost: its disk is broken";
+    assert_eq!((&lost.exit, lost.ended), (&Some(Exit::Lost(why.to_owned())), Some(Time(5_000))));
+    assert_eq!(bench.agent.servers().count(), 0);
+
+    // It comes back nevertheless: what it reports of the jobs does not revive them, and new jobs are known.
+    bench.attach("a");
+    bench.report(4, record(2, JobState::Active));
+    let refused = bench.report(5, record(2, JobState::Completed));
+    let is_refusal =
+        |command: &Command| matches!(command, Command::RefuseStatus { why: Contradiction::Ended, .. });
+    assert!(refused.iter().any(is_refusal), "{refused:?}");
+    bench.report(6, record(5, JobState::Queued));
+    assert_eq!([2, 5].map(|number| bench.state(number).unwrap()), [JobState::Failed, JobState::Queued]);
+}
+
+#[test]
+fn a_server_below_a_connected_agent_is_forgotten_there() {
+    let mut bench = Bench::new(true);
+    let (kind, servers) = (ChildKind::Agent, vec![info("a")]);
+    bench.handle(Event::Attached { child: name("north"), kind, journal: 1, servers });
+    let forget = |bench: &mut Bench| {
+        let (reply, by, why) = (Token(7), "root".parse().unwrap(), "gone".to_owned());
+        bench.handle(Event::Forget { reply, server: name("a"), by, why }).pop()
+    };
+    let why = "the server a is below the agent north, which is connected: ask that agent".to_owned();
+    assert_eq!(forget(&mut bench), Some(Command::Forgotten { to: Token(7), ended: Err(why) }));
+    bench.handle(Event::Detached { child: name("north") });
+    assert_eq!(forget(&mut bench), Some(Command::Forgotten { to: Token(7), ended: Ok(0) }));
 }

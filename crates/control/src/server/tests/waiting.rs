@@ -195,3 +195,17 @@ fn the_count_equals_the_sum_over_what_waits() {
     }
     assert!(refused > 100 && most > 12_000, "{refused} refused, {most} bytes at most");
 }
+
+#[test]
+fn a_snapshot_stays_as_it_was_while_its_jobs_change() {
+    let mut bench = Bench::new("fcfs", 1);
+    let running = bench.accepted(rigid(1, 1, 10)).handle.number;
+    let waiting = bench.accepted(rigid(2, 1, 10)).handle.number;
+    let state = bench.server.dump(bench.now);
+    let text = |state: &ServerState| serde_json::to_string(state).unwrap();
+    let before = text(&state);
+    bench.cancel(waiting, "alice");
+    bench.ended(running, Exit::Code(0));
+    assert_eq!(text(&state), before);
+    assert_ne!(text(&bench.server.dump(bench.now)), before);
+}

@@ -88,6 +88,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
     let archive = host.archive()?;
     let (mailbox, clock, health) = (host.mailbox.clone(), host.clock, host.health.clone());
     let (answers, verdicts) = (Replies::new(&clock), Replies::new(&clock));
+    let trail = agent.clone();
     let calls = Calls {
         agent,
         coordinator: mailbox.clone(),
@@ -104,7 +105,7 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
         tokio::spawn(probing.run());
     }
     let agent = file.name.clone();
-    let open = Open { mailbox, archive, answers, verdicts, agent, verifier, clock };
+    let open = Open { mailbox, archive, answers, verdicts, agent, verifier, clock, trail };
     let service = Service { gate, open: Ok(open) };
     Ok(Launches { service, thread: Some(thread), health, refused: None })
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pliant_control::access::Caller;
+use pliant_control::agent::{self, Agent};
+use pliant_control::audit::{Actor, AuditAct};
 use pliant_control::coallocation::{Answer, Coordinator, Event, LaunchId, LaunchRecord, TaskSpec};
 use pliant_control::names::{Key, Name, Token, User};
 use pliant_control::payload::Payload;
@@ -42,6 +44,8 @@ pub(super) struct Open {
     /// Verifies what they have signed.
     pub(super) verifier: Arc<ServerTls>,
     pub(super) clock: Clock,
+    /// For the audit trail, which is the agent's.
+    pub(super) trail: Mailbox<Agent>,
 }
 
 /// The service that clients and servers call.
@@ -67,7 +71,18 @@ impl proto::launches_server::Launches for Service {
             let is_own = record.owner == wanted.owner;
             return Ok(replied(if is_own { Ok(record) } else { Err(KEY_TAKEN.to_owned()) }));
         }
+        let id = LaunchId { agent: open.agent.clone(), key: wanted.key };
+        let (known, by) = (id.clone(), Caller { user: wanted.owner.clone(), operator: false });
+        let is_new =
+            open.present(move |machine: &mut Coordinator, _| machine.record(&known, &by)).await?.is_none();
+        if is_new {
+            self.gate.submits(&wanted.owner, bytes)?;
+        }
+        let (by, tasks) = (Actor::User(wanted.owner.clone()), wanted.application.tasks.len());
         let answer = open.send(|reply| Event::Launch { reply, spec: Box::new(wanted) }, bytes).await?;
+        if is_new && matches!(answer, Answer::Launch(_)) {
+            open.audit(by, AuditAct::Launch, format!("{id}: {tasks} tasks"));
+        }
         answered(answer, || Status::internal("a launch that was accepted is not known"))
     }
 
@@ -81,8 +96,14 @@ impl proto::launches_server::Launches for Service {
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
         let tasks = spawn.tasks.iter().map(|one| &one.task);
         open.check_signed(&caller.user, launch.key, &spawn.signed, tasks)?;
+        self.gate.submits(&caller.user, bytes)?;
+        let (by, tasks) = (Actor::from(&caller), spawn.tasks.len());
         let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
-        match open.send(event, bytes).await? {
+        let answer = open.send(event, bytes).await?;
+        if matches!(answer, Answer::Launch(_)) {
+            open.audit(by, AuditAct::Spawn, format!("{id}: {tasks} tasks"));
+        }
+        match answer {
             Answer::NoSuchLaunch => {
                 open.archived(&id, &may_know).await?;
                 Ok(replied(Err("the launch is over; tasks are spawned into one that runs".to_owned())))
@@ -98,7 +119,12 @@ impl proto::launches_server::Launches for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let launch = LaunchId::try_from(request.into_inner())?;
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
-        match open.send(|reply| Event::Cancel { reply, launch, caller }, 0).await? {
+        let by = Actor::from(&caller);
+        let answer = open.send(|reply| Event::Cancel { reply, launch, caller }, 0).await?;
+        if matches!(answer, Answer::Launch(_)) {
+            open.audit(by, AuditAct::CancelLaunch, id.to_string());
+        }
+        match answer {
             Answer::NoSuchLaunch => Ok(replied(Ok(open.archived(&id, &may_know).await?))),
             answer => answered(answer, || no_such_launch(&id)),
         }
@@ -203,6 +229,13 @@ impl Open {
         let reply = self.answers.wait();
         self.mailbox.try_send(event(reply.token()), bytes).map_err(rejected)?;
         reply.within(JOURNAL).await.map_err(late)
+    }
+
+    /// Adds a record to the audit trail of the agent.
+    fn audit(&self, by: Actor, act: AuditAct, why: String) {
+        let bytes = why.len();
+        // The list of launches has it if the agent has too much to do.
+        let _ = self.trail.try_send(agent::Event::Audited { by, act, why }, bytes);
     }
 
     /// Asks the machine. Every answer is durable: a launch that is said to have ended has.

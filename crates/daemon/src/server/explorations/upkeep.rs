@@ -17,15 +17,12 @@ use tokio::sync::watch;
 use super::{Explorations, inputs, moment};
 use crate::host::{Stopped, stopped};
 use crate::server::execution::{FolderKey, blocking};
+use crate::server::user_metrics::{SHOWN_EVERY, USERS_SHOWN};
 
-/// How often metrics are brought up to date.
-const SHOWN_EVERY: Duration = Duration::from_secs(5);
 /// After how many such times it is looked for what can be thrown away.
 const CLEANED_EVERY: u32 = 120;
 /// How long a folder is left alone whose exploration is not known.
 const FRESH: Duration = Duration::from_secs(600);
-/// Of how many users metrics are shown: each is a time series that stays.
-const USERS_SHOWN: usize = 1_000;
 
 impl Explorations {
     /// The shares of all users or of one.
