@@ -1,5 +1,8 @@
 //! Prints a record of what machines write into their journals, as the lines of `crates/control/tests/fixtures/journal-v1.txt`: an event of
-//! each kind and a state of each machine, from fault schedules. `cargo run -q -p pliant-sim --example journals 40`
+//! each kind and a state of each machine, from fault schedules; of the requests of a server, some states. `cargo run -q -p pliant-sim
+//! --example journals 40`
+
+mod requests;
 
 use std::collections::BTreeMap;
 
@@ -56,6 +59,13 @@ fn main() {
     }
     for (machine, (_, state)) in states {
         println!("{machine} state - {state}");
+    }
+    let requests = requests::record();
+    for (kind, event) in requests.events {
+        println!("requests event {kind} {event}");
+    }
+    for (what, state) in requests.states {
+        println!("requests state {what} {state}");
     }
 }
 
