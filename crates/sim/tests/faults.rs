@@ -194,6 +194,13 @@ fn the_checkers_find_injected_bugs() {
         (Bug::BannedAccepts, Embedded, 230_000_000..230_000_020, &["banned"]),
         (Bug::BannedStarts, Embedded, 230_000_000..230_000_020, &["banned"]),
         (Bug::ForgetsLimits, Embedded, 260_000_000..260_000_020, &["limited"]),
+        (Bug::IgnoresLimits, Embedded, 260_000_000..260_000_020, &["limited"]),
+        (Bug::IgnoresLimits, Embedded, 320_000_000..320_000_020, &["waiting"]),
+        (Bug::IgnoresLimits, Mixed, 320_000_000..320_000_020, &["waiting"]),
+        (Bug::ForgetsWaitingBytes, Embedded, 260_000_000..260_000_020, &["waiting"]),
+        (Bug::DrainedPrepares, Embedded, 260_000_000..260_000_020, &["drained"]),
+        (Bug::DrainedAccepts, Launching, 200_000_000..200_000_020, &["drained"]),
+        (Bug::ForgetsPriorities, Embedded, 260_000_000..260_000_020, &["prioritised"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -83,7 +83,11 @@ impl World {
         });
         let is_forgotten =
             self.bug == Some(Bug::ForgetsAnswers) && matches!(event, server::Event::Answered { .. });
+        let arrival = self.arrival(index, &event);
         self.servers[index].daemon.handle(self.queue.now(), event, !is_forgotten);
+        if let Some(arrival) = arrival {
+            self.check_arrival(index, &arrival);
+        }
         self.check_server(index);
         if self.bug == Some(Bug::ActsEarly) {
             let todo = self.servers[index].daemon.node.take_commands();
@@ -97,6 +101,7 @@ impl World {
     pub(super) fn check_server(&mut self, index: usize) {
         let World { checks, servers, .. } = self;
         checks.server_changed(index, servers);
+        self.check_priorities(index);
     }
 
     pub(super) fn schedule_commit(&mut self, peer: Peer) {

@@ -111,19 +111,23 @@ impl World {
             }
             Peer::Server(index) => {
                 let forgotten = match self.bug {
-                    Some(Bug::ForgetsPrepared) => Some("prepared"),
-                    Some(Bug::ForgetsSubjobs) => Some("subjobs"),
-                    Some(Bug::DrainedAccepts) => Some("drained"),
-                    Some(Bug::BannedAccepts) => Some("banned"),
-                    Some(Bug::ForgetsLimits) => Some("limits"),
+                    Some(Bug::ForgetsPrepared) => Some(("", "prepared")),
+                    Some(Bug::ForgetsSubjobs) => Some(("", "subjobs")),
+                    Some(Bug::DrainedAccepts) => Some(("", "drained")),
+                    Some(Bug::BannedAccepts) => Some(("", "banned")),
+                    Some(Bug::ForgetsLimits) => Some(("", "limits")),
+                    Some(Bug::ForgetsPriorities) => Some(("/batch", "priorities")),
                     _ => None,
                 };
-                if let Some(part) = forgotten
-                    && let Err(why) = self.servers[index].daemon.forget(self.queue.now(), part)
+                if let Some(field) = forgotten
+                    && let Err(why) = self.servers[index].daemon.forget(self.queue.now(), field)
                 {
                     self.report_violation("journal", why);
                 }
                 self.resume(index);
+                if self.bug == Some(Bug::ForgetsWaitingBytes) {
+                    self.lose_waiting_bytes(index);
+                }
                 if self.bug == Some(Bug::HeldStarts) {
                     self.lose_holds(index);
                 }

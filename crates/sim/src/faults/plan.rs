@@ -153,7 +153,7 @@ impl Plan {
         } else {
             PlannedBan::draw(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "bans")), until)
         };
-        let (limits, priorities) = if seed < LIMITED_FROM {
+        let (mut limits, priorities) = if seed < LIMITED_FROM {
             (Vec::new(), Vec::new())
         } else {
             let limits =
@@ -161,6 +161,10 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "priorities"));
             (limits, PlannedPriority::draw(&mut rng, platform.clusters().len(), until))
         };
+        if seed >= BYTES_LIMITED_FROM {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "limits of bytes"));
+            PlannedLimit::limit_bytes(&mut limits, &mut rng);
+        }
         let tuner = tuner(&mut rng, seed);
         let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
         if siblings {
@@ -218,6 +222,8 @@ fn waiting_limits(seed: u64) -> WaitingLimits {
 const BANNED_FROM: u64 = 230_000_000;
 /// In schedules from this seed on operators limit users and give priorities to jobs too.
 const LIMITED_FROM: u64 = 260_000_000;
+/// In schedules from this seed on operators limit the waiting bytes of users too.
+const BYTES_LIMITED_FROM: u64 = 320_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

@@ -24,6 +24,7 @@ use super::holds::OpenHolds;
 use super::launches::{self, Launches};
 use super::limits::OpenLimits;
 use super::plan::Plan;
+use super::priorities::Priorities;
 use super::processes::Process;
 use super::{Bug, FederationKind};
 use crate::kernel::Peer;
@@ -139,6 +140,7 @@ pub(super) struct World {
     pub(super) holds: OpenHolds,
     pub(super) bans: OpenBans,
     pub(super) limits: OpenLimits,
+    pub(super) priorities: Priorities,
     pub(super) checks: Checks,
     /// When the federation had settled.
     settled: Option<u64>,
@@ -196,6 +198,7 @@ impl World {
             holds: OpenHolds::new(),
             bans: OpenBans::new(),
             limits: OpenLimits::new(),
+            priorities: Priorities::new(),
             checks,
             settled: None,
             trace: traced.then(Vec::new),
