@@ -70,6 +70,7 @@ impl World {
             self.execute_agent_command(index, command, None);
         }
         self.checks.agent_changed(index, &self.agents[index].daemon);
+        self.check_reallocation(index);
         self.schedule_commit(Peer::Agent(index));
         self.schedule_timer(Peer::Agent(index));
     }
@@ -226,9 +227,9 @@ impl World {
                 let what = format!("agent {index} refuses what {child} reports of {job}: {why}");
                 self.report_violation("reports", what);
             }
+            Command::Configured { to } => self.change_confirmed(index, to),
             Command::Answer { to: Requester::ReallocationCycle, .. }
             | Command::ReportReallocation { .. }
-            | Command::Configured { .. }
             | Command::Audit(_)
             | Command::Archive(_) => {}
         }

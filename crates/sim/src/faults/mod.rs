@@ -19,6 +19,7 @@
 //! - `waiting`: no server accepts or prepares a job with which more would wait than its configuration allows, or than the limits
 //!   that an operator knows its user to have;
 //! - `prioritised`: a job in the queue of Pliant's own batch system has the priority that an operator knows it to have;
+//! - `configured`: an agent reallocates by the last change of which an operator knows that it holds, or by one that followed it;
 //! - `back`: no record of a job in an agent or an archive goes back to an earlier state.
 //!
 //! These are checked after the last fault:
@@ -50,6 +51,7 @@ mod limits;
 mod plan;
 mod priorities;
 mod processes;
+mod reallocations;
 mod settle;
 mod trace;
 mod world;
@@ -121,6 +123,8 @@ pub enum Bug {
     DrainedPrepares,
     /// A restarted server has lost the priorities that operators have given to waiting jobs.
     ForgetsPriorities,
+    /// A restarted agent has lost an operator's change of the reallocation.
+    ForgetsReallocation,
 }
 
 /// The kind of a federation.

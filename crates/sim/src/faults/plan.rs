@@ -24,6 +24,7 @@ use super::holds::PlannedHold;
 use super::launches::PlannedLaunch;
 use super::limits::PlannedLimit;
 use super::priorities::PlannedPriority;
+use super::reallocations::PlannedReallocation;
 use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
@@ -63,6 +64,7 @@ pub(super) struct Plan {
     pub(super) bans: Vec<PlannedBan>,
     pub(super) limits: Vec<PlannedLimit>,
     pub(super) priorities: Vec<PlannedPriority>,
+    pub(super) reallocations: Vec<PlannedReallocation>,
 }
 
 /// A planned job, and what its user does.
@@ -161,7 +163,7 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "priorities"));
             (limits, PlannedPriority::draw(&mut rng, platform.clusters().len(), until))
         };
-        if seed >= BYTES_LIMITED_FROM {
+        if seed >= REALLOCATED_FROM {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "limits of bytes"));
             PlannedLimit::limit_bytes(&mut limits, &mut rng);
         }
@@ -170,6 +172,12 @@ impl Plan {
         if siblings {
             moving.policy.algorithm = Algorithm::Siblings;
         }
+        let reallocations = if seed < REALLOCATED_FROM {
+            Vec::new()
+        } else {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "reallocations"));
+            PlannedReallocation::draw(&mut rng, siblings, until)
+        };
         Plan {
             platform,
             hierarchy,
@@ -189,6 +197,7 @@ impl Plan {
             bans,
             limits,
             priorities,
+            reallocations,
         }
     }
 }
@@ -222,8 +231,9 @@ fn waiting_limits(seed: u64) -> WaitingLimits {
 const BANNED_FROM: u64 = 230_000_000;
 /// In schedules from this seed on operators limit users and give priorities to jobs too.
 const LIMITED_FROM: u64 = 260_000_000;
-/// In schedules from this seed on operators limit the waiting bytes of users too.
-const BYTES_LIMITED_FROM: u64 = 320_000_000;
+/// In schedules from this seed on operators change the reallocation of agents until that is confirmed, and limit the waiting bytes of
+/// users too.
+const REALLOCATED_FROM: u64 = 320_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);
