@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use pliant_control::agent::{self, Agent, AgentConfig, AgentState};
 use pliant_control::coallocation::Coordinator;
+use pliant_control::optional::explore::{self, ExplorationClient, Plan};
 use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
 use pliant_control::replay::Machine;
 use pliant_control::server::{self, Server};
-use pliant_model::{Span, SpanMs, Time};
+use pliant_model::{Span, SpanMs, Time, TimeMs};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -77,6 +78,7 @@ fn events_of_earlier_journals_are_read() {
     check_events::<agent::Event, agent::Event>("agent", &QUESTIONS);
     check_events::<OfCoordinator, OfCoordinator>("coordinator", &[]);
     check_events::<TimedEvent, optional::Event>("requests", &[]);
+    check_events::<explore::Event, explore::Event>("exploration", &[]);
 }
 
 #[test]
@@ -113,5 +115,22 @@ fn snapshots_of_earlier_requests_are_read_and_go_on() {
         }
         let again: Journaled = read(&serde_json::to_string(&requests).unwrap(), what);
         assert_eq!(again, requests, "{what}");
+    }
+}
+
+/// The folder of an exploration has its plan and its events. A client that resumes the work replays them.
+#[test]
+fn plans_of_earlier_explorations_are_read_and_go_on() {
+    let plans = recorded("exploration", "plan");
+    assert!(!plans.is_empty());
+    for (_, text) in plans {
+        let mut client = ExplorationClient::new(read::<Plan>(text, "the plan of an exploration"));
+        for kind in ["begin", "found", "refused", "ended", "resumed", "interrupted"] {
+            let events = recorded("exploration", "event").into_iter().filter(|(other, _)| *other == kind);
+            for (_, event) in events {
+                client.on(TimeMs(1_700_000_000_000), serde_json::from_str(event).unwrap(), &mut Vec::new());
+            }
+        }
+        assert!(client.has_begun());
     }
 }
