@@ -1,14 +1,16 @@
 //! What earlier builds wrote into their journals is still read, with every field: `fixtures/journal-v1.txt` has an event of each kind and a
-//! state of each machine. `cargo run -q -p pliant-sim --example journals 40` prints it. Lines of earlier builds are kept.
+//! state of each machine, or some states. `cargo run -q -p pliant-sim --example journals 40` prints it. Lines of earlier builds are kept.
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 use std::collections::BTreeSet;
 
 use pliant_control::agent::{self, Agent, AgentConfig, AgentState};
 use pliant_control::coallocation::Coordinator;
+use pliant_control::optional::explore::{self, ExplorationClient, Plan};
+use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
 use pliant_control::replay::Machine;
 use pliant_control::server::{self, Server};
-use pliant_model::{Span, Time};
+use pliant_model::{Span, SpanMs, Time, TimeMs};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -58,21 +60,25 @@ fn variants<T: DeserializeOwned>() -> BTreeSet<String> {
     list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-fn check_events<E: Serialize + DeserializeOwned>(machine: &str, left_out: &[&str]) {
+/// Reads the events `E` of a machine, and checks that there is one of each variant of `V` that is not left out.
+fn check_events<E: Serialize + DeserializeOwned, V: DeserializeOwned>(machine: &str, left_out: &[&str]) {
     let mut kinds = BTreeSet::new();
     for (kind, text) in recorded(machine, "event") {
         read::<E>(text, &format!("{machine} {kind}"));
         kinds.insert(kind.split('.').next().unwrap().to_owned());
     }
     kinds.extend(left_out.iter().map(|name| (*name).to_owned()));
-    assert_eq!(kinds, variants::<E>(), "an event of each kind of a {machine}");
+    assert_eq!(kinds, variants::<V>(), "an event of each kind of a {machine}");
 }
 
 #[test]
 fn events_of_earlier_journals_are_read() {
-    check_events::<server::Event>("server", &[]);
-    check_events::<agent::Event>("agent", &QUESTIONS);
-    check_events::<<Coordinator as Machine>::Event>("coordinator", &[]);
+    type OfCoordinator = <Coordinator as Machine>::Event;
+    check_events::<server::Event, server::Event>("server", &[]);
+    check_events::<agent::Event, agent::Event>("agent", &QUESTIONS);
+    check_events::<OfCoordinator, OfCoordinator>("coordinator", &[]);
+    check_events::<TimedEvent, optional::Event>("requests", &[]);
+    check_events::<explore::Event, explore::Event>("exploration", &[]);
 }
 
 #[test]
@@ -91,5 +97,40 @@ fn snapshots_of_earlier_journals_are_read_and_go_on() {
         let config = AgentConfig { name, root: true, timeout: Span(3), reallocation: None };
         let mut agent = Agent::from_state(config, state);
         agent.on(Time(2_000_000), agent::Event::Due, &mut Vec::new());
+    }
+}
+
+/// A snapshot of a server's requests is the machine itself.
+#[test]
+fn snapshots_of_earlier_requests_are_read_and_go_on() {
+    let states = recorded("requests", "state");
+    assert!(!states.is_empty());
+    for (what, text) in states {
+        let mut requests: Journaled = read(text, what);
+        let at = requests.at() + SpanMs(7_200_000);
+        requests.on(Time(at.0 / 1_000), TimedEvent { at, event: optional::Event::Due }, &mut Vec::new());
+        for (_, event) in recorded("requests", "event") {
+            let TimedEvent { event, .. } = serde_json::from_str(event).unwrap();
+            requests.on(Time(at.0 / 1_000), TimedEvent { at, event }, &mut Vec::new());
+        }
+        let again: Journaled = read(&serde_json::to_string(&requests).unwrap(), what);
+        assert_eq!(again, requests, "{what}");
+    }
+}
+
+/// The folder of an exploration has its plan and its events. A client that resumes the work replays them.
+#[test]
+fn plans_of_earlier_explorations_are_read_and_go_on() {
+    let plans = recorded("exploration", "plan");
+    assert!(!plans.is_empty());
+    for (_, text) in plans {
+        let mut client = ExplorationClient::new(read::<Plan>(text, "the plan of an exploration"));
+        for kind in ["begin", "found", "refused", "ended", "resumed", "interrupted"] {
+            let events = recorded("exploration", "event").into_iter().filter(|(other, _)| *other == kind);
+            for (_, event) in events {
+                client.on(TimeMs(1_700_000_000_000), serde_json::from_str(event).unwrap(), &mut Vec::new());
+            }
+        }
+        assert!(client.has_begun());
     }
 }

@@ -159,6 +159,12 @@ fn schedules_with_limits_and_priorities_have_no_violations() {
     check_forty(260_000_000);
 }
 
+/// In schedules from seed 320 million on operators change the reallocation of agents until that is confirmed, and limit waiting bytes.
+#[test]
+fn schedules_with_changed_reallocation_have_no_violations() {
+    check_forty(320_000_000);
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -194,6 +200,14 @@ fn the_checkers_find_injected_bugs() {
         (Bug::BannedAccepts, Embedded, 230_000_000..230_000_020, &["banned"]),
         (Bug::BannedStarts, Embedded, 230_000_000..230_000_020, &["banned"]),
         (Bug::ForgetsLimits, Embedded, 260_000_000..260_000_020, &["limited"]),
+        (Bug::IgnoresLimits, Embedded, 260_000_000..260_000_020, &["limited"]),
+        (Bug::IgnoresLimits, Embedded, 320_000_000..320_000_020, &["waiting"]),
+        (Bug::IgnoresLimits, Mixed, 320_000_000..320_000_020, &["waiting"]),
+        (Bug::ForgetsWaitingBytes, Embedded, 260_000_000..260_000_020, &["waiting"]),
+        (Bug::DrainedPrepares, Embedded, 260_000_000..260_000_020, &["drained"]),
+        (Bug::DrainedAccepts, Launching, 200_000_000..200_000_020, &["drained"]),
+        (Bug::ForgetsPriorities, Embedded, 260_000_000..260_000_020, &["prioritised"]),
+        (Bug::ForgetsReallocation, Embedded, 320_000_000..320_000_020, &["configured"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
 
 mod postgres;
+mod recorded;
 mod support;
 mod tls;
 

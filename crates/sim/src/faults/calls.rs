@@ -131,7 +131,11 @@ impl World {
                 }
             }
             (Peer::Server(index), Request::Prepare(handoff)) => {
-                self.deliver_to_server(index, server::Event::Prepare { reply, handoff });
+                let prepare = server::Event::Prepare { reply, handoff };
+                match self.prepares_drained(index) {
+                    true => self.deliver_undrained(index, prepare),
+                    false => self.deliver_to_server(index, prepare),
+                }
             }
             (Peer::Server(index), Request::Commit(id, cancelled, attempts)) => {
                 self.deliver_to_server(index, server::Event::Commit { reply, id, cancelled, attempts });
@@ -260,6 +264,7 @@ impl World {
 
     /// Answers a call or an agent's move proposal for a server.
     pub(super) fn send_server_answer(&mut self, index: usize, to: Token, answer: Answer) {
+        self.priority_answered(to, &answer);
         if self.job_act_answered(to, &answer) {
             return;
         }

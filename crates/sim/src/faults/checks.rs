@@ -75,7 +75,7 @@ pub(super) struct Checks {
     cancelled: BTreeSet<Handle>,
     killed: BTreeSet<Handle>,
     /// Servers that an operator knows to be drained.
-    drained: BTreeSet<usize>,
+    pub(super) drained: BTreeSet<usize>,
     /// Jobs that an operator knows to be held.
     held: BTreeSet<Handle>,
     /// Users whom an operator knows to be banned at a server.

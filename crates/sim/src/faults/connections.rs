@@ -297,10 +297,13 @@ impl World {
             DiscoverySubject::Work(work) | DiscoverySubject::InPlace { work, .. } => {
                 daemon.node.machine.answer(now, &info, &ask.caller.user, work)
             }
-            DiscoverySubject::Snapshots => DiscoveryResult {
-                snapshots: vec![daemon.node.machine.snapshot(now, &info)],
-                ..DiscoveryResult::default()
-            },
+            DiscoverySubject::Snapshots => {
+                let mut snapshot = daemon.node.machine.snapshot(now, &info);
+                if self.bug == Some(Bug::DrainedPrepares) {
+                    snapshot.closed = None;
+                }
+                DiscoveryResult { snapshots: vec![snapshot], ..DiscoveryResult::default() }
+            }
             DiscoverySubject::Move(proposal) => {
                 let by = CallParty::MoveProposal(own);
                 self.calls.insert(own, Call { from: child, to: child, by });

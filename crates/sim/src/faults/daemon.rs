@@ -31,6 +31,11 @@ impl Clock {
         if time <= self.last { now } else { now.max(u64::try_from(at).unwrap_or(0)) }
     }
 
+    /// The time that it has shown last.
+    pub(super) fn last(&self) -> Time {
+        self.last
+    }
+
     pub(super) fn jump(&mut self, by: i64) {
         self.ahead += by;
     }
@@ -94,13 +99,13 @@ impl<M: DaemonMachine> Daemon<M> {
         Ok(())
     }
 
-    /// Removes one field of the machine's state: the effect of a driver that loses it.
-    pub(super) fn forget(&mut self, at: u64, part: &str) -> Result<(), String> {
+    /// Removes one field of the machine's state, or of a part of the state: the effect of a driver that loses it.
+    pub(super) fn forget(&mut self, at: u64, (part, field): (&str, &str)) -> Result<(), String> {
         let now = self.clock.now(at);
         let mut state =
             serde_json::to_value(self.node.machine.dump(now)).map_err(|error| error.to_string())?;
-        if let Some(state) = state.as_object_mut() {
-            state.remove(part);
+        if let Some(part) = state.pointer_mut(part).and_then(serde_json::Value::as_object_mut) {
+            part.remove(field);
         }
         self.node.restore(&state.to_string())
     }

@@ -70,6 +70,7 @@ impl World {
             self.execute_agent_command(index, command, None);
         }
         self.checks.agent_changed(index, &self.agents[index].daemon);
+        self.check_reallocation(index);
         self.schedule_commit(Peer::Agent(index));
         self.schedule_timer(Peer::Agent(index));
     }
@@ -83,7 +84,11 @@ impl World {
         });
         let is_forgotten =
             self.bug == Some(Bug::ForgetsAnswers) && matches!(event, server::Event::Answered { .. });
+        let arrival = self.arrival(index, &event);
         self.servers[index].daemon.handle(self.queue.now(), event, !is_forgotten);
+        if let Some(arrival) = arrival {
+            self.check_arrival(index, &arrival);
+        }
         self.check_server(index);
         if self.bug == Some(Bug::ActsEarly) {
             let todo = self.servers[index].daemon.node.take_commands();
@@ -97,6 +102,7 @@ impl World {
     pub(super) fn check_server(&mut self, index: usize) {
         let World { checks, servers, .. } = self;
         checks.server_changed(index, servers);
+        self.check_priorities(index);
     }
 
     pub(super) fn schedule_commit(&mut self, peer: Peer) {
@@ -221,9 +227,9 @@ impl World {
                 let what = format!("agent {index} refuses what {child} reports of {job}: {why}");
                 self.report_violation("reports", what);
             }
+            Command::Configured { to } => self.change_confirmed(index, to),
             Command::Answer { to: Requester::ReallocationCycle, .. }
             | Command::ReportReallocation { .. }
-            | Command::Configured { .. }
             | Command::Forgotten { .. }
             | Command::Audit(_)
             | Command::Archive(_) => {}

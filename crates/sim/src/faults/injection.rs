@@ -63,7 +63,10 @@ impl World {
             self.report_violation("journal", format!("{} cannot be rebuilt: {why}", self.name_of(peer)));
         }
         match peer {
-            Peer::Agent(index) => self.checks.agent_crashed(index, &self.agents[index].daemon),
+            Peer::Agent(index) => {
+                self.checks.agent_crashed(index, &self.agents[index].daemon);
+                self.lose_unjournaled_changes(index);
+            }
             Peer::Server(index) => {
                 self.servers[index].stopped.clear();
                 self.drop_tasks(index);
@@ -99,6 +102,9 @@ impl World {
         self.log(|world| format!("{} restarts", world.name_of(peer)));
         match peer {
             Peer::Agent(index) => {
+                if self.bug == Some(Bug::ForgetsReallocation) {
+                    self.lose_reallocation(index);
+                }
                 let children = self.agents[index].daemon.node.machine.children();
                 let attached =
                     children.filter(|(_, _, attached, _)| *attached).map(|(child, ..)| child.clone());
@@ -111,19 +117,23 @@ impl World {
             }
             Peer::Server(index) => {
                 let forgotten = match self.bug {
-                    Some(Bug::ForgetsPrepared) => Some("prepared"),
-                    Some(Bug::ForgetsSubjobs) => Some("subjobs"),
-                    Some(Bug::DrainedAccepts) => Some("drained"),
-                    Some(Bug::BannedAccepts) => Some("banned"),
-                    Some(Bug::ForgetsLimits) => Some("limits"),
+                    Some(Bug::ForgetsPrepared) => Some(("", "prepared")),
+                    Some(Bug::ForgetsSubjobs) => Some(("", "subjobs")),
+                    Some(Bug::DrainedAccepts) => Some(("", "drained")),
+                    Some(Bug::BannedAccepts) => Some(("", "banned")),
+                    Some(Bug::ForgetsLimits) => Some(("", "limits")),
+                    Some(Bug::ForgetsPriorities) => Some(("/batch", "priorities")),
                     _ => None,
                 };
-                if let Some(part) = forgotten
-                    && let Err(why) = self.servers[index].daemon.forget(self.queue.now(), part)
+                if let Some(field) = forgotten
+                    && let Err(why) = self.servers[index].daemon.forget(self.queue.now(), field)
                 {
                     self.report_violation("journal", why);
                 }
                 self.resume(index);
+                if self.bug == Some(Bug::ForgetsWaitingBytes) {
+                    self.lose_waiting_bytes(index);
+                }
                 if self.bug == Some(Bug::HeldStarts) {
                     self.lose_holds(index);
                 }
@@ -150,22 +160,20 @@ impl World {
         if self.plan.siblings && self.rng.random_bool(0.5) {
             other.policy.algorithm = Algorithm::Siblings;
         }
-        let event = match self.rng.random_range(0..3) {
+        match self.rng.random_range(0..3) {
             0 => {
                 let change = if self.rng.random_bool(0.8) {
                     ReallocationChange::Set(other)
                 } else {
                     ReallocationChange::Off
                 };
-                let by = Some("operator".parse().expect("letters are a user's name"));
-                agent::Event::Configure { reply, change: Some(change), by }
+                self.send_change(index, reply, Some(change), None);
             }
             wish => {
                 let policy = self.rng.random_bool(0.5).then_some(other.policy);
-                agent::Event::Reallocate { reply, dry_run: wish == 1, policy }
+                self.deliver_to_agent(index, agent::Event::Reallocate { reply, dry_run: wish == 1, policy });
             }
-        };
-        self.deliver_to_agent(index, event);
+        }
         self.schedule_fault(self.plan.operator_every, WorldEvent::Operator);
     }
 

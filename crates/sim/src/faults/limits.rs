@@ -8,6 +8,7 @@ use pliant_control::server::{Event, LimitChange, LimitKey, UserLimits};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
+use super::Bug;
 use super::checks::Violation;
 use super::drains::REPEAT_AFTER;
 use super::plan::USERS;
@@ -43,6 +44,16 @@ impl PlannedLimit {
         }
         limits
     }
+
+    /// Limits the waiting bytes of some of these users too.
+    pub(super) fn limit_bytes(limits: &mut [PlannedLimit], rng: &mut ChaCha8Rng) {
+        for limit in limits {
+            let bytes = rng.random_range(10..60);
+            if rng.random_bool(0.5) {
+                limit.values.push((LimitKey::WaitingBytes, bytes));
+            }
+        }
+    }
 }
 
 /// The last act of an operator about the limits of a user at a server.
@@ -62,6 +73,13 @@ pub(super) struct KnownLimits {
     values: Vec<(LimitKey, u64)>,
     /// Jobs that had started before.
     started_before: Vec<Handle>,
+}
+
+impl KnownLimits {
+    /// The limit of that key; none if there is none.
+    pub(super) fn of(&self, key: LimitKey) -> Option<u64> {
+        self.values.iter().find(|(other, _)| *other == key).map(|(_, most)| *most)
+    }
 }
 
 impl World {
@@ -93,19 +111,25 @@ impl World {
         let Some(act) = self.limits.get(&key).filter(|act| act.reply == reply && !act.is_answered) else {
             return;
         };
-        // What runs on an external batch system is limited there.
-        let is_external = self.sites.contains_key(&server);
-        let values = self.plan.limits[act.number].values.iter();
-        let values = values.filter(|(key, _)| !is_external || *key == LimitKey::WaitingJobs);
-        let change = |(key, value): &(LimitKey, u64)| {
-            let value = act.sets.then_some(*value);
-            LimitChange { key: *key, value }
+        // A server with the bug has limits that are never reached.
+        let factor = if self.bug == Some(Bug::IgnoresLimits) { 1_000 } else { 1 };
+        let change = |(key, value): (LimitKey, u64)| {
+            let value = act.sets.then_some(value * factor);
+            LimitChange { key, value }
         };
-        let changes: Vec<LimitChange> = values.map(change).collect();
+        let changes: Vec<LimitChange> = self.values_at(server, act.number).map(change).collect();
         let by = "operator".parse().expect("letters are a user's name");
         let why = "exam week".to_owned();
         self.deliver_to_server(server, Event::Limit { reply, user: key.1.clone(), changes, by, why });
         self.after(REPEAT_AFTER, WorldEvent::RepeatLimit(key.0, key.1, reply));
+    }
+
+    /// The values of planned limits that a server can have. What runs on an external batch system is limited there.
+    fn values_at(&self, server: usize, number: usize) -> impl Iterator<Item = (LimitKey, u64)> {
+        let is_external = self.sites.contains_key(&server);
+        let of_running = |key| matches!(key, LimitKey::RunningJobs | LimitKey::Processors);
+        let values = self.plan.limits[number].values.iter().copied();
+        values.filter(move |(key, _)| !is_external || !of_running(*key))
     }
 
     /// An operator gets the answer to an act about limits.
@@ -116,12 +140,12 @@ impl World {
         let (key, sets, number) = (key.clone(), act.sets, act.number);
         if !sets {
             self.limits.remove(&key);
-        } else if limits.is_some() && !self.sites.contains_key(&key.0) {
+        } else if limits.is_some() {
             let jobs = self.servers[key.0].daemon.node.machine.jobs();
             // Their processes may start later than the server has recorded.
             let started = jobs.filter(|record| record.owner == key.1 && record.state != JobState::Queued);
             let started_before = started.map(|record| record.handle.clone()).collect();
-            let values = self.plan.limits[number].values.clone();
+            let values = self.values_at(key.0, number).collect();
             self.checks.limits.insert(key, KnownLimits { values, started_before });
         }
     }

@@ -11,10 +11,15 @@
 //! - `two servers`: no two servers may start the same job, also by what their journals hold;
 //! - `once`: a job is accepted once and started once;
 //! - `cores`: no core runs two jobs;
-//! - `drained`: a server that an operator knows to be drained accepts no job;
-//! - `banned`: a server accepts no job of a user whom an operator knows to be banned there, and Pliant's own batch system starts
-//!   none;
+//! - `drained`: a server that an operator knows to be drained accepts no job, and prepares none of other servers or of launches;
+//! - `held`: no job starts that an operator knows to be held;
+//! - `banned`: the same as `drained` for the jobs of a user whom an operator knows to be banned there, and Pliant's own batch system
+//!   starts none of them;
 //! - `limited`: Pliant's own batch system starts no job over the limits that an operator knows its user to have;
+//! - `waiting`: no server accepts or prepares a job with which more would wait than its configuration allows, or than the limits
+//!   that an operator knows its user to have;
+//! - `prioritised`: a job in the queue of Pliant's own batch system has the priority that an operator knows it to have;
+//! - `configured`: an agent reallocates by the last change of which an operator knows that it holds, or by one that followed it;
 //! - `back`: no record of a job in an agent or an archive goes back to an earlier state.
 //!
 //! These are checked after the last fault:
@@ -29,6 +34,7 @@
 //!
 //! The same seed gives the same schedule. Tests inject a [`Bug`] to see that the checkers find it.
 
+mod arrivals;
 mod bans;
 mod calls;
 mod checks;
@@ -45,6 +51,7 @@ mod limits;
 mod plan;
 mod priorities;
 mod processes;
+mod reallocations;
 mod settle;
 mod trace;
 mod world;
@@ -108,6 +115,16 @@ pub enum Bug {
     BannedStarts,
     /// A restarted server has lost the limits of users.
     ForgetsLimits,
+    /// A server has users run and queue more than their limits allow.
+    IgnoresLimits,
+    /// A restarted server bounds no bytes of waiting jobs.
+    ForgetsWaitingBytes,
+    /// A drained server prepares jobs of other servers.
+    DrainedPrepares,
+    /// A restarted server has lost the priorities that operators have given to waiting jobs.
+    ForgetsPriorities,
+    /// A restarted agent has lost an operator's change of the reallocation.
+    ForgetsReallocation,
 }
 
 /// The kind of a federation.

@@ -24,6 +24,7 @@ use super::holds::PlannedHold;
 use super::launches::PlannedLaunch;
 use super::limits::PlannedLimit;
 use super::priorities::PlannedPriority;
+use super::reallocations::PlannedReallocation;
 use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
@@ -63,6 +64,7 @@ pub(super) struct Plan {
     pub(super) bans: Vec<PlannedBan>,
     pub(super) limits: Vec<PlannedLimit>,
     pub(super) priorities: Vec<PlannedPriority>,
+    pub(super) reallocations: Vec<PlannedReallocation>,
 }
 
 /// A planned job, and what its user does.
@@ -153,7 +155,7 @@ impl Plan {
         } else {
             PlannedBan::draw(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "bans")), until)
         };
-        let (limits, priorities) = if seed < LIMITED_FROM {
+        let (mut limits, priorities) = if seed < LIMITED_FROM {
             (Vec::new(), Vec::new())
         } else {
             let limits =
@@ -161,11 +163,21 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "priorities"));
             (limits, PlannedPriority::draw(&mut rng, platform.clusters().len(), until))
         };
+        if seed >= REALLOCATED_FROM {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "limits of bytes"));
+            PlannedLimit::limit_bytes(&mut limits, &mut rng);
+        }
         let tuner = tuner(&mut rng, seed);
         let (siblings, mut moving) = (seed % SIBLING_SEEDS.0 == SIBLING_SEEDS.1, draw_moving(&mut rng));
         if siblings {
             moving.policy.algorithm = Algorithm::Siblings;
         }
+        let reallocations = if seed < REALLOCATED_FROM {
+            Vec::new()
+        } else {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "reallocations"));
+            PlannedReallocation::draw(&mut rng, siblings, until)
+        };
         Plan {
             platform,
             hierarchy,
@@ -185,6 +197,7 @@ impl Plan {
             bans,
             limits,
             priorities,
+            reallocations,
         }
     }
 }
@@ -218,6 +231,9 @@ fn waiting_limits(seed: u64) -> WaitingLimits {
 const BANNED_FROM: u64 = 230_000_000;
 /// In schedules from this seed on operators limit users and give priorities to jobs too.
 const LIMITED_FROM: u64 = 260_000_000;
+/// In schedules from this seed on operators change the reallocation of agents until that is confirmed, and limit the waiting bytes of
+/// users too.
+const REALLOCATED_FROM: u64 = 320_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

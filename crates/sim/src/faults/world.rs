@@ -24,7 +24,9 @@ use super::holds::OpenHolds;
 use super::launches::{self, Launches};
 use super::limits::OpenLimits;
 use super::plan::Plan;
+use super::priorities::Priorities;
 use super::processes::Process;
+use super::reallocations::SentChanges;
 use super::{Bug, FederationKind};
 use crate::kernel::Peer;
 use crate::kernel::{self, EventQueue, ServerStart, Simulation, daemon_name, server_config};
@@ -97,6 +99,9 @@ pub(super) enum WorldEvent {
     RepeatLimit(usize, User, Token),
     /// An operator gives a job a priority.
     Prioritise(usize),
+    /// An operator changes the reallocation of an agent, and repeats that.
+    Reallocation(usize),
+    RepeatReallocation(usize),
     /// Checks whether the federation has settled.
     CheckSettled,
 }
@@ -139,6 +144,9 @@ pub(super) struct World {
     pub(super) holds: OpenHolds,
     pub(super) bans: OpenBans,
     pub(super) limits: OpenLimits,
+    pub(super) priorities: Priorities,
+    /// The changes of the reallocation that operators have sent, by agent.
+    pub(super) reallocations: Vec<SentChanges>,
     pub(super) checks: Checks,
     /// When the federation had settled.
     settled: Option<u64>,
@@ -177,6 +185,7 @@ impl World {
         let checks = Checks::new(servers.len(), agents.len());
         let sites = plan.sites.iter().map(|(server, plan)| (*server, Site::new(plan.clone()))).collect();
         let launches = Launches::new(&agents, &plan.launches);
+        let reallocations = agents.iter().map(|one| SentChanges::new(&one.daemon.node.machine)).collect();
         World {
             plan,
             bug,
@@ -196,6 +205,8 @@ impl World {
             holds: OpenHolds::new(),
             bans: OpenBans::new(),
             limits: OpenLimits::new(),
+            priorities: Priorities::new(),
+            reallocations,
             checks,
             settled: None,
             trace: traced.then(Vec::new),
@@ -235,6 +246,7 @@ impl World {
         self.start_bans();
         self.start_limits();
         self.start_priorities();
+        self.start_reallocations();
         self.after(self.plan.faults.until, WorldEvent::CheckSettled);
     }
 
@@ -386,6 +398,8 @@ impl Simulation for World {
             WorldEvent::Limit(number, sets) => self.limit(number, sets),
             WorldEvent::RepeatLimit(server, user, reply) => self.repeat_limit(server, user, reply),
             WorldEvent::Prioritise(number) => self.prioritise(number),
+            WorldEvent::Reallocation(number) => self.change_reallocation(number),
+            WorldEvent::RepeatReallocation(number) => self.repeat_change(number),
             WorldEvent::CheckSettled => self.check_settled(),
         }
         match self.checks.violation.take() {

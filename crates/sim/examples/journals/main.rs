@@ -1,5 +1,9 @@
 //! Prints a record of what machines write into their journals, as the lines of `crates/control/tests/fixtures/journal-v1.txt`: an event of
-//! each kind and a state of each machine, from fault schedules. `cargo run -q -p pliant-sim --example journals 40`
+//! each kind and a state of each machine, from fault schedules; of the requests of a server, some states, and of the client of an
+//! exploration, its plan. `cargo run -q -p pliant-sim --example journals 40`
+
+mod exploration;
+mod requests;
 
 use std::collections::BTreeMap;
 
@@ -56,6 +60,22 @@ fn main() {
     }
     for (machine, (_, state)) in states {
         println!("{machine} state - {state}");
+    }
+    for event in exploration::events() {
+        let text = serde_json::to_string(&event).expect("events are plain data");
+        let value = serde_json::from_str(&text).expect("events are written as JSON");
+        println!("exploration event {} {text}", kind_of(&value));
+    }
+    println!(
+        "exploration plan - {}",
+        serde_json::to_string(&exploration::plan()).expect("plans are plain data")
+    );
+    let requests = requests::record();
+    for (kind, event) in requests.events {
+        println!("requests event {kind} {event}");
+    }
+    for (what, state) in requests.states {
+        println!("requests state {what} {state}");
     }
 }
 
