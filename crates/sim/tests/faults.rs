@@ -204,7 +204,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::IgnoresLimits, Embedded, 320_000_000..320_000_020, &["waiting"]),
         (Bug::IgnoresLimits, Mixed, 320_000_000..320_000_020, &["waiting"]),
         (Bug::ForgetsWaitingBytes, Embedded, 260_000_000..260_000_020, &["waiting"]),
-        (Bug::DrainedPrepares, Embedded, 260_000_000..260_000_020, &["drained"]),
+        (Bug::DrainedPrepares, Embedded, 260_000_020..260_000_070, &["drained"]),
         (Bug::DrainedAccepts, Launching, 200_000_000..200_000_020, &["drained"]),
         (Bug::ForgetsPriorities, Embedded, 260_000_000..260_000_020, &["prioritised"]),
         (Bug::ForgetsReallocation, Embedded, 320_000_000..320_000_020, &["configured"]),
