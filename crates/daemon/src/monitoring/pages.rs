@@ -1,7 +1,8 @@
 //! The pages of a daemon for monitoring: `/metrics`, `/healthz` and `/readyz` over HTTP/1 on a loopback address.
 //!
 //! No client is trusted here: each connection is answered once, within seconds, and few are open at a
-//! time, of which the oldest gives way to a new one, so that slow or many clients cost neither the daemon nor other clients anything.
+//! time, of which the oldest gives way to a new one once it has had the time to send its request, so that slow or many clients cost neither
+//! the daemon nor other clients anything.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,21 +25,27 @@ use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 /// What a client is given; more is cut off.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Connections open at once, at least 1; a new one ends the oldest.
     connections: usize,
+    /// Until a new one may end it. Who connects again and again does not end the connections of others before they are answered.
+    undisturbed: Duration,
     /// Until the headers are complete.
     head: Duration,
     /// Until the answer is read, counted from the connection's beginning.
     connection: Duration,
 }
 
-const LIMITS: Limits =
-    Limits { connections: 64, head: Duration::from_secs(5), connection: Duration::from_secs(10) };
+const LIMITS: Limits = Limits {
+    connections: 64,
+    undisturbed: Duration::from_millis(250),
+    head: Duration::from_secs(5),
+    connection: Duration::from_secs(10),
+};
 
 /// Bytes of a request's line and headers. The library takes no less than 8 KiB.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -162,25 +169,33 @@ async fn serve<R>(
     let pages = pages(metrics.clone(), ready);
     let (stopping, stopped) = watch::channel(false);
     let mut open = JoinSet::new();
-    let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
+    let mut oldest_first: VecDeque<(Instant, AbortHandle)> = VecDeque::new();
     let mut upkeep = interval(UPKEEP);
     upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stop = pin!(stop);
     loop {
+        oldest_first.retain(|(_, connection)| !connection.is_finished());
+        let is_full = oldest_first.len() >= limits.connections;
+        let next = oldest_first.front().filter(|_| is_full).map(|(begun, _)| *begun + limits.undisturbed);
+        let accept = async {
+            if let Some(next) = next {
+                sleep_until(next).await;
+            }
+            listener.accept().await
+        };
         tokio::select! {
             () = &mut stop => break,
             _ = upkeep.tick() => metrics.run_upkeep(),
             Some(_) = open.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = accept => match accepted {
                 Ok((stream, _)) => {
-                    oldest_first.retain(|connection| !connection.is_finished());
                     // Every user of the host can open connections, and keep them.
-                    if oldest_first.len() >= limits.connections && let Some(oldest) = oldest_first.pop_front() {
+                    if is_full && let Some((_, oldest)) = oldest_first.pop_front() {
                         oldest.abort();
                         metrics::counter!(names::CONNECTIONS_REFUSED, "reason" => "http_full").increment(1);
                     }
                     let answered = answer(stream, pages.clone(), stopped.clone(), limits);
-                    oldest_first.push_back(open.spawn(answered));
+                    oldest_first.push_back((Instant::now(), open.spawn(answered)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot take a connection to the monitoring pages");
@@ -318,7 +333,8 @@ mod tests {
 
     #[tokio::test]
     async fn who_keeps_connections_open_keeps_no_other_from_the_pages() {
-        let limits = Limits { connections: 2, head: HOUR, connection: HOUR };
+        let undisturbed = Duration::from_millis(20);
+        let limits = Limits { connections: 2, undisturbed, head: HOUR, connection: HOUR };
         let address = served(limits).await;
         let request = "GET /healthz HTTP/1.1\r\n";
         let (first, mut second) = (sent(address, request).await, sent(address, request).await);
@@ -327,6 +343,24 @@ mod tests {
         assert_eq!(rest(first).await, "");
         second.write_all(b"\r\n").await.unwrap();
         assert!(rest(second).await.ends_with("ok\n"), "and no other");
+    }
+
+    #[tokio::test]
+    async fn who_connects_again_and_again_keeps_no_other_from_the_pages() {
+        let undisturbed = Duration::from_millis(20);
+        let address = served(Limits { connections: 4, undisturbed, ..LIMITS }).await;
+        let mut crowd = JoinSet::new();
+        for _ in 0..20 {
+            crowd.spawn(async move {
+                loop {
+                    rest(sent(address, "GET /healthz HTTP/1.1\r\n").await).await;
+                }
+            });
+        }
+        for number in 0..20 {
+            let answer = rest(sent(address, "GET /healthz HTTP/1.0\r\n\r\n").await).await;
+            assert!(answer.ends_with("ok\n"), "request {number}: {answer}");
+        }
     }
 
     #[tokio::test]
