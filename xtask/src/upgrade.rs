@@ -17,6 +17,7 @@ pub(crate) fn run(commit: &str) -> Result<(), Failure> {
     if folder.exists() {
         remove(&path)?;
     }
+    Step::new("git", &["worktree", "prune"]).run()?;
     Step::new("git", &["worktree", "add", "--detach", &path, commit]).run()?;
     let outcome = from_build(&folder);
     outcome.and(remove(&path))

@@ -142,6 +142,11 @@ impl ClientError {
         matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Busy)
     }
 
+    /// True if the daemon is down or does not answer.
+    pub(crate) fn is_down(&self) -> bool {
+        self.kind == ErrorKind::Unavailable
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()

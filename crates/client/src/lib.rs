@@ -242,7 +242,7 @@ impl Client {
 
     /// The agent's record of a job whose server is down or does not know it: the server may have a new journal.
     async fn agent_record(&self, handle: &Handle, error: ClientError) -> Result<JobRecord, ClientError> {
-        if !error.is_missing() && !error.may_pass() {
+        if !error.is_missing() && !error.is_down() {
             return Err(error);
         }
         self.find(handle).await.map(|located| located.record).map_err(|_| error)
@@ -295,7 +295,7 @@ impl Client {
                 Ok(reply) => reply,
                 Err(error) => {
                     let record = self.agent_record(handle, error.clone()).await?;
-                    let unplanned = (!record.state.is_final()).then(|| match error.may_pass() {
+                    let unplanned = (!record.state.is_final()).then(|| match error.is_down() {
                         true => format!("its server is down, and this is what the agent knows; {DOWN}"),
                         false => format!("its server does not know it; {LOST}"),
                     });
@@ -471,7 +471,7 @@ impl Client {
 
 /// Adds to the error of a call about a job what will become of the job.
 fn without_server(error: ClientError) -> ClientError {
-    let hint = if error.may_pass() { DOWN } else { LOST };
+    let hint = if error.is_down() { DOWN } else { LOST };
     error.with_hint(hint)
 }
 

@@ -131,17 +131,20 @@ impl Gate {
         Ok((Caller { user, operator }, pass))
     }
 
-    /// Counts what a user submits, in bytes of the journal.
+    /// Whether a user may submit a request of so many bytes now.
     ///
     /// # Errors
-    /// The user has submitted too much of late.
-    pub fn submits(&self, user: &User, bytes: usize) -> Result<(), Status> {
-        let admitted = self.submitted.admit(user, bytes as u64, Instant::now());
-        admitted.map_err(|limit| {
+    /// The user has submitted too much in the last day: why.
+    pub fn may_submit(&self, user: &User, bytes: usize) -> Result<(), String> {
+        self.submitted.check(user, bytes, Instant::now()).map_err(|limit| {
             metrics::counter!(names::REQUESTS_LIMITED, "limit" => "bytes").increment(1);
-            let why = format!("{user} submits more than {limit} bytes in a day, which is the limit");
-            wire::with_hint(Status::resource_exhausted(why), "send large data as input files")
+            format!("{user} submits more than {limit} bytes in a day, which is the limit; large data can be input files")
         })
+    }
+
+    /// Counts a submission that was accepted.
+    pub fn has_submitted(&self, user: &User, bytes: usize) {
+        self.submitted.add(user, bytes, Instant::now());
     }
 
     fn let_in(&self, peer: &Peer, address: SocketAddr) -> Result<Pass, Status> {

@@ -136,17 +136,21 @@ impl Agent {
         while let Some((at, handle)) = self.ended.front()
             && *at + KEPT_AFTER_END <= now
         {
-            let was_moved = self.jobs.get(handle).is_some_and(|record| !record.hops.is_empty());
-            match was_moved {
-                true => self.ended_moved.push_back((*at, handle.clone())),
-                false => drop(self.jobs.remove(handle)),
+            // One that was taken to be lost may run elsewhere.
+            let is_over = |record: &&JobRecord| record.state.is_final();
+            match self.jobs.get(handle).filter(is_over) {
+                Some(record) if !record.hops.is_empty() => self.ended_moved.push_back((*at, handle.clone())),
+                Some(_) => drop(self.jobs.remove(handle)),
+                None => {}
             }
             self.ended.pop_front();
         }
         while let Some((at, handle)) = self.ended_moved.front()
             && *at + MOVED_KEPT_AFTER_END <= now
         {
-            self.jobs.remove(handle);
+            if self.jobs.get(handle).is_some_and(|record| record.state.is_final()) {
+                self.jobs.remove(handle);
+            }
             self.ended_moved.pop_front();
         }
         self.departed.forget(now);

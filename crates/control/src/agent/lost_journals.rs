@@ -1,5 +1,5 @@
 //! Journals that are not there any more: a child's, whose jobs are lost, or this agent's own, of which children report again what it
-//! had acknowledged. Of a server that never comes back an operator says so.
+//! had acknowledged. Servers that never come back are declared lost by an operator.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,6 @@ use super::{Agent, Child, ChildKind, Command, audit};
 use crate::audit::{Actor, AuditAct};
 use crate::job::{Exit, JobRecord};
 use crate::names::{Handle, Name, User};
-use crate::server_info::ServerInfo;
 
 /// How long a server has to be connected with another journal before the jobs of its earlier one are lost. Until then the earlier one may
 /// come back, as when a second process had the server's certificate.
@@ -109,7 +108,7 @@ impl Agent {
     /// Ends the jobs of a server that is not connected, because an operator says that its state is lost, and lists the server no more.
     ///
     /// # Errors
-    /// The server is unknown, connected, or below another agent that is connected.
+    /// The server is unknown, connected, or below another agent.
     pub(super) fn forget_server(
         &mut self,
         now: Time,
@@ -135,16 +134,17 @@ impl Agent {
     }
 
     fn may_forget(&self, server: &Name) -> Result<(), String> {
-        let is_it = |(info, ..): &(&ServerInfo, &Name, bool)| info.name == *server;
-        let Some((_, child, _)) = self.servers().filter(is_it).max_by_key(|(_, _, is_attached)| *is_attached)
-        else {
+        let known = self.servers().filter(|(info, ..)| info.name == *server);
+        // A server that was moved to another agent is listed below both until the first one is connected again.
+        let Some((_, child, is_attached)) = known.max_by_key(|(_, _, is_attached)| *is_attached) else {
             return Err(format!("no server {server} is below this agent"));
         };
-        match self.children.get(child) {
-            Some(known) if !known.attached => Ok(()),
-            _ if child == server => Err(format!("the server {server} is connected")),
-            _ => Err(format!(
-                "the server {server} is below the agent {child}, which is connected: ask that agent"
+        match (child == server, is_attached) {
+            (true, false) => Ok(()),
+            (true, true) => Err(format!("the server {server} is connected")),
+            (false, true) => Err(format!("the server {server} is below the agent {child}: ask that agent")),
+            (false, false) => Err(format!(
+                "the server {server} is below the agent {child}, which is down: the server may be up. Start that agent, and ask it"
             )),
         }
     }

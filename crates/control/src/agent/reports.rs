@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::JobRecord;
+use crate::job::{Exit, JobRecord};
 
 /// Why a status update is refused: what was reported before shows that it is false.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub enum Contradiction {
 impl Contradiction {
     /// The first thing in which a report contradicts a known record of the same job. A job has one owner and one key, each of
     /// its moves was made once, and a job that has ended has done so once and for all. A report that is older than what is
-    /// known contradicts nothing.
+    /// known contradicts nothing, and neither does a move away from the server with which the job was taken to be lost.
     pub fn of(known: &JobRecord, reported: &JobRecord) -> Option<Contradiction> {
         if known.owner != reported.owner {
             return Some(Contradiction::Owner);
@@ -37,7 +37,9 @@ impl Contradiction {
         if !known.hops.iter().zip(&reported.hops).all(|(one, other)| one.is_same(other)) {
             return Some(Contradiction::Moves);
         }
-        (known.state.is_final() && known != reported).then_some(Contradiction::Ended)
+        let was_elsewhere =
+            matches!(known.exit, Some(Exit::Lost(_))) && reported.hops.len() > known.hops.len();
+        (known.state.is_final() && known != reported && !was_elsewhere).then_some(Contradiction::Ended)
     }
 
     /// The stable word for metrics.

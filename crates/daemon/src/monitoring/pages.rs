@@ -1,8 +1,8 @@
 //! The pages of a daemon for monitoring: `/metrics`, `/healthz` and `/readyz` over HTTP/1 on a loopback address.
 //!
 //! No client is trusted here: each connection is answered once, within seconds, and few are open at a
-//! time, of which the oldest gives way to a new one once it has had the time to send its request, so that slow or many clients cost neither
-//! the daemon nor other clients anything.
+//! time, of which the oldest gives way to a new one once it has had the time to send its request. So slow or many clients cost the daemon
+//! nothing. They delay others: with so many that they fill the queue of the listening socket, for seconds.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 struct Limits {
     /// Connections open at once, at least 1; a new one ends the oldest.
     connections: usize,
-    /// Until a new one may end it. Who connects again and again does not end the connections of others before they are answered.
+    /// Until a new one may end it: a client that connects again and again ends no connection of another before it is answered.
     undisturbed: Duration,
     /// Until the headers are complete.
     head: Duration,

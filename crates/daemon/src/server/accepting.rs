@@ -30,6 +30,7 @@ impl Service {
         caller: Caller,
         id: RequestId,
         submission: Submission,
+        request_bytes: usize,
     ) -> Result<SubmitAnswer, Status> {
         let Submission { key, what, inputs, latest, compared, discovery, pinned, claim } = submission;
         // No input is begun anew or thrown away until the answer is known.
@@ -52,6 +53,12 @@ impl Service {
             return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
         }
         self.can_write()?;
+        if let Err(why) = self.gate.may_submit(&caller.user, request_bytes) {
+            let refused = AdmissionRefusal::Other(Cause::TooMany.because(why));
+            metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
+            log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
+            return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
+        }
         let learned = match what.service() {
             Some(name) => self.offer.learned(name, &caller.user, &self.mailbox).await,
             None => None,
@@ -99,10 +106,10 @@ impl Service {
             claim: Some(Box::new(claim)),
         };
         let bytes = submit.payload.bytes();
-        self.gate.submits(&caller.user, bytes)?;
         self.refresh_listing().await;
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
+                self.gate.has_submitted(&caller.user, request_bytes);
                 tracing::info!(
                     job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
                     start = record.expected.start.0, "accepted"

@@ -77,8 +77,9 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::SubmitReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let id = RequestId::of_call(request.metadata());
+        let bytes = request.get_ref().encoded_len();
         let submission = Submission::try_from(request.into_inner())?;
-        let answer = self.accept(caller, id, submission).await?;
+        let answer = self.accept(caller, id, submission, bytes).await?;
         Ok(Response::new((&answer).into()))
     }
 

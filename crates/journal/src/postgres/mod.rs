@@ -133,6 +133,8 @@ impl Postgres {
 /// Takes the lock if it is free, and the journal is not an earlier state of what was `seen` while another daemon led.
 fn lead(session: &mut Session, seen: &mut Option<Metadata>) -> Result<Option<Metadata>, JournalError> {
     let is_free = schema::try_lock(session)?;
+    // The daemon that leads or led may be of another version.
+    schema::check_version(session)?;
     let present = schema::metadata(session)?;
     // Another journal in the place of the one that was there is what its administrator wanted.
     if let Some(seen) = seen.as_ref().filter(|seen| seen.id == present.id) {
@@ -143,8 +145,6 @@ fn lead(session: &mut Session, seen: &mut Option<Metadata>) -> Result<Option<Met
     if !is_free {
         return Ok(None);
     }
-    // The previous leader may have been of another version.
-    schema::check_version(session)?;
     schema::begin_term(session).map(Some)
 }
 

@@ -356,11 +356,12 @@ impl Federation {
                     plan.completion()
                 }
                 None => {
+                    let planned = state.scheduler.plan(now, *job).map_or(Time::MAX, |plan| plan.completion());
                     let is_taken = self.earliest(now, &request, Some(cluster), Time::MAX).is_some();
                     if !is_taken || self.scheduler(cluster).cancel(now, &[*job]) == 0 {
                         continue;
                     }
-                    Time::MAX
+                    planned
                 }
             };
             if let Some(tracked) = self.waiting.remove(job) {
@@ -382,6 +383,12 @@ impl Federation {
     pub fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
         let cluster = self.waiting.get(&job)?.cluster;
         self.clusters[cluster.index()].plan_to_keep(now, job)
+    }
+
+    /// The completion of a waiting request by the plan of its cluster, also of a drained one.
+    pub(crate) fn completion(&mut self, now: Time, job: JobId) -> Option<Time> {
+        let cluster = self.waiting.get(&job)?.cluster;
+        self.clusters[cluster.index()].scheduler.plan(now, job).map(|plan| plan.completion())
     }
 
     /// True if the waiting requests of a cluster are to leave it.

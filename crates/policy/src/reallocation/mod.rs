@@ -81,7 +81,7 @@ pub struct Move {
     pub from: ClusterId,
     /// The target.
     pub to: ClusterId,
-    /// The completion expected before the cycle; [`Time::MAX`] for a job without a plan, or on a drained cluster.
+    /// The completion expected before the cycle; [`Time::MAX`] for a job without a plan.
     pub before: Time,
     /// Its new shape and start.
     pub estimate: Estimate,

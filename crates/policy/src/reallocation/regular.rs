@@ -18,6 +18,12 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
         }
         return moves;
     }
+    // Those that leave drained clusters gain nothing, so no heuristic would consider them before others.
+    let (leaving, jobs): (Vec<JobId>, Vec<JobId>) =
+        jobs.into_iter().partition(|job| is_leaving(federation, *job));
+    for job in leaving {
+        consider(policy, federation, now, job, &mut moves);
+    }
     let mut window: Vec<Candidate> = jobs
         .into_iter()
         .take(policy.window)
@@ -35,6 +41,11 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
         }
     }
     moves
+}
+
+/// True if a job waits on a drained cluster.
+fn is_leaving(federation: &Federation, job: JobId) -> bool {
+    federation.waiting().get(&job).is_some_and(|tracked| federation.is_drained(tracked.cluster))
 }
 
 /// Moves a job if it gains enough elsewhere.
@@ -69,6 +80,7 @@ fn go(
     moves: &mut Vec<Move>,
 ) {
     let Some(tracked) = federation.waiting().get(&job).cloned() else { return };
+    let before = federation.completion(now, job).unwrap_or(before);
     if !federation.cancel(now, job) {
         return;
     }

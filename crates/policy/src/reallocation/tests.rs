@@ -385,9 +385,35 @@ fn waiting_jobs_leave_a_drained_cluster_even_for_a_later_completion() {
             let clusters = vec![cluster(&mut busy, 0, home), cluster(&mut busy, 1, other)];
             let mut federation = Federation::from_clusters(clusters, waiting);
             let moves = reallocate(&Reallocation::new(algorithm, heuristic), &mut federation, now);
-            let seen = |one: &Move| (one.job.0, one.to.0, one.estimate.start.0, one.reason);
-            let expected = [(B, 1, 1000, MoveReason::Drained)];
+            let seen = |one: &Move| (one.job.0, one.to.0, one.before.0, one.estimate.start.0, one.reason);
+            let expected = [(B, 1, 110, 1000, MoveReason::Drained)];
             assert_eq!(moves.iter().map(seen).collect::<Vec<_>>(), expected, "{algorithm} {heuristic}");
         }
+    }
+}
+
+/// The window is of the jobs that may gain.
+#[test]
+fn all_waiting_jobs_leave_a_drained_cluster_whatever_the_window_is() {
+    for &heuristic in Heuristic::ALL {
+        let mut busy = busy(&[(4, 1000), (4, 1000), (4, 2000)]);
+        for job in 0..30 {
+            submit(&mut busy, 0, request(A + job, 4, 50));
+            submit(&mut busy, 1, request(A + 100 + job, 4, 50));
+        }
+        let waiting: Vec<Tracked> = busy.waiting().values().cloned().collect();
+        let admissions = [Admission::Open, Admission::Drained, Admission::Open];
+        let clusters = (0..).zip(admissions).map(|(cluster, admission)| FederatedCluster {
+            procs: Procs(4),
+            speed: Speed::REFERENCE,
+            tuner: Tuner::Exact,
+            scheduler: busy.scheduler(ClusterId(cluster)).boxed_clone(),
+            admission,
+        });
+        let clusters = clusters.collect();
+        let mut federation = Federation::from_clusters(clusters, waiting);
+        reallocate(&Reallocation::new(Algorithm::Regular, heuristic), &mut federation, Time::ZERO);
+        let left = federation.waiting().values().filter(|tracked| tracked.cluster == ClusterId(1));
+        assert_eq!(left.count(), 0, "{heuristic}");
     }
 }

@@ -1,4 +1,4 @@
-use super::super::tests::{Bench, info, name, record};
+use super::super::tests::{Bench, hop, info, name, record};
 use super::super::{AgentState, Event};
 use super::*;
 use crate::job::JobState;
@@ -149,16 +149,47 @@ fn jobs_of_a_server_that_never_comes_back_end_when_an_operator_says_so() {
 }
 
 #[test]
-fn a_server_below_a_connected_agent_is_forgotten_there() {
+fn a_server_below_another_agent_is_forgotten_there_alone() {
     let mut bench = Bench::new(true);
     let (kind, servers) = (ChildKind::Agent, vec![info("a")]);
     bench.handle(Event::Attached { child: name("north"), kind, journal: 1, servers });
-    let forget = |bench: &mut Bench| {
+    let refusal = |bench: &mut Bench| {
         let (reply, by, why) = (Token(7), "root".parse().unwrap(), "gone".to_owned());
-        bench.handle(Event::Forget { reply, server: name("a"), by, why }).pop()
+        match bench.handle(Event::Forget { reply, server: name("a"), by, why }).pop() {
+            Some(Command::Forgotten { ended: Err(why), .. }) => why,
+            other => panic!("expected a refusal, found {other:?}"),
+        }
     };
-    let why = "the server a is below the agent north, which is connected: ask that agent".to_owned();
-    assert_eq!(forget(&mut bench), Some(Command::Forgotten { to: Token(7), ended: Err(why) }));
+    assert_eq!(refusal(&mut bench), "the server a is below the agent north: ask that agent");
     bench.handle(Event::Detached { child: name("north") });
-    assert_eq!(forget(&mut bench), Some(Command::Forgotten { to: Token(7), ended: Ok(0) }));
+    assert!(refusal(&mut bench).contains("the server may be up"));
+}
+
+/// The server that took the job over was down, too.
+#[test]
+fn a_job_that_was_taken_over_before_its_server_was_lost_is_not_lost() {
+    let mut bench = Bench::new(true);
+    bench.attach("a");
+    bench.attach("b");
+    bench.report(1, record(1, JobState::Queued));
+    for server in ["a", "b"] {
+        bench.handle(Event::Detached { child: name(server) });
+    }
+    let (reply, by, why) = (Token(7), "root".parse().unwrap(), "gone".to_owned());
+    bench.handle(Event::Forget { reply, server: name("a"), by, why });
+    assert_eq!(bench.state(1), Some(JobState::Failed));
+
+    bench.attach("b");
+    let moved = |state| Box::new(JobRecord { hops: vec![hop("a", "b", 1)], ..*record(1, state) });
+    let from_b = |bench: &mut Bench, sequence, state| {
+        bench.handle(Event::StatusUpdate { child: name("b"), sequence, record: moved(state) })
+    };
+    from_b(&mut bench, 1, JobState::Active);
+    assert_eq!(bench.state(1), Some(JobState::Active));
+    bench.due(10_000);
+    assert_eq!(bench.state(1), Some(JobState::Active), "only what is over is forgotten");
+    from_b(&mut bench, 2, JobState::Completed);
+    assert_eq!(bench.state(1), Some(JobState::Completed));
+    let refused = from_b(&mut bench, 3, JobState::Failed);
+    assert!(refused.iter().any(|command| matches!(command, Command::RefuseStatus { .. })), "{refused:?}");
 }

@@ -10,6 +10,7 @@ use super::{
     TaskEdge, Token,
 };
 use super::{SubjobDecision, WALLTIME_MAX};
+use crate::audit::AuditRecord;
 use crate::coallocation::{Application, Call, Mapping, TaskSpec};
 use crate::handoff::Peer;
 use crate::names::{Key, Name, User};
@@ -118,6 +119,8 @@ pub enum Command {
     },
     /// Keep the record of an ended launch for good.
     Archive(Box<LaunchRecord>),
+    /// Add a record to the audit trail of the agent.
+    Audit(Box<AuditRecord>),
 }
 
 /// The answer to a user.

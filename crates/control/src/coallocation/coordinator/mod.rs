@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::links::{LinkQuality, Links, LinksState};
 use super::{LaunchEnd, LaunchId, LaunchRecord, Site, SubjobDecision, SubjobId, SubjobState, TaskEdge};
 use crate::access::Caller;
+use crate::audit::{Actor, AuditAct, AuditRecord};
 use crate::handoff::Peer;
 use crate::names::Token;
 use crate::names::{Key, Name};
@@ -145,6 +146,8 @@ impl Coordinator {
             return Answer::Refused(why);
         }
         self.usage.add(&spec.owner, more);
+        let (by, tasks) = (Actor::User(spec.owner.clone()), spec.application.tasks.len());
+        self.audit(now, by, AuditAct::Launch, &key, Some(tasks), commands);
         self.launches.insert(key, Launch::new(now, spec));
         self.list_machines(&key, 0, commands);
         self.answer(&key)
@@ -180,17 +183,35 @@ impl Coordinator {
         launch.application = extended;
         launch.groups.push(Group::new(now, tasks, Some(spawn.key), spawn.signed));
         let group = launch.groups.len() as u32 - 1;
+        self.audit(now, caller.into(), AuditAct::Spawn, &key, Some(spawn.tasks.len()), commands);
         self.list_machines(&key, group, commands);
         self.answer(&key)
     }
 
     fn cancel(&mut self, now: Time, id: &LaunchId, caller: &Caller, commands: &mut Vec<Command>) -> Answer {
         let Some(key) = self.visible_key(id, caller) else { return Answer::NoSuchLaunch };
-        if let Some(launch) = self.launches.get_mut(&key) {
+        if let Some(launch) = self.launches.get_mut(&key).filter(|launch| launch.end.is_none()) {
             launch.finish(now, LaunchEnd::Cancelled);
+            self.audit(now, caller.into(), AuditAct::CancelLaunch, &key, None, commands);
         }
         self.settle(now, &key, commands);
         self.answer(&key)
+    }
+
+    /// Adds an act about a launch to the audit trail, with the number of tasks if it adds some.
+    fn audit(
+        &self,
+        at: Time,
+        by: Actor,
+        act: AuditAct,
+        key: &Key,
+        tasks: Option<usize>,
+        commands: &mut Vec<Command>,
+    ) {
+        let launch = self.id(key);
+        let why = tasks.map_or_else(|| launch.to_string(), |tasks| format!("{launch}: {tasks} tasks"));
+        let record = AuditRecord { at, by, act, job: None, user: None, why };
+        commands.push(Command::Audit(Box::new(record)));
     }
 
     fn list_machines(&self, key: &Key, group: u32, commands: &mut Vec<Command>) {

@@ -37,6 +37,8 @@ struct Federation {
     without_load: Vec<usize>,
     /// The answers to users' calls.
     answers: Vec<Answer>,
+    /// The acts in the audit trail.
+    audited: Vec<AuditAct>,
     /// Started processes: the server, its job number, and the subjob.
     started: Vec<(usize, u32, Subjob, Addresses)>,
     /// Terminated processes.
@@ -134,6 +136,7 @@ impl Federation {
             unlocated: Vec::new(),
             without_load: Vec::new(),
             answers: Vec::new(),
+            audited: Vec::new(),
             started: Vec::new(),
             terminated: Vec::new(),
             archived: Vec::new(),
@@ -215,6 +218,7 @@ impl Federation {
 
     fn carry_out(&mut self, command: Command, messages: &mut VecDeque<Message>) {
         match command {
+            Command::Audit(record) => self.audited.push(record.act),
             Command::Answer { answer, .. } => self.answers.push(answer),
             Command::SubjobDecision { to, decision, end_acknowledged } => {
                 let (server, id) = subjob_of(to);

@@ -1,5 +1,8 @@
 //! The bytes of what waits: their bounds, their count, and what is given back.
 
+use std::sync::Arc;
+
+use super::super::ServerJob;
 use super::changes::{Steps, restored};
 use super::*;
 use crate::handoff::MoveProposal;
@@ -197,15 +200,14 @@ fn the_count_equals_the_sum_over_what_waits() {
 }
 
 #[test]
-fn a_snapshot_stays_as_it_was_while_its_jobs_change() {
+fn a_snapshot_shares_the_jobs_that_do_not_change() {
     let mut bench = Bench::new("fcfs", 1);
-    let running = bench.accepted(rigid(1, 1, 10)).handle.number;
-    let waiting = bench.accepted(rigid(2, 1, 10)).handle.number;
-    let state = bench.server.dump(bench.now);
-    let text = |state: &ServerState| serde_json::to_string(state).unwrap();
-    let before = text(&state);
-    bench.cancel(waiting, "alice");
-    bench.ended(running, Exit::Code(0));
-    assert_eq!(text(&state), before);
-    assert_ne!(text(&bench.server.dump(bench.now)), before);
+    let [first, second] = [1, 2].map(|key| bench.accepted(rigid(key, 1, 10)).handle.number);
+    let jobs = &mut bench.server.jobs;
+    let taken = jobs.shared();
+    jobs.get_mut(&second).unwrap().attempts += 1;
+    let later = jobs.shared();
+    let of = |taken: &[Arc<ServerJob>], number: u32| taken[number as usize - 1].clone();
+    assert!(Arc::ptr_eq(&of(&taken, first), &of(&later, first)));
+    assert_eq!([of(&taken, second).attempts, of(&later, second).attempts], [0, 1]);
 }

@@ -1,5 +1,7 @@
 //! What the commands of a coordinator mean outside: answers, calls of servers, and records that are kept.
 
+use pliant_control::agent::{self, Agent};
+use pliant_control::audit::AuditRecord;
 use pliant_control::coallocation::{Answer, Command, Coordinator, LaunchRecord, SubjobDecision};
 use pliant_model::Time;
 use pliant_telemetry::names;
@@ -7,7 +9,7 @@ use pliant_transport::Clock;
 
 use super::archive::row;
 use super::calls::Calls;
-use crate::host::{Driver, DurableRecord, Replies};
+use crate::host::{Driver, DurableRecord, Mailbox, Replies};
 
 /// What a server that reports how its subjob stands is answered: the decision, and whether it is known that the subjob is over.
 pub(super) type Judged = (SubjobDecision, bool);
@@ -17,6 +19,8 @@ pub(super) struct LaunchesDriver {
     pub(super) answers: Replies<Answer>,
     pub(super) verdicts: Replies<Judged>,
     pub(super) calls: Calls,
+    /// The agent, which has the audit trail.
+    pub(super) agent: Mailbox<Agent>,
     pub(super) clock: Clock,
 }
 
@@ -37,6 +41,11 @@ impl Driver<Coordinator> for LaunchesDriver {
             Command::ListMachines { launch, group } => self.calls.list_machines(launch, group),
             Command::Call { to, id, call } => self.calls.call(to, id, call),
             Command::Archive(record) => observe(&record),
+            Command::Audit(record) => {
+                let AuditRecord { by, act, why, .. } = *record;
+                // An agent that has stopped has no trail to add to.
+                let _ = self.agent.send(agent::Event::Audited { by, act, why });
+            }
         }
     }
 }

@@ -98,14 +98,15 @@ pub(super) async fn start(context: CoordinatorContext<'_>) -> Result<Launches, D
         calls: UnderWay::default(),
     };
     let probing = file.probes.is_on().then(|| Probing { calls: calls.clone(), file: file.probes });
-    let driver = LaunchesDriver { answers: answers.clone(), verdicts: verdicts.clone(), calls, clock };
+    let driver =
+        LaunchesDriver { answers: answers.clone(), verdicts: verdicts.clone(), calls, agent: trail, clock };
     let settings = Settings { notices: false, ..super::journal_settings(file) };
     let thread = host.start("launches", driver, settings)?;
     if let Some(probing) = probing {
         tokio::spawn(probing.run());
     }
     let agent = file.name.clone();
-    let open = Open { mailbox, archive, answers, verdicts, agent, verifier, clock, trail };
+    let open = Open { mailbox, archive, answers, verdicts, agent, verifier, clock };
     let service = Service { gate, open: Ok(open) };
     Ok(Launches { service, thread: Some(thread), health, refused: None })
 }

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pliant_control::access::Caller;
-use pliant_control::agent::{self, Agent};
-use pliant_control::audit::{Actor, AuditAct};
 use pliant_control::coallocation::{Answer, Coordinator, Event, LaunchId, LaunchRecord, TaskSpec};
 use pliant_control::names::{Key, Name, Token, User};
 use pliant_control::payload::Payload;
@@ -44,8 +42,6 @@ pub(super) struct Open {
     /// Verifies what they have signed.
     pub(super) verifier: Arc<ServerTls>,
     pub(super) clock: Clock,
-    /// For the audit trail, which is the agent's.
-    pub(super) trail: Mailbox<Agent>,
 }
 
 /// The service that clients and servers call.
@@ -75,13 +71,13 @@ impl proto::launches_server::Launches for Service {
         let (known, by) = (id.clone(), Caller { user: wanted.owner.clone(), operator: false });
         let is_new =
             open.present(move |machine: &mut Coordinator, _| machine.record(&known, &by)).await?.is_none();
-        if is_new {
-            self.gate.submits(&wanted.owner, bytes)?;
+        if is_new && let Err(why) = self.gate.may_submit(&wanted.owner, bytes) {
+            return Ok(replied(Err(why)));
         }
-        let (by, tasks) = (Actor::User(wanted.owner.clone()), wanted.application.tasks.len());
+        let owner = wanted.owner.clone();
         let answer = open.send(|reply| Event::Launch { reply, spec: Box::new(wanted) }, bytes).await?;
         if is_new && matches!(answer, Answer::Launch(_)) {
-            open.audit(by, AuditAct::Launch, format!("{id}: {tasks} tasks"));
+            self.gate.has_submitted(&owner, bytes);
         }
         answered(answer, || Status::internal("a launch that was accepted is not known"))
     }
@@ -96,19 +92,21 @@ impl proto::launches_server::Launches for Service {
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
         let tasks = spawn.tasks.iter().map(|one| &one.task);
         open.check_signed(&caller.user, launch.key, &spawn.signed, tasks)?;
-        self.gate.submits(&caller.user, bytes)?;
-        let (by, tasks) = (Actor::from(&caller), spawn.tasks.len());
-        let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
-        let answer = open.send(event, bytes).await?;
-        if matches!(answer, Answer::Launch(_)) {
-            open.audit(by, AuditAct::Spawn, format!("{id}: {tasks} tasks"));
+        if let Err(why) = self.gate.may_submit(&caller.user, bytes) {
+            return Ok(replied(Err(why)));
         }
-        match answer {
+        let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
+        match open.send(event, bytes).await? {
             Answer::NoSuchLaunch => {
                 open.archived(&id, &may_know).await?;
                 Ok(replied(Err("the launch is over; tasks are spawned into one that runs".to_owned())))
             }
-            answer => answered(answer, || no_such_launch(&id)),
+            answer => {
+                if matches!(answer, Answer::Launch(_)) {
+                    self.gate.has_submitted(&may_know.user, bytes);
+                }
+                answered(answer, || no_such_launch(&id))
+            }
         }
     }
 
@@ -119,12 +117,7 @@ impl proto::launches_server::Launches for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let launch = LaunchId::try_from(request.into_inner())?;
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
-        let by = Actor::from(&caller);
-        let answer = open.send(|reply| Event::Cancel { reply, launch, caller }, 0).await?;
-        if matches!(answer, Answer::Launch(_)) {
-            open.audit(by, AuditAct::CancelLaunch, id.to_string());
-        }
-        match answer {
+        match open.send(|reply| Event::Cancel { reply, launch, caller }, 0).await? {
             Answer::NoSuchLaunch => Ok(replied(Ok(open.archived(&id, &may_know).await?))),
             answer => answered(answer, || no_such_launch(&id)),
         }
@@ -229,13 +222,6 @@ impl Open {
         let reply = self.answers.wait();
         self.mailbox.try_send(event(reply.token()), bytes).map_err(rejected)?;
         reply.within(JOURNAL).await.map_err(late)
-    }
-
-    /// Adds a record to the audit trail of the agent.
-    fn audit(&self, by: Actor, act: AuditAct, why: String) {
-        let bytes = why.len();
-        // The list of launches has it if the agent has too much to do.
-        let _ = self.trail.try_send(agent::Event::Audited { by, act, why }, bytes);
     }
 
     /// Asks the machine. Every answer is durable: a launch that is said to have ended has.

@@ -141,7 +141,7 @@ impl World {
                     LaunchRequest::Subjob(id, call),
                 );
             }
-            Command::Archive(_) => {}
+            Command::Audit(_) | Command::Archive(_) => {}
         }
     }
 

@@ -105,6 +105,10 @@ fn cancelling_ends_waiting_and_running_subjobs() {
         assert_eq!(federation.answers.last(), Some(&Answer::NoSuchLaunch), "it is not theirs");
         federation.handle(Event::Cancel { reply: Token(1), launch: id(), caller: caller("alice") });
         federation.is_over(&LaunchEnd::Cancelled);
+        // Neither is done a second time.
+        federation.handle(Event::Cancel { reply: Token(1), launch: id(), caller: caller("alice") });
+        federation.launch(launch_spec(row(&[1.0; 4])));
+        assert_eq!(federation.audited, [AuditAct::Launch, AuditAct::CancelLaunch]);
     }
 }
 
