@@ -29,8 +29,9 @@ pub fn he_srpt(plan: &impl SizePlan, present: &Present<'_>) -> Procs {
 pub fn fair_share(plan: &impl SizePlan, present: &Present<'_>) -> Procs {
     let own = least_area(plan);
     let mut all = own;
-    (present.others.shapes)(&mut |procs, walltime| all += area(procs, walltime.0));
-    Procs((i128::from(plan.capacity().0) * own / all) as u32)
+    // A job that should have ended by now has nothing left, and not less.
+    (present.others.shapes)(&mut |procs, walltime| all += area(procs, walltime.0.max(0)));
+    Procs((i128::from(plan.capacity().0) * own / all.max(1)) as u32)
 }
 
 /// The knee of efficiency (Eager, Zahorjan and Lazowska, "Speedup versus efficiency in parallel systems", IEEE

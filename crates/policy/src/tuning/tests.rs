@@ -107,6 +107,16 @@ fn the_comparison_rules_by_hand() {
     check(Tuner::Price { weight: Thousandths(0) }, 8);
 }
 
+/// Its end is known late over a slow network: by then it has less than nothing left, here as much as the request needs.
+#[test]
+fn a_job_past_its_end_takes_no_fair_share() {
+    let request = request(4, 400, Speedup::Amdahl { parallel: 0.8, limit: Procs(16) });
+    for late in [-1000, -500] {
+        let chosen = chosen(Tuner::FairShare, &profile(16, &[(0, 1000, 8)]), &[(1, late)], &request);
+        assert_eq!(chosen.0, 8, "all that is free at once");
+    }
+}
+
 #[test]
 fn tuners_are_written_and_read() {
     for tuner in Tuner::ALL {
