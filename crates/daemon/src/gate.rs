@@ -23,6 +23,7 @@ use crate::config::LimitsFile;
 pub const ASK_OPERATOR: &str = "ask an operator to do it, or for a certificate with the role operator";
 
 pub use arrival::{Arrival, ArrivalLayer};
+pub use submitted::Reserved;
 use submitted::Submitted;
 
 /// What an agent or a server may do, so that one with a stolen key cannot do everything. It needs far less: it has a connection or two to
@@ -131,20 +132,15 @@ impl Gate {
         Ok((Caller { user, operator }, pass))
     }
 
-    /// Whether a user may submit a request of so many bytes now.
+    /// Counts a request of so many bytes that a user submits.
     ///
     /// # Errors
     /// The user has submitted too much in the last day: why.
-    pub fn may_submit(&self, user: &User, bytes: usize) -> Result<(), String> {
-        self.submitted.check(user, bytes, Instant::now()).map_err(|limit| {
+    pub fn reserve(&self, user: &User, bytes: usize) -> Result<Reserved, String> {
+        self.submitted.reserve(user, bytes, Instant::now()).map_err(|limit| {
             metrics::counter!(names::REQUESTS_LIMITED, "limit" => "bytes").increment(1);
             format!("{user} submits more than {limit} bytes in a day, which is the limit; large data can be input files")
         })
-    }
-
-    /// Counts a submission that was accepted.
-    pub fn has_submitted(&self, user: &User, bytes: usize) {
-        self.submitted.add(user, bytes, Instant::now());
     }
 
     fn let_in(&self, peer: &Peer, address: SocketAddr) -> Result<Pass, Status> {

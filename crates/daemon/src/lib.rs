@@ -13,4 +13,6 @@ pub mod host;
 pub mod monitoring;
 pub mod server;
 mod signatures;
+#[cfg(test)]
+mod test_job;
 mod uplink;

@@ -130,26 +130,17 @@ impl Requests {
     }
 
     fn submit(&mut self, now: TimeMs, submit: Submit) -> Answer {
-        let Submit { key: RequestKey { exploration, number }, ref user, attempt, .. } = submit;
+        let Submit { key: RequestKey { exploration, .. }, ref user, attempt, .. } = submit;
         if let Err(why) = self.explorations.admits(exploration, user) {
             return Answer::Refused(why);
         }
-        if let Some(known) = self.explorations.get(exploration) {
-            if let Some(here) = known.here(number) {
-                let ends =
-                    self.requests.get(&here).is_some_and(|kept| kept.cancelled && kept.attempt < attempt);
-                if ends {
-                    return Answer::Refused(Cause::Busy.because("an earlier attempt of it is being ended"));
-                }
-                self.explorations.touch(now, exploration, user);
-                return Answer::State(self.state(here));
-            }
-            if let Some(state) = known.state(number)
-                && !(state == RequestState::Cancelled && known.is_new_attempt(number, attempt))
-            {
+        match self.known(submit.key, attempt) {
+            Some(Ok(state)) => {
                 self.explorations.touch(now, exploration, user);
                 return Answer::State(state);
             }
+            Some(Err(why)) => return Answer::Refused(why),
+            None => {}
         }
         let limits = self.check_limits(user, submit.kind);
         match limits.and_then(|()| self.check_bytes(user, submit.payload.bytes() as u64)) {
@@ -159,6 +150,23 @@ impl Requests {
             }
             Err(why) => Answer::Refused(why),
         }
+    }
+
+    /// The state of a request that was submitted before, or why a later attempt of it is refused; none of a new request or attempt.
+    fn known(
+        &self,
+        RequestKey { exploration, number }: RequestKey,
+        attempt: u32,
+    ) -> Option<Result<RequestState, Reason>> {
+        let known = self.explorations.get(exploration)?;
+        if let Some(here) = known.here(number) {
+            let ends = self.requests.get(&here).is_some_and(|kept| kept.cancelled && kept.attempt < attempt);
+            let why = || Cause::Busy.because("an earlier attempt of it is being ended");
+            return Some(if ends { Err(why()) } else { Ok(self.state(here)) });
+        }
+        let state = known.state(number)?;
+        let is_new = state == RequestState::Cancelled && known.is_new_attempt(number, attempt);
+        (!is_new).then_some(Ok(state))
     }
 
     /// Adds a request to the queue.

@@ -159,12 +159,12 @@ impl Machine for Server {
                 | Answer::Elsewhere(_)
                 | Answer::Job(_)
                 | Answer::Unsuited(_)
+                // What a cancellation or withdrawal changes first has a record of the audit trail, so the answer is not alone.
+                | Answer::Cancelling(_)
                 | Answer::Decision(HandoffDecision::Abort | HandoffDecision::Commit { .. })
                 | Answer::NoSuchJob => true,
-                // These are recorded: the first cancellation of a running job, each step of a handoff and each act of an
-                // operator.
-                Answer::Cancelling(_)
-                | Answer::MoveOutcome(_)
+                // These are recorded: each step of a handoff and each act of an operator.
+                Answer::MoveOutcome(_)
                 | Answer::Handoff(_)
                 | Answer::Subjob(_)
                 | Answer::Drained(_)

@@ -32,23 +32,22 @@ impl Submitted {
         Submitted { per_day, users: Arc::default() }
     }
 
-    /// Whether a user may submit so many bytes now.
+    /// Counts a submission of so many bytes, unless it is given back.
     ///
     /// # Errors
     /// With them the user would have submitted too many: the limit.
-    pub(super) fn check(&self, user: &User, bytes: usize, now: Instant) -> Result<(), u64> {
-        let used = self.users.lock().get(user).map_or(0.0, |used| self.left(used, now));
-        if used + cost(bytes) > self.per_day as f64 { Err(self.per_day) } else { Ok(()) }
-    }
-
-    /// Counts what was accepted.
-    pub(super) fn add(&self, user: &User, bytes: usize, now: Instant) {
+    pub(super) fn reserve(&self, user: &User, bytes: usize, now: Instant) -> Result<Reserved, u64> {
         let mut users = self.users.lock();
         if !users.contains_key(user) {
             users.retain(|_, used| self.left(used, now) > 0.0);
         }
-        let bytes = users.get(user).map_or(0.0, |used| self.left(used, now)) + cost(bytes);
-        users.insert(user.clone(), Used { bytes, at: now });
+        let bytes = (bytes + OVERHEAD_BYTES) as f64;
+        let submitted = users.get(user).map_or(0.0, |used| self.left(used, now)) + bytes;
+        if submitted > self.per_day as f64 {
+            return Err(self.per_day);
+        }
+        users.insert(user.clone(), Used { bytes: submitted, at: now });
+        Ok(Reserved { submitted: self.clone(), user: user.clone(), bytes, is_sent: false })
     }
 
     /// What still counts at that time.
@@ -58,8 +57,36 @@ impl Submitted {
     }
 }
 
-fn cost(bytes: usize) -> f64 {
-    (bytes + OVERHEAD_BYTES) as f64
+/// A submission that counts. Dropped before it was sent, it counts no more.
+#[must_use]
+#[derive(Debug)]
+pub struct Reserved {
+    submitted: Submitted,
+    user: User,
+    bytes: f64,
+    is_sent: bool,
+}
+
+impl Reserved {
+    /// It counts from here on, whether the client waits for the answer or not: the journal may have it.
+    pub fn sent(&mut self) {
+        self.is_sent = true;
+    }
+
+    /// It was refused, or was known: the journal has nothing of it.
+    pub fn give_back(mut self) {
+        self.is_sent = false;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if !self.is_sent
+            && let Some(used) = self.submitted.users.lock().get_mut(&self.user)
+        {
+            used.bytes = (used.bytes - self.bytes).max(0.0);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -71,14 +98,19 @@ mod tests {
         let submitted = Submitted::new(1_000_000);
         let [alice, bob] = ["alice", "bob"].map(|name| name.parse::<User>().unwrap());
         let begun = Instant::now();
-        let submit = |user, bytes: usize, part_of_day| {
-            let (bytes, now) = (bytes - OVERHEAD_BYTES, begun + DAY.mul_f64(part_of_day));
-            let checked = submitted.check(user, bytes, now);
-            if checked.is_ok() {
-                submitted.add(user, bytes, now);
-            }
-            checked.is_ok()
+        let reserve = |user, bytes: usize, part_of_day| {
+            submitted.reserve(user, bytes - OVERHEAD_BYTES, begun + DAY.mul_f64(part_of_day))
         };
+        let submit = |user, bytes, part_of_day| {
+            reserve(user, bytes, part_of_day).map(|mut reserved| reserved.sent()).is_ok()
+        };
+        // What was not sent or was refused counts while that is open.
+        let open = reserve(&alice, 600_000, 0.0).unwrap();
+        assert!(reserve(&alice, 500_000, 0.0).is_err());
+        drop(open);
+        let mut refused = reserve(&alice, 600_000, 0.0).unwrap();
+        refused.sent();
+        refused.give_back();
         assert!(submit(&alice, 900_000, 0.0));
         assert!(!submit(&alice, 101_000, 0.0), "what is refused does not count");
         assert!(submit(&alice, 100_000, 0.0) && !submit(&alice, 5_000, 0.0));

@@ -13,6 +13,8 @@ use super::MachineError;
 /// How many times as many bytes of events as the last snapshot had are gathered before the next one: a snapshot of
 /// many jobs is long, and while it is written no call is answered.
 const GROWTH: usize = 2;
+/// How many bytes more are enough, whatever the number of their entries.
+const BYTES: usize = 64 << 20;
 /// However long the last snapshot was, the next one is taken after so many times [`Settings::snapshot_every`]
 /// entries: a restart replays them all.
 const ENTRIES_FACTOR: u64 = 5;
@@ -65,7 +67,9 @@ impl Since {
     /// True if it is time for the next one.
     pub(super) fn is_enough(&self, every: u64) -> bool {
         let has_grown = self.bytes >= self.snapshot_bytes * GROWTH;
-        self.entries >= every && (has_grown || self.entries >= every * ENTRIES_FACTOR)
+        // Few large events fill a disk as well.
+        let has_many_bytes = self.bytes >= self.snapshot_bytes * GROWTH + BYTES;
+        has_many_bytes || self.entries >= every && (has_grown || self.entries >= every * ENTRIES_FACTOR)
     }
 }
 
@@ -163,6 +167,11 @@ mod tests {
             (0..entries).for_each(|_| since.record_event("ten bytes."));
             since.is_enough(100)
         };
+        let mut large = Since::snapshot(1_000);
+        large.record_event(&"x".repeat(BYTES + GROWTH * 1_000 - 1));
+        assert!(!large.is_enough(100));
+        large.record_event("x");
+        assert!(large.is_enough(100), "large events");
         // Bytes of the snapshot, and after how many events of ten bytes the next one is taken.
         for (snapshot_bytes, expected) in [(0, 100), (500, 100), (1_000, 200), (2_000, 400), (1_000_000, 500)]
         {

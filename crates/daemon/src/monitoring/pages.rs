@@ -1,7 +1,7 @@
 //! The pages of a daemon for monitoring: `/metrics`, `/healthz` and `/readyz` over HTTP/1 on a loopback address.
 //!
 //! No client is trusted here: each connection is answered once, within seconds, and few are open at a
-//! time, of which the oldest gives way to a new one once it has had the time to send its request. So slow or many clients cost the daemon
+//! time. A new one ends the oldest as soon as that has been open long enough to send its request. So slow or many clients cost the daemon
 //! nothing. They delay others: with so many that they fill the queue of the listening socket, for seconds.
 
 use std::collections::VecDeque;

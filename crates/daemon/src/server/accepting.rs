@@ -53,12 +53,15 @@ impl Service {
             return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
         }
         self.can_write()?;
-        if let Err(why) = self.gate.may_submit(&caller.user, request_bytes) {
-            let refused = AdmissionRefusal::Other(Cause::TooMany.because(why));
-            metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
-            log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
-            return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
-        }
+        let mut reserved = match self.gate.reserve(&caller.user, request_bytes) {
+            Ok(reserved) => reserved,
+            Err(why) => {
+                let refused = AdmissionRefusal::Other(Cause::TooMany.because(why));
+                metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
+                log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
+                return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
+            }
+        };
         let learned = match what.service() {
             Some(name) => self.offer.learned(name, &caller.user, &self.mailbox).await,
             None => None,
@@ -107,9 +110,9 @@ impl Service {
         };
         let bytes = submit.payload.bytes();
         self.refresh_listing().await;
+        reserved.sent();
         match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
             Answer::Accepted(record) => {
-                self.gate.has_submitted(&caller.user, request_bytes);
                 tracing::info!(
                     job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
                     start = record.expected.start.0, "accepted"
@@ -123,6 +126,7 @@ impl Service {
                 Ok(SubmitAnswer::Accepted(Box::new(record.without_signatures())))
             }
             Answer::Refused(refused) => {
+                reserved.give_back();
                 log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
                 Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)))
             }

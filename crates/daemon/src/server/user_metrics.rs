@@ -124,48 +124,19 @@ impl Jobs {
 
 #[cfg(test)]
 mod tests {
-    use pliant_control::job::Work;
-    use pliant_control::names::Key;
-    use pliant_control::reason::DiscoverySummary;
-    use pliant_model::{Estimate, Span, Speedup, Time};
+    use pliant_model::Time;
 
     use super::*;
+    use crate::test_job::waiting_job;
 
     fn user(name: &str) -> User {
         name.parse().unwrap()
     }
 
-    fn record() -> JobRecord {
-        let (procs, walltime) = (Procs(4), Span(100));
-        JobRecord {
-            handle: "lyon.1".parse().unwrap(),
-            key: Key([0; 16]),
-            owner: user("alice"),
-            name: "pi".to_owned(),
-            work: Work { procs, walltime, speedup: Speedup::Rigid },
-            state: JobState::Active,
-            submitted: Time(0),
-            expected: Estimate { procs, walltime, start: Time(10) },
-            procs,
-            walltime,
-            started: Some(Time(10)),
-            ended: None,
-            exit: None,
-            compared: Vec::new(),
-            discovery: DiscoverySummary::default(),
-            pinned: false,
-            hops: Vec::new(),
-            unit_runtime: None,
-            runtime: None,
-            size_choice: None,
-            claim: None,
-        }
-    }
-
     #[test]
     fn the_metrics_of_a_user_return_to_zero() {
         let mut jobs = Jobs::default();
-        let runs = record();
+        let runs = JobRecord { state: JobState::Active, started: Some(Time(10)), ..waiting_job() };
         jobs.note(&runs);
         jobs.note(&runs);
         let waits = [WaitingOfUser { user: user("bob"), jobs: 3, bytes: 99 }];

@@ -20,7 +20,7 @@ fn bytes_below(folder: &Path) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ended_requests_have_written_besides_their_output_is_gone_at_once() {
-    // Each request writes 4 MB that nobody asked for, and a line of output.
+    // Each request writes a file of 4 MB, which is not part of its result, and a line of output.
     let service = r#"
 [[service]]
 name = "fill"

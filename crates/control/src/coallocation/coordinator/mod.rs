@@ -193,8 +193,8 @@ impl Coordinator {
         if let Some(launch) = self.launches.get_mut(&key).filter(|launch| launch.end.is_none()) {
             launch.finish(now, LaunchEnd::Cancelled);
             self.audit(now, caller.into(), AuditAct::CancelLaunch, &key, None, commands);
+            self.settle(now, &key, commands);
         }
-        self.settle(now, &key, commands);
         self.answer(&key)
     }
 
@@ -332,8 +332,7 @@ impl Machine for Coordinator {
 
     /// A refusal changes no state.
     fn is_without_effect(commands: &[Command]) -> bool {
-        let refused = |answer: &Answer| matches!(answer, Answer::Refused(_) | Answer::NoSuchLaunch);
-        matches!(commands, [Command::Answer { answer, .. }] if refused(answer))
+        matches!(commands, [Command::Answer { .. }])
     }
 
     fn dump(&mut self, _now: Time) -> CoordinatorState {

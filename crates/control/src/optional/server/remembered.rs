@@ -272,6 +272,11 @@ impl Exploration {
         self.here.get(&number).copied()
     }
 
+    /// The time of the last message that was recorded, or the end of the last request.
+    pub(super) fn last_message(&self) -> TimeMs {
+        self.last_message
+    }
+
     /// The state of a request that is not here, if it is known.
     pub(super) fn state(&self, number: u32) -> Option<RequestState> {
         let over = self.over.get(&number).copied();

@@ -167,3 +167,30 @@ fn large_requests_are_refused_beyond_the_bytes_of_a_user_and_of_all() {
     handle(&mut machine, 4, Event::Cancel { reply: Token(1), key, attempt: 0, user });
     assert_eq!(submit(&mut machine, ALICE, 4, &large), "State(Waiting)");
 }
+
+#[test]
+fn a_repeated_submission_needs_no_event_for_a_while() {
+    let mut machine = requests(1);
+    let mut commands = Vec::new();
+    machine.on(TimeMs(1_000), submit(ALICE, 1, Kind::Mandatory), &mut commands);
+    machine.on(TimeMs(1_000), submit(ALICE, 2, Kind::Mandatory), &mut commands);
+    let repeated = |machine: &Requests, at, number, user: &str, attempt| {
+        let key = RequestKey { exploration: ALICE, number };
+        machine.repeated(TimeMs(at), key, &user.parse().unwrap(), attempt)
+    };
+    assert_eq!(repeated(&machine, 2_000, 2, "alice", 0), Some(RequestState::Waiting));
+    assert_eq!(repeated(&machine, 2_000, 2, "bob", 0), None, "only its user learns of it");
+    assert_eq!(repeated(&machine, 2_000, 3, "alice", 0), None, "a new one");
+    // The exploration is to be remembered longer.
+    assert_eq!(repeated(&machine, 61_000, 2, "alice", 0), None);
+    machine.on(TimeMs(61_000), submit(ALICE, 2, Kind::Mandatory), &mut commands);
+    assert_eq!(repeated(&machine, 62_000, 2, "alice", 0), Some(RequestState::Waiting));
+    // A cancelled one is taken again with a later attempt.
+    let cancel = |number| {
+        let key = RequestKey { exploration: ALICE, number };
+        Event::Cancel { reply: Token(9), key, attempt: 0, user: "alice".parse().unwrap() }
+    };
+    machine.on(TimeMs(62_000), cancel(2), &mut commands);
+    assert_eq!(repeated(&machine, 62_000, 2, "alice", 0), Some(RequestState::Cancelled));
+    assert_eq!(repeated(&machine, 62_000, 2, "alice", 1), None);
+}

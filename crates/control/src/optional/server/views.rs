@@ -1,11 +1,14 @@
 //! Views for drivers: running requests, users' shares, and states.
 
-use pliant_model::TimeMs;
+use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Prospects, RequestId, Share, UserId};
 
 use super::{RequestKey, RequestState, Requests};
 use crate::names::{Key, User};
 use crate::payload::Payload;
+
+/// For how long a message that was recorded stands for later ones: much shorter than an exploration is remembered.
+const REMEMBERED_AGAIN: SpanMs = SpanMs(60_000);
 
 /// A request that runs, starts or is being ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,5 +86,13 @@ impl Requests {
             Some(here) => Some(self.state(here)),
             None => known.state(key.number),
         }
+    }
+
+    /// The state with which a submission that is repeated is answered without an event; none if the machine has to handle it. From time to
+    /// time it does, to remember the exploration longer.
+    pub fn repeated(&self, now: TimeMs, key: RequestKey, user: &User, attempt: u32) -> Option<RequestState> {
+        let known = self.explorations.get(key.exploration)?;
+        let is_recent = now < known.last_message() + REMEMBERED_AGAIN;
+        self.known(key, attempt)?.ok().filter(|_| is_recent && known.user == *user)
     }
 }

@@ -211,3 +211,16 @@ fn a_snapshot_shares_the_jobs_that_do_not_change() {
     assert!(Arc::ptr_eq(&of(&taken, first), &of(&later, first)));
     assert_eq!([of(&taken, second).attempts, of(&later, second).attempts], [0, 1]);
 }
+
+#[test]
+fn a_withdrawal_that_changes_nothing_is_not_journaled() {
+    let mut bench = Bench::new("fcfs", 1);
+    let number = bench.accepted(rigid(1, 1, 10)).handle.number;
+    let caller = Caller { user: user("alice"), operator: false };
+    bench.at(100);
+    assert_eq!(bench.state(number), JobState::Active);
+    bench.deliver(Event::Withdraw { reply: Token(0), number, caller });
+    assert!(Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
+    bench.cancel(number, "alice");
+    assert!(!Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
+}

@@ -22,7 +22,7 @@ use super::probing;
 use crate::agent::child_connection::stopped;
 use crate::agent::service::{JOURNAL, late, rejected};
 use crate::call_log::log_call;
-use crate::gate::{self, Gate, for_operators};
+use crate::gate::{self, Gate, Reserved, for_operators};
 use crate::host::Mailbox;
 use crate::host::{Replies, SharedArchive};
 use crate::signatures::check_tasks;
@@ -71,13 +71,16 @@ impl proto::launches_server::Launches for Service {
         let (known, by) = (id.clone(), Caller { user: wanted.owner.clone(), operator: false });
         let is_new =
             open.present(move |machine: &mut Coordinator, _| machine.record(&known, &by)).await?.is_none();
-        if is_new && let Err(why) = self.gate.may_submit(&wanted.owner, bytes) {
-            return Ok(replied(Err(why)));
-        }
-        let owner = wanted.owner.clone();
+        let mut reserved = match self.gate.reserve(&wanted.owner, bytes) {
+            Ok(reserved) => Some(reserved),
+            // What is known takes nothing of the journal.
+            Err(_) if !is_new => None,
+            Err(why) => return Ok(replied(Err(why))),
+        };
+        reserved.iter_mut().for_each(Reserved::sent);
         let answer = open.send(|reply| Event::Launch { reply, spec: Box::new(wanted) }, bytes).await?;
-        if is_new && matches!(answer, Answer::Launch(_)) {
-            self.gate.has_submitted(&owner, bytes);
+        if !is_new || !matches!(answer, Answer::Launch(_)) {
+            reserved.into_iter().for_each(Reserved::give_back);
         }
         answered(answer, || Status::internal("a launch that was accepted is not known"))
     }
@@ -92,21 +95,22 @@ impl proto::launches_server::Launches for Service {
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
         let tasks = spawn.tasks.iter().map(|one| &one.task);
         open.check_signed(&caller.user, launch.key, &spawn.signed, tasks)?;
-        if let Err(why) = self.gate.may_submit(&caller.user, bytes) {
-            return Ok(replied(Err(why)));
-        }
+        let mut reserved = match self.gate.reserve(&caller.user, bytes) {
+            Ok(reserved) => reserved,
+            Err(why) => return Ok(replied(Err(why))),
+        };
+        reserved.sent();
         let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
-        match open.send(event, bytes).await? {
+        let answer = open.send(event, bytes).await?;
+        if !matches!(answer, Answer::Launch(_)) {
+            reserved.give_back();
+        }
+        match answer {
             Answer::NoSuchLaunch => {
                 open.archived(&id, &may_know).await?;
                 Ok(replied(Err("the launch is over; tasks are spawned into one that runs".to_owned())))
             }
-            answer => {
-                if matches!(answer, Answer::Launch(_)) {
-                    self.gate.has_submitted(&may_know.user, bytes);
-                }
-                answered(answer, || no_such_launch(&id))
-            }
+            answer => answered(answer, || no_such_launch(&id)),
         }
     }
 

@@ -1,37 +1,12 @@
-use pliant_control::job::JobState;
-use pliant_control::job::Work;
-use pliant_control::names::Key;
-use pliant_control::reason::DiscoverySummary;
-use pliant_model::{Estimate, Procs, Span, Speedup, Time};
+use pliant_model::Time;
 use proptest::prelude::*;
 
 use super::*;
+use crate::test_job::waiting_job;
 
 fn record(number: u32, submitted: i64) -> JobRecord {
-    let (procs, walltime) = (Procs(1), Span(10));
-    JobRecord {
-        handle: Handle { server: "lyon".parse().unwrap(), number },
-        key: Key([0; 16]),
-        owner: "alice".parse().unwrap(),
-        name: "pi".to_owned(),
-        work: Work { procs, walltime, speedup: Speedup::Rigid },
-        state: JobState::Queued,
-        submitted: Time(submitted),
-        expected: Estimate { procs, walltime, start: Time(submitted) },
-        procs,
-        walltime,
-        started: None,
-        ended: None,
-        exit: None,
-        compared: Vec::new(),
-        discovery: DiscoverySummary::default(),
-        pinned: false,
-        hops: Vec::new(),
-        unit_runtime: None,
-        runtime: None,
-        size_choice: None,
-        claim: None,
-    }
+    let handle = Handle { server: "lyon".parse().unwrap(), number };
+    JobRecord { handle, submitted: Time(submitted), ..waiting_job() }
 }
 
 proptest! {

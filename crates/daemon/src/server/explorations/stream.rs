@@ -177,6 +177,9 @@ impl ExplorationCall {
         let (id, (answer, share)) = match asked {
             ExplorationRequest::Call(call) => {
                 let id = call.id();
+                if let Some(state) = self.repeated(key(id.number), id.attempt).await? {
+                    return Ok(ExplorationReply { answer: self.status(id, state).await, share: None });
+                }
                 let closed = self.closed_to(key(id.number)).await?;
                 let submit = match closed.map_or_else(|| self.submit(call), Err) {
                     Ok(submit) => submit,
@@ -237,6 +240,22 @@ impl ExplorationCall {
         let known = self.explorations.mailbox.glance(move |machine, _| machine.requests().request_state(key));
         let known = known.await.map_err(|Stopped| stopping())?;
         Ok(known.is_none_or(|state| state == RequestState::Cancelled).then_some(reason))
+    }
+
+    /// The state of a request that is submitted again, once that is durable. Each event has all that the request runs, so repetitions in
+    /// any number would fill the journal.
+    async fn repeated(&self, key: RequestKey, attempt: u32) -> Result<Option<RequestState>, Status> {
+        let (user, clock) = (self.user.clone(), self.explorations.clock);
+        let mailbox = &self.explorations.mailbox;
+        let repeated = mailbox.glance(move |machine, _| {
+            let at = moment(&clock).max(machine.at());
+            machine.requests().repeated(at, key, &user, attempt)
+        });
+        let state = repeated.await.map_err(|Stopped| stopping())?;
+        if state.is_some() {
+            mailbox.settled().await.map_err(|Stopped| stopping())?;
+        }
+        Ok(state)
     }
 
     fn submit(&self, call: Call) -> Result<Submit, Reason> {

@@ -106,8 +106,16 @@ fn cancelling_ends_waiting_and_running_subjobs() {
         federation.handle(Event::Cancel { reply: Token(1), launch: id(), caller: caller("alice") });
         federation.is_over(&LaunchEnd::Cancelled);
         // Neither is done a second time.
-        federation.handle(Event::Cancel { reply: Token(1), launch: id(), caller: caller("alice") });
-        federation.launch(launch_spec(row(&[1.0; 4])));
+        let spec = Box::new(launch_spec(row(&[1.0; 4])));
+        let again = [
+            Event::Cancel { reply: Token(1), launch: id(), caller: caller("alice") },
+            Event::Launch { reply: Token(1), spec },
+        ];
+        for event in again {
+            let mut commands = Vec::new();
+            federation.coordinator.on(Time(1_000), event, &mut commands);
+            assert!(Coordinator::is_without_effect(&commands), "nothing is journaled: {commands:?}");
+        }
         assert_eq!(federation.audited, [AuditAct::Launch, AuditAct::CancelLaunch]);
     }
 }
