@@ -97,6 +97,14 @@ impl Client {
         Ok(reply.await?.jobs)
     }
 
+    /// Has a server give up the handoffs and siblings from and to a lost server, and returns how many; for operators.
+    pub async fn forget_at(&self, server: &Name, order: &ForgetOrder) -> Result<u32, ClientError> {
+        let request = self.request(proto::ForgetRequest::from(order));
+        let reply = self.server_named(server).await?.forget(request).await;
+        let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
+        Ok(reply.into_inner().jobs)
+    }
+
     /// A page of the audit trail of a server, or of an agent of the client's file; for operators.
     pub async fn audit(&self, daemon: &Name, query: &AuditQuery) -> Result<AuditPage, ClientError> {
         let request = self.request(proto::AuditRequest::from(query));

@@ -13,6 +13,7 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_wire::MovingChange;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde_json::Value;
 
 use crate::harness::*;
 
@@ -101,6 +102,38 @@ async fn a_job_runs_where_it_starts_first_and_its_siblings_are_withdrawn() {
     assert_eq!(alice.wait(&pinned.handle, |_| {}).await.unwrap().hops, []);
     empty(&alice).await;
     assert_eq!(runs(&lines), [(waiting.handle.to_string(), 1)].into());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn siblings_of_a_job_whose_server_is_declared_lost_are_withdrawn() {
+    let mut federation = federation(86_400).await;
+    let (alice, bob) = (federation.client("alice"), federation.client("bob"));
+    let gates = block(&federation, &bob, 0).await;
+    let lines = federation.path().join("lines");
+    let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
+    let home = waiting.handle.server.clone();
+    let servers = queued_siblings(&alice, &waiting.handle).await;
+    federation.kill(home.as_str());
+    federation.attached(2).await;
+    let operator = CommandUser::operator(&federation);
+    let (code, forgotten, stderr) = operator.run(&format!("admin forget {home} --why broken"));
+    assert_eq!((code, &forgotten["jobs"]), (0, &2.into()), "{stderr}");
+    let given_up = |at: usize| {
+        (forgotten["servers"][at]["server"].clone(), forgotten["servers"][at]["handoffs"].clone())
+    };
+    assert_eq!([0, 1].map(given_up), [0, 1].map(|at| (servers[at].as_str().into(), 1.into())));
+    assert_eq!(alice.wait(&waiting.handle, |_| {}).await.unwrap().state, JobState::Failed);
+    // One that was down is asked later.
+    let again = operator.run(&format!("admin forget {home} --why broken --at {}", servers[0]));
+    assert_eq!((again.0, &again.1["jobs"], &again.1["servers"][0]["handoffs"]), (0, &Value::Null, &0.into()));
+    let user = CommandUser::new(&federation, "alice");
+    assert_eq!(user.run(&format!("admin forget {home} --why broken --at {}", servers[0])).0, 2, "not a user");
+
+    gates.iter().for_each(|gate| fs::write(gate, "").unwrap());
+    for server in &servers {
+        run(&bob, &order_to(server.as_str(), rigid("true", 1, 60))).await;
+    }
+    assert_eq!(runs(&lines), [].into());
 }
 
 #[tokio::test(flavor = "multi_thread")]

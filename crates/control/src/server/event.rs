@@ -14,8 +14,7 @@ use crate::coallocation::SubjobState;
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply};
 use crate::job::JobRecord;
 use crate::local::LocalJob;
-use crate::names::Token;
-use crate::names::{Handle, User};
+use crate::names::{Handle, Name, Token, User};
 use crate::signed::HandoffSignature;
 
 /// A change of a server's state.
@@ -144,6 +143,17 @@ pub enum Event {
         user: User,
         /// The limits that change; the others stay.
         changes: Vec<LimitChange>,
+        /// The operator.
+        by: User,
+        /// The operator's reason.
+        why: String,
+    },
+    /// An operator declares another server lost.
+    Forget {
+        /// The caller to answer.
+        reply: Token,
+        /// The lost server.
+        server: Name,
         /// The operator.
         by: User,
         /// The operator's reason.
@@ -318,4 +328,6 @@ pub enum Answer {
     Banned(Option<Ban>),
     /// The limits that the user has now.
     Limited(Option<UserLimits>),
+    /// How many handoffs and siblings from and to a lost server were given up.
+    Forgotten(u32),
 }

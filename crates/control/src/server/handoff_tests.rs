@@ -378,3 +378,73 @@ fn a_server_can_be_restored_between_any_two_steps() {
         assert_eq!(run(Some(step)), expected, "restored after step {step}");
     }
 }
+
+impl Bench {
+    /// An operator declares a server lost at another one; returns how many handoffs that gives up.
+    fn forget(&mut self, lost: &str, at: &str) -> u32 {
+        let (server, by, why) = (name(lost), "root".parse().unwrap(), "its disk is broken".to_owned());
+        match &self.deliver(at, |reply| Event::Forget { reply, server, by, why })[..] {
+            [.., (_, Answer::Forgotten(given_up))] => *given_up,
+            other => panic!("expected how many are given up, found {other:?}"),
+        }
+    }
+
+    fn waiting(&self, at: &str) -> u32 {
+        self.servers[&name(at)].usage().waiting
+    }
+}
+
+/// After each step of a handoff one of its two servers is lost with its state.
+#[test]
+fn nothing_waits_for_a_lost_server() {
+    for (lost, steps) in [("nancy", 1), ("nancy", 2), ("lyon", 1), ("lyon", 2)] {
+        let mut bench = Bench::new();
+        let left = if lost == "lyon" { "nancy" } else { "lyon" };
+        bench.propose_move("lyon.2", "lyon", "nancy");
+        let call = bench.pending_call();
+        let prepared = bench.make(call.clone());
+        if steps == 2 {
+            bench.answered(&call, prepared);
+        }
+        bench.calls.clear();
+        assert_eq!(bench.forget(lost, left), 1, "{lost}, {steps}");
+        assert_eq!(bench.forget(lost, left), 0, "{lost}, {steps}: again");
+        assert!(!Server::is_without_effect(&bench.commands), "an act is journaled");
+        assert_eq!((bench.prepared(left), bench.has_outgoing(left)), (0, false), "{lost}, {steps}");
+        let expected = match (lost, steps) {
+            ("nancy", 1) => (Some((JobState::Queued, "lyon")), 1),
+            // It was withdrawn for `nancy`, which may have run it.
+            ("nancy", _) => (Some((JobState::Failed, "lyon")), 0),
+            _ => (None, 0),
+        };
+        assert_eq!((bench.record(left, "lyon.2"), bench.waiting(left)), expected, "{lost}, {steps}");
+        bench.at(5_000);
+        assert!(!bench.calls.iter().any(|call| call.to == name(lost)), "{lost}, {steps}: {:?}", bench.calls);
+    }
+}
+
+#[test]
+fn a_sibling_at_a_lost_server_is_given_up_and_other_handoffs_are_kept() {
+    for sibling in [true, false] {
+        let mut bench = Bench::new();
+        for (key, at) in [(3, "nancy"), (4, "oslo")] {
+            bench.submit(at, key, 900);
+        }
+        bench.at(100);
+        bench.propose("lyon.2", "lyon", "nancy", sibling);
+        assert_eq!(bench.forget("oslo", "lyon"), 0);
+        let prepare = bench.pending_call();
+        let prepared = bench.make(prepare.clone());
+        assert_eq!((bench.forget("oslo", "nancy"), bench.prepared("nancy")), (0, 1));
+        if sibling {
+            bench.answered(&prepare, prepared);
+            assert_eq!((bench.forget("nancy", "lyon"), bench.forget("lyon", "nancy")), (1, 1));
+            assert_eq!(bench.servers[&name("lyon")].siblings().count(), 0);
+            assert_eq!(bench.record("lyon", "lyon.2"), Some((JobState::Queued, "lyon")));
+        }
+    }
+    let mut bench = Bench::new();
+    let (server, by, why) = (name("lyon"), "root".parse().unwrap(), "a typing error".to_owned());
+    let answers = bench.deliver("lyon", |reply| Event::Forget { reply, server, by, why });
+    assert!(matches!(&answers[..], [(_, Answer::Unsuited(_))]), "{answers:?}");
+}

@@ -11,6 +11,7 @@ mod configuration;
 mod draining;
 mod entry;
 mod event;
+mod forgetting;
 #[cfg(test)]
 mod handoff_bench;
 #[cfg(test)]
@@ -245,6 +246,10 @@ impl Server {
             }
             Event::Limit { reply, user, changes, by, why } => {
                 let answer = self.limit_user(now, user, &changes, (by, why), commands);
+                commands.push(Command::Reply { to: reply, answer });
+            }
+            Event::Forget { reply, server, by, why } => {
+                let answer = self.forget_server(now, &server, by, &why, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
             Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),

@@ -170,6 +170,7 @@ impl Machine for Server {
                 | Answer::Drained(_)
                 | Answer::Banned(_)
                 | Answer::Limited(_)
+                | Answer::Forgotten(_)
                 | Answer::Decision(HandoffDecision::Undecided) => false,
             },
             _ => false,

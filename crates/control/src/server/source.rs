@@ -224,17 +224,21 @@ impl Server {
                 // It acknowledged the job and has no record of it: it lost its state.
                 let lost =
                     format!("server {} took the job over and has lost its state since", outgoing.to.name);
-                let cancelled_by = self.outgoing.remove(&number).map(|outgoing| outgoing.cancelled_by);
-                self.end(now, JobId(number), Exit::Lost(lost), None, commands);
-                if let Some(entry) = self.jobs.get(&number) {
-                    for to in cancelled_by.into_iter().flatten() {
-                        let answer = Answer::Cancelling(Box::new(entry.record.clone()));
-                        commands.push(Command::Reply { to, answer });
-                    }
-                }
+                self.end_withdrawn(now, number, lost, commands);
             }
             // A late or repeated reply.
             _ => {}
+        }
+    }
+
+    /// Ends a job that was withdrawn here for a target that has lost it.
+    pub(super) fn end_withdrawn(&mut self, now: Time, number: u32, why: String, commands: &mut Vec<Command>) {
+        let cancelled_by = self.outgoing.remove(&number).map(|outgoing| outgoing.cancelled_by);
+        self.end(now, JobId(number), Exit::Lost(why), None, commands);
+        let Some(entry) = self.jobs.get(&number) else { return };
+        for to in cancelled_by.into_iter().flatten() {
+            let answer = Answer::Cancelling(Box::new(entry.record.clone()));
+            commands.push(Command::Reply { to, answer });
         }
     }
 

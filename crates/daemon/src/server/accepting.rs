@@ -143,6 +143,7 @@ impl Service {
             | Answer::Drained(_)
             | Answer::Banned(_)
             | Answer::Limited(_)
+            | Answer::Forgotten(_)
             | Answer::Job(_)
             | Answer::Unsuited(_)
             | Answer::NoSuchJob => Err(Status::internal("not an answer to a submission")),

@@ -6,8 +6,8 @@ use pliant_control::access::Caller;
 use pliant_control::names::{Handle, Token, User};
 use pliant_control::server::{Answer, Event, LimitChange, Server, UserLimits};
 use pliant_wire::{
-    self as wire, AdminOrder, JobAdminOrder, LimitOrder, LimitsList, ListedLimits, PriorityOrder,
-    UserAdminOrder, proto,
+    self as wire, AdminOrder, ForgetOrder, JobAdminOrder, LimitOrder, LimitsList, ListedLimits,
+    PriorityOrder, UserAdminOrder, proto,
 };
 use tonic::{Request, Response, Status};
 
@@ -135,6 +135,24 @@ impl Service {
         };
         let users = self.mailbox.ask(list).await.map_err(|_| stopping())?;
         Ok(Response::new((&LimitsList { users }).into()))
+    }
+
+    /// Has the machine give up what waits for a lost server.
+    pub(super) async fn forget_server(
+        &self,
+        request: Request<proto::ForgetRequest>,
+    ) -> Result<Response<proto::ForgetReply>, Status> {
+        let what = "declare a server lost";
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, what)?;
+        let ForgetOrder { server, why } = ForgetOrder::try_from(request.into_inner())?;
+        tracing::info!(%server, by = %caller.user, act = what, why, "administration");
+        let bytes = why.len();
+        match self.call(|reply| Event::Forget { reply, server, by: caller.user, why }, bytes).await? {
+            Answer::Forgotten(jobs) => Ok(Response::new(proto::ForgetReply { jobs })),
+            Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}: {why}"))),
+            _ => Err(Status::internal("not an answer to an act of an operator")),
+        }
     }
 
     /// A page of the audit trail.

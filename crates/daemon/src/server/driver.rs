@@ -149,6 +149,7 @@ fn count(answer: &Answer) {
         | Answer::Drained(_)
         | Answer::Banned(_)
         | Answer::Limited(_)
+        | Answer::Forgotten(_)
         | Answer::Job(_)
         | Answer::Unsuited(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))

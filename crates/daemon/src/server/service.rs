@@ -193,6 +193,13 @@ impl proto::server_server::Server for Service {
         self.list_limits(request).await
     }
 
+    async fn forget(
+        &self,
+        request: Request<proto::ForgetRequest>,
+    ) -> Result<Response<proto::ForgetReply>, Status> {
+        self.forget_server(request).await
+    }
+
     async fn audit(
         &self,
         request: Request<proto::AuditRequest>,

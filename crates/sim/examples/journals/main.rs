@@ -12,7 +12,7 @@ use pliant_control::agent;
 use pliant_control::audit::{Actor, AuditAct};
 use pliant_control::coallocation::{LaunchId, SubjobId};
 use pliant_control::handoff::HandoffId;
-use pliant_control::names::{Handle, Key, Token, User};
+use pliant_control::names::{Handle, Key, Name, Token, User};
 use pliant_control::server::{Event, LimitChange, LimitKey, SubjobEvent, WaitingLimits};
 use pliant_control::signed::{Digest, HandoffSignature, Signature};
 use pliant_model::{Owner, Procs, Time};
@@ -93,6 +93,7 @@ fn further() -> Vec<(&'static str, String)> {
         LimitChange { key: LimitKey::WaitingBytes, value: None },
     ];
     let user: User = "alice".parse().expect("a name");
+    let server_name: Name = "lyon".parse().expect("a name");
     let server = [
         Event::Withdraw { reply, number, caller },
         Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned() },
@@ -104,6 +105,7 @@ fn further() -> Vec<(&'static str, String)> {
         Event::WaitingLimits(WaitingLimits { jobs_per_user: 10, bytes_per_user: 1 << 20, bytes: 1 << 24 }),
         Event::Limit { reply, user: by.clone(), changes, by: by.clone(), why: "exams".to_owned() },
         Event::Prioritise { reply, number, priority: -5, by: by.clone(), why: "deadline".to_owned() },
+        Event::Forget { reply, server: server_name.clone(), by: by.clone(), why: "broken".to_owned() },
         Event::Denied { by: by.clone(), act: "drain".to_owned() },
         Event::Numbered { highest: 41 },
         Event::RestoredLater(Vec::new()),
@@ -116,7 +118,6 @@ fn further() -> Vec<(&'static str, String)> {
     let text = |event: &Event| ("server", serde_json::to_string(event).expect("events are plain data"));
     let why = "see the jobs of other users".to_owned();
     let audited = agent::Event::Audited { by: Actor::User(user), act: AuditAct::Deny, why };
-    let server_name = "lyon".parse().expect("a name");
     let forget = agent::Event::Forget { reply, server: server_name, by, why: "broken".to_owned() };
     let of_agent =
         [refused, audited, forget].map(|event| serde_json::to_string(&event).expect("events are plain data"));

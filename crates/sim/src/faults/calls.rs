@@ -301,7 +301,7 @@ impl World {
             Answer::Elsewhere(record) => Response::Cancel(CancelAnswer::Elsewhere(record)),
             Answer::NoSuchJob => Response::Cancel(CancelAnswer::Unknown),
             // The answer to a repetition of an act.
-            Answer::Job(_) | Answer::Unsuited(_) => return,
+            Answer::Job(_) | Answer::Unsuited(_) | Answer::Forgotten(_) => return,
             Answer::Limited(limits) => return self.limit_answered(to, limits.as_ref()),
             Answer::Banned(banned) => return self.ban_answered(to, banned.as_ref()),
             Answer::Drained(drained) => return self.drain_answered(index, drained.as_ref()),

@@ -33,6 +33,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Ban { user, by, .. } => format!("{user} banned by {by}"),
         Event::Unban { user, by, .. } => format!("Ban of {user} ended by {by}"),
         Event::Limit { user, changes, by, .. } => format!("{user} limited by {by}: {changes:?}"),
+        Event::Forget { server, by, why, .. } => format!("{server} declared lost by {by}: {why}"),
         Event::Denied { by, act } => format!("Denied to {by}: {act}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
         Event::Restored { highest, known, .. } => {

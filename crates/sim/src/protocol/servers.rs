@@ -57,6 +57,7 @@ impl Driver<'_> {
                     Answer::Drained(_)
                     | Answer::Banned(_)
                     | Answer::Limited(_)
+                    | Answer::Forgotten(_)
                     | Answer::Job(_)
                     | Answer::Unsuited(_) => {
                         return debug_assert!(false, "no operator acts");
