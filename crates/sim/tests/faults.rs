@@ -107,6 +107,7 @@ fn seeds_that_failed_once_have_no_violations() {
             Launching,
             "a job that was held between its start and its process came back with its former shape",
         ),
+        (371_001_642, Mixed, "a restarted controller killed a supervisor that waited under the ID of another job"),
         (99_301_663, Launching, "a late update of an earlier server restored a job that had departed"),
     ] {
         check(seed, kind);

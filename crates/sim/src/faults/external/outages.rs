@@ -148,7 +148,7 @@ impl World {
             let Some(site) = self.sites.get_mut(&index).filter(|_| self.rng.random_bool(0.5)) else {
                 continue;
             };
-            if site.start_gates.waiting.remove(&id).is_none() {
+            if !site.start_gates.signal(id, &job) {
                 self.checks.killed(&job);
                 site.folders.kill(&job);
             }

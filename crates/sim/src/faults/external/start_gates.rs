@@ -43,11 +43,14 @@ impl StartGates {
         self.decided.insert(number, false);
     }
 
-    /// Ends the supervisor that waits as that job of the queue, by a signal of the batch system.
-    pub(super) fn signal(&mut self, id: u64, folder: &Handle) {
-        if self.waiting.get(&id).is_some_and(|wait| wait.folder == *folder) {
+    /// Ends the supervisor that waits as that job of the queue, by a signal of the batch system; false if none of that folder does: a
+    /// controller that has lost its state gives an ID again.
+    pub(super) fn signal(&mut self, id: u64, folder: &Handle) -> bool {
+        let waits = self.waiting.get(&id).is_some_and(|wait| wait.folder == *folder);
+        if waits {
             self.waiting.remove(&id);
         }
+        waits
     }
 }
 
