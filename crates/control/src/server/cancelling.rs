@@ -72,7 +72,12 @@ impl Server {
         if entry.record.state.is_final() || !is_here || self.cancel_on_its_way(number, commands) {
             return;
         }
+        let is_external = self.is_external();
         if let Some(entry) = self.jobs.get_mut(&number) {
+            if entry.cancelling && !is_external {
+                // Its supervisor ends it, and is asked again after a restart.
+                return;
+            }
             entry.cancelling |= entry.record.state == JobState::Active;
         }
         self.with_batch(now, commands, |batch, effects| batch.cancel(now, JobId(number), effects));

@@ -314,6 +314,8 @@ pub enum Answer {
     MoveOutcome(MoveOutcome),
     /// The reply to a source.
     Handoff(Reply),
+    /// A source's request to prepare a job is refused for this reason, and nothing has changed.
+    NotPrepared(String),
     /// The decision about a prepared job or a sibling.
     Decision(HandoffDecision),
     /// The state of a subjob of a launch.

@@ -147,6 +147,7 @@ impl Bench {
         });
         match answers.last() {
             Some((_, Answer::Handoff(reply))) => reply.clone(),
+            Some((_, Answer::NotPrepared(why))) => Reply::Refused(why.clone()),
             other => panic!("expected an answer to the call, found {other:?}"),
         }
     }

@@ -159,6 +159,7 @@ impl Machine for Server {
                 | Answer::Elsewhere(_)
                 | Answer::Job(_)
                 | Answer::Unsuited(_)
+                | Answer::NotPrepared(_)
                 // What a cancellation or withdrawal changes first has a record of the audit trail, so the answer is not alone.
                 | Answer::Cancelling(_)
                 | Answer::Decision(HandoffDecision::Abort | HandoffDecision::Commit { .. })

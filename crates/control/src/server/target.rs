@@ -57,7 +57,7 @@ impl Server {
         match self.check_prepare(now, &handoff) {
             Ok(Some(estimate)) => self.queue_prepared(now, reply, handoff, estimate, commands),
             Ok(None) => self.answer_when_prepared(reply, &handoff.id, commands),
-            Err(why) => respond(reply, Reply::Refused(why), commands),
+            Err(why) => commands.push(Command::Reply { to: reply, answer: Answer::NotPrepared(why) }),
         }
     }
 
@@ -86,7 +86,10 @@ impl Server {
             return Err(late());
         }
         let known = self.keys.get(&handoff.key).and_then(|number| self.jobs.get(number));
-        if known.is_some_and(|known| known.record.handle != *job) {
+        let other = self.prepared.values().find(|prepared| prepared.handoff.key == handoff.key);
+        let is_taken = known.is_some_and(|known| known.record.handle != *job)
+            || other.is_some_and(|other| other.handoff.id.job != *job);
+        if is_taken {
             return Err(AdmissionRefusal::KeyTaken.to_string());
         }
         if let Some(why) = self.closed_to_others() {
@@ -221,6 +224,11 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         let done = match self.prepared.get(&id.job) {
+            // A user may have submitted a job with the key since.
+            Some(prepared) if prepared.handoff.id == *id && self.is_key_of_another(prepared) => {
+                self.drop_prepared(now, id, commands);
+                false
+            }
             Some(prepared) if prepared.handoff.id == *id => {
                 self.take_over(now, id, attempts, commands);
                 true
@@ -238,6 +246,11 @@ impl Server {
         if let Some(to) = reply {
             respond(to, if done { Reply::Done } else { Reply::Unknown }, commands);
         }
+    }
+
+    fn is_key_of_another(&self, prepared: &PreparedJob) -> bool {
+        let known = self.keys.get(&prepared.handoff.key).and_then(|number| self.jobs.get(number));
+        known.is_some_and(|known| known.record.handle != prepared.handoff.id.job)
     }
 
     fn cancel_taken(&mut self, now: Time, id: &HandoffId, commands: &mut Vec<Command>) {
@@ -421,6 +434,13 @@ impl Server {
         let hops = &self.jobs.get(&self.number_of(&id.job)?)?.record.hops;
         let by_it = |hop: &&Hop| hop.attempt == id.attempt && hop.to == self.config.name;
         hops.iter().find(by_it).map(|hop| &hop.from)
+    }
+
+    /// The estimate of a job that this very attempt has prepared, once the batch system has confirmed it. Preparing it again changes
+    /// nothing.
+    pub fn is_prepared(&self, id: &HandoffId) -> Option<Estimate> {
+        let prepared = self.prepared.get(&id.job).filter(|prepared| prepared.handoff.id == *id)?;
+        prepared.ready.then_some(prepared.estimate)
     }
 
     /// The job that this server has prepared under that number.

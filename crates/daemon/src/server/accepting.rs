@@ -138,6 +138,7 @@ impl Service {
             | Answer::Elsewhere(_)
             | Answer::MoveOutcome(_)
             | Answer::Handoff(_)
+            | Answer::NotPrepared(_)
             | Answer::Decision(_)
             | Answer::Subjob(_)
             | Answer::Drained(_)

@@ -144,6 +144,7 @@ fn count(answer: &Answer) {
         | Answer::Cancelling(_)
         | Answer::Elsewhere(_)
         | Answer::Handoff(_)
+        | Answer::NotPrepared(_)
         | Answer::Decision(_)
         | Answer::Subjob(_)
         | Answer::Drained(_)

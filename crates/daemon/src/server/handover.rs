@@ -88,6 +88,30 @@ impl Service {
         }))
     }
 
+    /// Has the machine prepare a job, unless it has. What is prepared counts as submitted by the owner, as the journal keeps it.
+    pub(super) async fn prepare_job(&self, handoff: Handoff, bytes: usize) -> Result<Reply, Status> {
+        let id = handoff.id.clone();
+        let known = self.mailbox.ask(move |server: &mut Server, _| server.is_prepared(&id)).await;
+        if let Some(estimate) = known.map_err(|_| stopping())? {
+            self.mailbox.settled().await.map_err(|_| stopping())?;
+            return Ok(Reply::Prepared(estimate));
+        }
+        let mut reserved = match self.gate.reserve(&handoff.owner, bytes) {
+            Ok(reserved) => reserved,
+            Err(why) => return Ok(Reply::Refused(why)),
+        };
+        self.refresh_listing().await;
+        reserved.sent();
+        match self.call(|reply| Event::Prepare { reply, handoff: Box::new(handoff) }, bytes).await? {
+            Answer::Handoff(reply) => Ok(reply),
+            Answer::NotPrepared(why) => {
+                reserved.give_back();
+                Ok(Reply::Refused(why))
+            }
+            _ => Err(Status::internal("not an answer to a server")),
+        }
+    }
+
     /// Checks that a job which is handed over has not been here, or has left by the path that the handoff says, and that no other
     /// job came here with its key. An earlier server of the job keeps its signatures, and could hand it over again.
     async fn check_unknown(&self, prepare: &Prepare) -> Result<Result<(), SignatureRefusal>, Status> {

@@ -286,11 +286,7 @@ impl proto::server_server::Server for Service {
         let prepare = Prepare::try_from(request.into_inner())?;
         log_call!(info, from, job = %prepare.id.job, attempt = prepare.id.attempt, %from, "asked to prepare a job");
         let reply = match self.taken_over(from, prepare).await? {
-            Ok(handoff) => {
-                self.refresh_listing().await;
-                let event = |reply| Event::Prepare { reply, handoff: Box::new(handoff) };
-                self.handoff(event, bytes).await?
-            }
+            Ok(handoff) => self.prepare_job(handoff, bytes).await?,
             Err(why) => Reply::Refused(why),
         };
         Ok(Response::new((&reply).into()))

@@ -292,6 +292,7 @@ impl World {
                 }
                 Response::Reply(reply)
             }
+            Answer::NotPrepared(why) => Response::Reply(Reply::Refused(why)),
             Answer::Subjob(state) => Response::Launch(Box::new(launches::LaunchAnswer::SubjobState(state))),
             Answer::Decision(decision) => Response::Decision(decision),
             Answer::Accepted(record) => Response::Client(client::Event::Accepted(record)),

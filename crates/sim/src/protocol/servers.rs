@@ -3,6 +3,7 @@
 use pliant_control::agent::{self, DiscoveryQuery, DiscoveryResult, DiscoverySubject};
 use pliant_control::batch;
 use pliant_control::client;
+use pliant_control::handoff::Reply;
 use pliant_control::job::Exit;
 use pliant_control::reason::Cause;
 use pliant_control::server::{self, Answer};
@@ -44,6 +45,7 @@ impl Driver<'_> {
                 let event = match answer {
                     Answer::MoveOutcome(outcome) => return self.send_move_outcome(now, index, to, outcome),
                     Answer::Handoff(reply) => return self.reply_to_server(now, to, reply),
+                    Answer::NotPrepared(why) => return self.reply_to_server(now, to, Reply::Refused(why)),
                     Answer::Decision(decision) => return self.send_start_decision(now, to, decision),
                     Answer::Accepted(record) => client::Event::Accepted(record),
                     Answer::Refused(refused) => client::Event::Refused(refused),

@@ -78,8 +78,10 @@ impl BatchSystem for External {
     }
 
     fn cancel(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
+        let Some(job) = self.jobs.get_mut(&job).filter(|job| !(job.cancelled && job.terminating)) else {
+            return;
+        };
         self.plan = None;
-        let Some(job) = self.jobs.get_mut(&job) else { return };
         (job.cancelled, job.terminating) = (true, true);
         // Also while its submission is unanswered: the job may be queued, and start.
         push_command(job.terminate(), effects);

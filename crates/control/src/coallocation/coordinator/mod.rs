@@ -262,6 +262,14 @@ impl Coordinator {
         }
     }
 
+    /// The answer to a server's report of a subjob that is not known as its own; none if it is known. Such a report changes nothing.
+    pub fn answer_about_unknown(&self, from: &Name, id: &SubjobId) -> Option<(SubjobDecision, bool)> {
+        let launch = self.launches.get(&id.launch.key).filter(|_| id.launch.agent == self.config.own.name);
+        let subjob = launch.and_then(|launch| launch.subjobs.get(id.number as usize));
+        let is_known = subjob.is_some_and(|subjob| subjob.server.name == *from);
+        (!is_known).then(|| self.decision(from, id))
+    }
+
     fn forget(&mut self, now: Time) {
         while let Some((at, key)) = self.over.front()
             && *at + KEPT_AFTER_END <= now

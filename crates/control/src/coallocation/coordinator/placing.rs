@@ -77,7 +77,7 @@ impl Coordinator {
     ) -> Result<Vec<(u32, TaskAllocation)>, String> {
         let (mut commitments, mut running) = (self.commitments(), launch.running());
         let mut allocations = Vec::new();
-        for tasks in launch.connected_tasks(group) {
+        for tasks in connected(&launch.groups[group].tasks, &launch.application.edges) {
             let placed = self.map_connected(key, launch, (group, &tasks), sites, (&commitments, &running))?;
             for (task, allocation) in &placed {
                 let machine_key = (allocation.server.clone(), allocation.machine.clone());
@@ -205,32 +205,9 @@ impl Launch {
         self.flows(&all, |edge| is_old(edge.between[0]) != is_old(edge.between[1]))
     }
 
-    /// The tasks of a group, as connected components within the group.
-    fn connected_tasks(&self, group: usize) -> Vec<Vec<u32>> {
-        let mut left = self.groups[group].tasks.clone();
-        let mut all = Vec::new();
-        while !left.is_empty() {
-            let mut joined = vec![left.remove(0)];
-            let mut at = 0;
-            while let Some(task) = joined.get(at).copied() {
-                let is_neighbour = |other: &mut u32| {
-                    self.application
-                        .edges
-                        .iter()
-                        .any(|edge| edge.between == [task, *other] || edge.between == [*other, task])
-                };
-                joined.extend(left.extract_if(.., is_neighbour));
-                at += 1;
-            }
-            joined.sort_unstable();
-            all.push(joined);
-        }
-        all
-    }
-
-    /// The server of the neighbour with the most traffic to these tasks.
+    /// The server of the neighbour with the most traffic to these tasks, which are sorted.
     fn nearest_server(&self, tasks: &[u32]) -> Option<&Name> {
-        let outward = |edge: &TaskEdge| match edge.between.map(|end| tasks.contains(&end)) {
+        let outward = |edge: &TaskEdge| match edge.between.map(|end| tasks.binary_search(&end).is_ok()) {
             [true, false] => Some((edge.between[1], edge.rqoc)),
             [false, true] => Some((edge.between[0], edge.rqoc)),
             _ => None,
@@ -296,4 +273,31 @@ impl Launch {
         let (name, payload) = (wish.name.clone(), wish.payload.clone());
         PlacedTask { name, machine, neighbours: neighbours.collect(), payload }
     }
+}
+
+/// The connected components of some tasks, in the order of their first tasks, each sorted. Edges to other tasks do not count.
+/// O((tasks + edges) log tasks).
+pub(super) fn connected(tasks: &[u32], edges: &[TaskEdge]) -> Vec<Vec<u32>> {
+    // Of each task that is in no component yet.
+    let mut neighbours: BTreeMap<u32, Vec<u32>> = tasks.iter().map(|task| (*task, Vec::new())).collect();
+    for [one, other] in edges.iter().map(|edge| edge.between) {
+        if neighbours.contains_key(&one) && neighbours.contains_key(&other) {
+            neighbours.entry(one).or_default().push(other);
+            neighbours.entry(other).or_default().push(one);
+        }
+    }
+    let mut all = Vec::new();
+    for task in tasks {
+        let Some(found) = neighbours.remove(task) else { continue };
+        let (mut joined, mut left) = (vec![*task], found);
+        while let Some(next) = left.pop() {
+            if let Some(found) = neighbours.remove(&next) {
+                joined.push(next);
+                left.extend(found);
+            }
+        }
+        joined.sort_unstable();
+        all.push(joined);
+    }
+    all
 }

@@ -77,7 +77,7 @@ fn nothing_of_a_banned_user_is_accepted() {
     let handoff = Box::new(handoff_from_paris(1, 1));
     assert_eq!(handoff.owner, user("alice"));
     let reply = bench.deliver(Event::Prepare { reply: Token(1), handoff });
-    assert_eq!(reply, Some(Answer::Handoff(Reply::Refused(WHY.to_owned()))));
+    assert_eq!(reply, Some(Answer::NotPrepared(WHY.to_owned())));
 
     bench.unban("alice");
     bench.accepted(rigid(2, 1, 10));

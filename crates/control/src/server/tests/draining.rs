@@ -46,7 +46,7 @@ fn a_drained_server_accepts_no_job_and_runs_those_it_has() {
     assert_eq!(again.handle.number, running, "what was accepted before is still accepted");
     let handoff = Box::new(handoff_from_paris(1, 1));
     let reply = bench.deliver(Event::Prepare { reply: Token(1), handoff });
-    assert_eq!(reply, Some(Answer::Handoff(Reply::Refused(drain.to_string()))));
+    assert_eq!(reply, Some(Answer::NotPrepared(drain.to_string())));
 
     bench.now = Time(105);
     bench.ended(running, Exit::Code(0));

@@ -3,6 +3,7 @@
 use super::*;
 use crate::handoff::MoveProposal;
 use crate::job::Hop;
+use crate::replay::Machine;
 
 /// A job of paris with that number, handed over by that attempt.
 pub(super) fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
@@ -94,7 +95,7 @@ fn only_the_server_that_has_a_job_hands_it_over() {
     let from = Peer { name: "nancy".parse().unwrap(), address: "nancy:1".to_owned() };
     let other = Box::new(Handoff { from, ..handoff_from_paris(5, 2) });
     let refused = bench.deliver(Event::Prepare { reply: Token(55), handoff: other });
-    assert!(matches!(refused, Some(Answer::Handoff(Reply::Refused(_)))), "{refused:?}");
+    assert!(matches!(refused, Some(Answer::NotPrepared(_))), "{refused:?}");
     assert_eq!(bench.server.prepared().count(), 1, "the job of paris stays prepared");
 }
 
@@ -117,7 +118,7 @@ fn handoff_hop(from: &str, to: &str, attempt: u32) -> Hop {
 fn a_job_comes_back_only_after_it_has_left() {
     let refused = |bench: &mut Bench, handoff: Handoff, why: &str| {
         let reply = bench.deliver(Event::Prepare { reply: Token(55), handoff: Box::new(handoff) });
-        let Some(Answer::Handoff(Reply::Refused(found))) = &reply else { panic!("{why}: {reply:?}") };
+        let Some(Answer::NotPrepared(found)) = &reply else { panic!("{why}: {reply:?}") };
         assert!(found.contains(why), "{found}");
     };
     let (mut bench, id) = with_job_of_paris(true);
@@ -155,4 +156,30 @@ fn a_job_comes_back_only_after_it_has_left() {
     assert!(matches!(reply, Some(Answer::Handoff(Reply::Prepared(_)))), "{reply:?}");
     // Paris does not take the place of nancy.
     refused(&mut bench, handoff_from_paris(5, 9), "another path");
+}
+
+/// A server that keeps what a user signed cannot make it several jobs.
+#[test]
+fn a_key_is_prepared_and_taken_once() {
+    let (mut bench, id) = with_job_of_paris(false);
+    let again = Box::new(handoff_from_paris(6, 1));
+    let refused = bench.deliver(Event::Prepare { reply: Token(52), handoff: again });
+    assert_eq!(refused, Some(Answer::NotPrepared(AdmissionRefusal::KeyTaken.to_string())));
+    // Its user submits a job with the key here before the commit.
+    let own = bench.accepted(Submit { key: Key([7; 16]), ..rigid(7, 1, 10) });
+    let commit = Event::Commit { reply: Token(53), id: id.clone(), cancelled: false, attempts: 1 };
+    assert_eq!(bench.deliver(commit), Some(Answer::Handoff(Reply::Unknown)));
+    assert_eq!((bench.server.number_of(&id.job), bench.server.prepared().count()), (None, 0));
+    assert_eq!(bench.server.job_of_key(&Key([7; 16])).map(|record| record.handle.clone()), Some(own.handle));
+}
+
+#[test]
+fn what_is_refused_or_prepared_already_need_not_be_journaled() {
+    let (mut bench, id) = with_job_of_paris(false);
+    assert!(bench.server.is_prepared(&id).is_some());
+    assert_eq!(bench.server.is_prepared(&HandoffId { attempt: 2, ..id }), None);
+    bench.deliver(Event::Prepare { reply: Token(52), handoff: Box::new(handoff_from_paris(6, 1)) });
+    assert!(Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
+    bench.deliver(Event::Prepare { reply: Token(52), handoff: Box::new(handoff_from_paris(5, 2)) });
+    assert!(!Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
 }

@@ -144,7 +144,7 @@ fn a_submission_over_a_limit_of_what_waits_is_refused() {
     assert_eq!((why.cause(), why.to_string()), (Cause::TooMany, text.to_owned()));
     let handoff = Box::new(handoff_from_paris(1, 1));
     let reply = bench.deliver(Event::Prepare { reply: Token(1), handoff });
-    assert_eq!(reply, Some(Answer::Handoff(Reply::Refused(text.to_owned()))));
+    assert_eq!(reply, Some(Answer::NotPrepared(text.to_owned())));
     bench.limit("alice", &[(LimitKey::WaitingJobs, None)]);
     bench.accepted(rigid(3, 1, 10));
     assert_eq!(refused(&mut bench, long).cause(), Cause::TooMany, "the other limit stays");
@@ -190,14 +190,14 @@ fn a_job_is_taken_from_another_server_if_it_may_run_here() {
         let id = handoff.id.clone();
         (bench.deliver(Event::Prepare { reply: Token(1), handoff: Box::new(handoff) }).unwrap(), id)
     };
-    let refused = Answer::Handoff(Reply::Refused(WHY.to_owned()));
+    let refused = Answer::NotPrepared(WHY.to_owned());
     assert_eq!(prepare(&mut bench, 1, true).0, refused, "a sibling would be started by its source");
     let (first, second) = (prepare(&mut bench, 2, false).1, prepare(&mut bench, 3, false).1);
     for id in [first, second] {
         bench.deliver(Event::Commit { reply: Token(2), id, cancelled: false, attempts: 1 });
     }
     assert_eq!(bench.at(100).len(), 1, "both were prepared while there was room");
-    let refused = Answer::Handoff(Reply::Refused(format!("the user would have 2 running jobs, but {WHY}")));
+    let refused = Answer::NotPrepared(format!("the user would have 2 running jobs, but {WHY}"));
     assert_eq!(prepare(&mut bench, 4, false).0, refused);
 }
 
@@ -208,7 +208,8 @@ fn a_job_that_never_fits_keeps_no_job_of_another_server_away() {
     bench.accepted(rigid(1, 3, 10));
     bench.limit("alice", &[(LimitKey::Processors, Some(2))]);
     let prepare = |bench: &mut Bench, number| {
-        let handoff = Box::new(handoff_from_paris(number, 1));
+        let key = Key([100 + number as u8; 16]);
+        let handoff = Box::new(Handoff { key, ..handoff_from_paris(number, 1) });
         bench.deliver(Event::Prepare { reply: Token(1), handoff }).unwrap()
     };
     let prepared = prepare(&mut bench, 1);
@@ -218,7 +219,7 @@ fn a_job_that_never_fits_keeps_no_job_of_another_server_away() {
     let found = prepare(&mut bench, 2);
     let act = "root has limited the user since 1970-01-01 00:01:40Z to 2 processors here: exam week";
     let why = format!("other jobs of the user are before it: {act}");
-    assert_eq!(found, Answer::Handoff(Reply::Refused(why)), "job 3 waits for job 2");
+    assert_eq!(found, Answer::NotPrepared(why), "job 3 waits for job 2");
 }
 
 #[test]

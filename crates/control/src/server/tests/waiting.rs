@@ -54,7 +54,7 @@ fn a_handoff_is_refused_where_it_exceeds_the_bounds() {
         let payload = Payload::of(&"x".repeat(1_000));
         let handoff = Box::new(Handoff { payload, ..handoff_from_paris(5, 1) });
         let reply = bench.deliver(Event::Prepare { reply: Token(51), handoff });
-        let Some(Answer::Handoff(Reply::Refused(text))) = reply else { panic!("{reply:?}") };
+        let Some(Answer::NotPrepared(text)) = reply else { panic!("{reply:?}") };
         assert!(text.contains(why), "{text}");
         assert_eq!((bench.server.prepared().count(), bench.server.waiting_bytes()), (0, 0));
     }
@@ -213,7 +213,7 @@ fn a_snapshot_shares_the_jobs_that_do_not_change() {
 }
 
 #[test]
-fn a_withdrawal_that_changes_nothing_is_not_journaled() {
+fn a_withdrawal_or_cancellation_that_changes_nothing_is_not_journaled() {
     let mut bench = Bench::new("fcfs", 1);
     let number = bench.accepted(rigid(1, 1, 10)).handle.number;
     let caller = Caller { user: user("alice"), operator: false };
@@ -223,4 +223,6 @@ fn a_withdrawal_that_changes_nothing_is_not_journaled() {
     assert!(Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
     bench.cancel(number, "alice");
     assert!(!Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
+    bench.cancel(number, "alice");
+    assert!(Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
 }

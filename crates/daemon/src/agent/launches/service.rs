@@ -185,6 +185,12 @@ impl proto::launches_server::Launches for Service {
             caller.peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
         let SubjobReport { id, state } = request.into_inner().try_into()?;
         let open = self.open()?;
+        let (server, subjob) = (from.clone(), id.clone());
+        let unknown =
+            move |coordinator: &mut Coordinator, _| coordinator.answer_about_unknown(&server, &subjob);
+        if let Some((decision, end_acknowledged)) = open.present(unknown).await? {
+            return Ok(Response::new((&DecidedSubjob { decision, end_acknowledged }).into()));
+        }
         let reply = open.verdicts.wait();
         log_call!(info, from, subjob = %id, server = %from, state = state.word(), "a server reports the state of its subjob");
         let status = Event::SubjobStatus { from, id, state, reply: Some(reply.token()) };

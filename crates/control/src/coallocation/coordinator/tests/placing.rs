@@ -1,9 +1,13 @@
 //! The mapping of tasks.
 
-use crate::payload::Payload;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::super::placing::connected;
 use super::*;
+use crate::payload::Payload;
 
 fn servers(record: &LaunchRecord) -> Vec<String> {
     record.tasks.iter().filter_map(|task| Some(task.allocation.as_ref()?.0.to_string())).collect()
@@ -337,4 +341,42 @@ fn each_machine_of_a_server_has_its_own_subjob() {
     });
     let expected = [(0, Procs(2), vec!["n1", "n1"]), (1, Procs(2), vec!["n2", "n2"])];
     assert_eq!(subjobs.collect::<Vec<_>>(), expected);
+}
+
+/// Against the labels that tasks get when each edge gives both its ends the lower one, until nothing changes.
+#[test]
+fn components_are_those_of_the_edges() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for _ in 0..300 {
+        let count = rng.random_range(1..40_u32);
+        let tasks: Vec<u32> = (0..count).filter(|_| rng.random_bool(0.8)).collect();
+        let edge =
+            |_| TaskEdge { between: [rng.random_range(0..count), rng.random_range(0..count)], rqoc: 1.0 };
+        let edges: Vec<TaskEdge> = (0..count).map(edge).collect();
+        let mut labels: BTreeMap<u32, u32> = tasks.iter().map(|task| (*task, *task)).collect();
+        for _ in &tasks {
+            for TaskEdge { between: [one, other], .. } in &edges {
+                if let (Some(first), Some(second)) = (labels.get(one), labels.get(other)) {
+                    let least = *first.min(second);
+                    labels.extend([(*one, least), (*other, least)]);
+                }
+            }
+        }
+        let mut expected: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        labels.iter().for_each(|(task, label)| expected.entry(*label).or_default().push(*task));
+        assert_eq!(
+            connected(&tasks, &edges),
+            expected.into_values().collect::<Vec<_>>(),
+            "{tasks:?} {edges:?}"
+        );
+    }
+}
+
+/// In steps that grow with the square of the tasks and with the edges this would take minutes.
+#[test]
+fn an_application_of_many_tasks_is_divided() {
+    const TASKS: u32 = 100_000;
+    let edges: Vec<TaskEdge> = (1..TASKS).map(|at| TaskEdge { between: [at - 1, at], rqoc: 1.0 }).collect();
+    let tasks: Vec<u32> = (0..TASKS).collect();
+    assert_eq!(connected(&tasks, &edges), [tasks]);
 }
