@@ -47,6 +47,15 @@ pub const JOBS_LIMIT: u64 = 1_000;
 /// The same of parts of snapshots.
 pub const PARTS_LIMIT: u32 = 4;
 
+/// The inodes of a file system that gives out a limited number of them. Each file and each folder takes one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inodes {
+    /// Those that this process may still use.
+    pub free: u64,
+    /// All of them, in use or free.
+    pub total: u64,
+}
+
 /// The failures that a commit survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
@@ -133,6 +142,14 @@ pub trait Journal: Send {
     ///
     /// [`JournalError::Folder`] if the file system does not say.
     fn free_bytes(&self) -> Result<Option<u64>, JournalError>;
+
+    /// The inodes of its disk. `None` for a database, which has a disk of its own, and for a file system without a limit of inodes, such
+    /// as Btrfs and some network file systems, which reports none at all.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Folder`] if the file system does not say.
+    fn inodes(&self) -> Result<Option<Inodes>, JournalError>;
 
     /// The bytes of its disk that its files take, the reserve included. `None` for a database, whose own monitoring says it.
     ///

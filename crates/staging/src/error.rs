@@ -23,7 +23,7 @@ pub enum StagingError {
     Quota {
         /// Which.
         kind: QuotaKind,
-        /// How much it allows: bytes, or files for [`QuotaKind::FilesPerJob`].
+        /// How much it allows: bytes, or files for those kinds that count files.
         allowed: u64,
         /// How much there would be.
         found: u64,
@@ -134,6 +134,12 @@ pub enum QuotaKind {
     Total,
     /// Bytes of all uploads by servers.
     FromServers,
+    /// Files of one user's uploads, of one sender.
+    FilesPerUser,
+    /// Files of all uploads.
+    Files,
+    /// Files of all uploads by servers.
+    FilesFromServers,
 }
 
 impl StagingError {
@@ -180,6 +186,9 @@ impl StagingError {
                 "send less: compress the inputs or put them where the cluster can read them".to_owned()
             }
             Self::Quota { kind: QuotaKind::FilesPerJob, .. } => "put the inputs into one archive".to_owned(),
+            Self::Quota { kind: QuotaKind::FilesPerUser, .. } => {
+                "submit or abandon other uploads first, and put many inputs into one archive".to_owned()
+            }
             Self::Quota { .. } => "submit or abandon other uploads first, or try again later".to_owned(),
             Self::Offset { expected, .. } => format!("continue at byte {expected}"),
             Self::TooMuch { .. } | Self::TooLittle { .. } | Self::Checksum { .. } => {
@@ -223,6 +232,9 @@ impl fmt::Display for QuotaKind {
             Self::PerUser => "bytes in one user's uploads",
             Self::Total => "bytes in all uploads",
             Self::FromServers => "bytes in all uploads by servers",
+            Self::FilesPerUser => "files in one user's uploads",
+            Self::Files => "files in all uploads",
+            Self::FilesFromServers => "files in all uploads by servers",
         })
     }
 }

@@ -113,6 +113,8 @@ table! {
         "Snapshots that could not be written.";
     JOURNAL_DISK_FREE_BYTES = "pliant_journal_disk_free_bytes", Kind::Gauge, Bytes, [],
         "Space of the journal's disk that the daemon may still use.";
+    JOURNAL_DISK_FREE_INODES = "pliant_journal_disk_free_inodes", Kind::Gauge, Count, [],
+        "Files and folders that the daemon may still make on the journal's disk, if its file system limits them.";
     JOURNAL_STORED_BYTES = "pliant_journal_stored_bytes", Kind::Gauge, Bytes, [],
         "Space of the disk that the journal's files take, its reserve included.";
     EVENTS_WAITING = "pliant_events_waiting", Kind::Gauge, Count, [],

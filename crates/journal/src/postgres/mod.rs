@@ -26,7 +26,9 @@ use self::session::{Executor, Session, Target};
 use self::statements::PostgresReader;
 use crate::archive::Reader;
 use crate::sequence::{Fresh, Tail};
-use crate::{Archive, Batch, Entry, Journal, JournalError, KeepFrom, Loaded, check_owner, queries, trim};
+use crate::{
+    Archive, Batch, Entry, Inodes, Journal, JournalError, KeepFrom, Loaded, check_owner, queries, trim,
+};
 
 /// The longest pause between attempts of a standby to take the lock. It does not wait inside the database, because a long
 /// statement keeps the database from vacuuming.
@@ -222,6 +224,10 @@ impl Journal for Postgres {
     }
 
     fn free_bytes(&self) -> Result<Option<u64>, JournalError> {
+        Ok(None)
+    }
+
+    fn inodes(&self) -> Result<Option<Inodes>, JournalError> {
         Ok(None)
     }
 

@@ -23,7 +23,7 @@ use crate::listing::JOB_COLUMNS;
 use crate::queries::{self, REPLACE_JOB};
 use crate::sequence::{Fresh, Tail};
 use crate::{
-    Archive, AuditRow, Batch, Durability, Entry, JobRow, Journal, JournalError, KeepFrom, Loaded,
+    Archive, AuditRow, Batch, Durability, Entry, Inodes, JobRow, Journal, JournalError, KeepFrom, Loaded,
     LocalJobRow, StatusUpdate, check_owner, trim,
 };
 
@@ -148,6 +148,10 @@ impl Journal for Sqlite {
 
     fn free_bytes(&self) -> Result<Option<u64>, JournalError> {
         self.reserve.as_ref().map(Reserve::free_bytes).transpose()
+    }
+
+    fn inodes(&self) -> Result<Option<Inodes>, JournalError> {
+        Ok(self.reserve.as_ref().map(Reserve::inodes).transpose()?.flatten())
     }
 
     fn stored_bytes(&self) -> Result<Option<u64>, JournalError> {

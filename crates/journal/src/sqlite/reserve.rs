@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{FallocateFlags, StatVfs, fallocate, statvfs};
 use rustix::io::Errno;
 
 use super::schema::{AUTOCHECKPOINT_PAGES, LOG_LIMIT_BYTES};
 use super::statements::failed;
-use crate::JournalError;
+use crate::{Inodes, JournalError};
 
 /// Bytes of a page in the log, with its header, at the largest page size that is used.
 const FRAME_BYTES: u64 = 4096 + 24;
@@ -82,8 +82,18 @@ impl Reserve {
 
     /// The bytes of the disk that this process may still use.
     pub(super) fn free_bytes(&self) -> Result<u64, JournalError> {
-        let disk = statvfs(&self.path).map_err(|error| unusable(&self.path, error.into()))?;
+        let disk = self.disk()?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
+    /// The inodes of the disk; none if it has no limit of them.
+    pub(super) fn inodes(&self) -> Result<Option<Inodes>, JournalError> {
+        let disk = self.disk()?;
+        Ok((disk.f_files > 0).then_some(Inodes { free: disk.f_favail, total: disk.f_files }))
+    }
+
+    fn disk(&self) -> Result<StatVfs, JournalError> {
+        statvfs(&self.path).map_err(|error| unusable(&self.path, error.into()))
     }
 
     /// The bytes of the disk that are allocated to the database, its log and the index of the log.

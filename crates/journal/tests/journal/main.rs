@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pliant_journal::{Batch, Journal, JournalError, open_sqlite};
+use pliant_journal::{Batch, Inodes, Journal, JournalError, open_sqlite};
 use pliant_testing::postgres::Server;
 use pliant_testing::{Needed, skip};
 use support::{
@@ -318,6 +318,10 @@ fn use_reserve() {
     const RESERVE_BYTES: u64 = 4 << 20;
     let Some(disk) = std::env::var_os(SMALL_DISK).map(std::path::PathBuf::from) else { return };
     let mut journal = open_sqlite(&disk.join("state")).unwrap();
+    let inodes = journal.inodes().unwrap().unwrap();
+    fs::write(disk.join("file"), "").unwrap();
+    let after = Inodes { free: inodes.free - 1, ..inodes };
+    assert_eq!(journal.inodes().unwrap(), Some(after));
     let before = journal.free_bytes().unwrap().unwrap();
     let error = journal.reserve(before).unwrap_err();
     assert!(matches!(error, JournalError::Full { .. }), "{error:?}");

@@ -40,7 +40,7 @@ fn announcements_beyond_a_limit_are_refused() {
     // What was announced before a restart still counts.
     let store = open();
     assert_eq!(store.used_by(&own("alice")), 95_000);
-    assert_eq!(announce(&store, "alice", 3, "a", 10_000), Err((QuotaKind::PerUser, 100_000, 105_000)));
+    assert_eq!(announce(&store, "alice", 3, "a", 20_000), Err((QuotaKind::PerUser, 100_000, 115_000)));
     assert_eq!(announce(&store, "bob", 1, "a", 50_000), Ok(()));
     // Of all uploads, what has come counts.
     assert_eq!(announce(&store, "carol", 1, "a", 50_000), Ok(()));
@@ -49,6 +49,70 @@ fn announcements_beyond_a_limit_are_refused() {
         assert_eq!(announce(&store, "carol", 1, name, 0), Ok(()));
     }
     assert_eq!(announce(&store, "carol", 1, "d", 0), Err((QuotaKind::FilesPerJob, 3, 4)));
+}
+
+#[test]
+fn files_that_are_announced_and_never_sent_are_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    let limits = Limits { files_per_job: 2, files_per_user: 3, files: 8, ..Limits::default() };
+    let path = root.path().join("store");
+    let open = || Store::open(&path, limits).unwrap();
+    let announce = |store: &Store, of: &str, key: u8| {
+        let begun = store.begin(&own_of(of, Key([key; 16])), spec("a", b"a"));
+        begun.map(drop).map_err(|error| (error.to_string(), error.hint()))
+    };
+    let refused = |kind: &str, allowed: u64, found: u64| -> Result<(), _> {
+        let hint = match kind {
+            "files in one user's uploads" => {
+                "submit or abandon other uploads first, and put many inputs into one archive"
+            }
+            _ => "submit or abandon other uploads first, or try again later",
+        };
+        Err((format!("expected at most {allowed} {kind}, found {found}"), hint.to_owned()))
+    };
+    let beyond_user = || refused("files in one user's uploads", 3, 4);
+    let store = open();
+    for key in 1..=3 {
+        assert_eq!(announce(&store, "alice", key), Ok(()));
+    }
+    for key in 4..20 {
+        assert_eq!(announce(&store, "alice", key), beyond_user());
+    }
+    assert_eq!(files_under(&path), 2 * 3, "what is refused leaves nothing on the disk");
+    assert_eq!(announce(&store, "alice", 1), Ok(()), "the same once more counts once");
+    drop(store);
+
+    // What was announced before a restart still counts, until it is used, thrown away or has expired.
+    let store = open();
+    assert_eq!(announce(&store, "alice", 4), beyond_user());
+    store.abandon(&own_of("alice", Key([1; 16]))).unwrap();
+    assert_eq!(announce(&store, "alice", 4), Ok(()));
+    assert_eq!(announce(&store, "alice", 5), beyond_user());
+    let used = own_of("alice", Key([2; 16]));
+    let input = upload(&store, &used, "a", b"a");
+    assert_eq!(announce(&store, "alice", 5), beyond_user(), "it counts until its job has it");
+    store.adopt(&used, &[input], &root.path().join("job")).unwrap();
+    assert_eq!(announce(&store, "alice", 5), Ok(()));
+    assert_eq!(announce(&store, "alice", 6), beyond_user());
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    let now = written.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    assert!(store.collect(&own_of("alice", Key([3; 16])), Time(now) + Span(25 * 3600)).unwrap());
+    assert_eq!(announce(&store, "alice", 6), Ok(()));
+    assert_eq!(announce(&store, "alice", 7), beyond_user());
+
+    // With more files than one submission may have, a user gets none of the last half.
+    for key in [1, 2] {
+        assert_eq!(announce(&store, "bob", key), Ok(()));
+    }
+    assert_eq!(announce(&store, "bob", 3), refused("files in all uploads", 4, 6));
+    for (user, key) in [("carol", 1), ("carol", 2), ("dave", 1)] {
+        assert_eq!(announce(&store, user, key), Ok(()));
+    }
+    drop(store);
+    let store = open();
+    assert_eq!(announce(&store, "dave", 2), refused("files in all uploads", 8, 9));
+    store.abandon(&own_of("alice", Key([4; 16]))).unwrap();
+    assert_eq!(announce(&store, "dave", 2), Ok(()));
 }
 
 #[test]
@@ -68,7 +132,7 @@ fn uploads_that_rest_too_long_are_collected() {
     }
     assert!(!store.rests(&own("bob"), later(25)).unwrap(), "it is gone");
     assert!(matches!(cut.append(2, b"bb"), Err(StagingError::Gone { .. })));
-    assert_eq!((store.used_by(&own("bob")), store.used_by(&alice)), (0, 4096));
+    assert_eq!((store.used_by(&own("bob")), store.used_by(&alice)), (0, 16_384));
     assert_eq!(store.begin(&own("bob"), spec("b", b"bbbb")).unwrap().offset(), 0);
 }
 

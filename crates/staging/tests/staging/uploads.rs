@@ -179,10 +179,10 @@ fn a_script_lies_beside_the_working_folder_and_can_be_run() {
 fn users_who_send_nothing_take_no_space_from_others() {
     const KIB: u64 = 1 << 10;
     let root = tempfile::tempdir().unwrap();
-    let limits = Limits { per_user: 64 * KIB, total: 256 * KIB, ..Limits::default() };
+    let limits = Limits { per_user: 256 * KIB, total: 1024 * KIB, ..Limits::default() };
     let open = || Store::open(&root.path().join("store"), limits).unwrap();
     let mut store = open();
-    let whole = vec![1; 64 * KIB as usize];
+    let whole = vec![1; 256 * KIB as usize];
     for restarted in [false, true] {
         if restarted {
             store = open();
@@ -197,7 +197,7 @@ fn users_who_send_nothing_take_no_space_from_others() {
         let sender = if restarted { "later" } else { "sender" };
         upload(&store, &own(sender), "a", &whole);
     }
-    // Of the last 88 KiB: one whole file, and the first half of another.
+    // Of the last 352 KiB: one whole file, and the first half of another.
     upload(&store, &own("one"), "a", &whole);
     let last = store.begin(&own("two"), spec("a", &whole)).unwrap();
     let half = whole.len() / 4;
@@ -252,9 +252,9 @@ fn what_a_server_sends_spoils_no_upload_of_a_user_or_of_another_server() {
 fn what_servers_send_takes_no_space_from_users() {
     const KIB: u64 = 1 << 10;
     let root = tempfile::tempdir().unwrap();
-    let limits = Limits { per_job: 64 * KIB, per_user: 64 * KIB, total: 256 * KIB, ..Limits::default() };
+    let limits = Limits { per_job: 256 * KIB, per_user: 256 * KIB, total: 1024 * KIB, ..Limits::default() };
     let open = || Store::open(&root.path().join("store"), limits).unwrap();
-    let (first, whole) = (open(), vec![1; 64 * KIB as usize]);
+    let (first, whole) = (open(), vec![1; 256 * KIB as usize]);
     for server in ["lyon", "nancy"] {
         upload(&first, &by_server("alice", server), "a", &whole);
         let more = first.begin(&by_server("alice", server), spec("b", b"b")).unwrap_err();

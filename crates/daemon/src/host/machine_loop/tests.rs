@@ -1,5 +1,5 @@
 use parking_lot::Mutex;
-use pliant_journal::{Archive, KeepFrom, Loaded, SnapshotPart};
+use pliant_journal::{Archive, Inodes, KeepFrom, Loaded, SnapshotPart};
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -80,6 +80,8 @@ struct Kept {
     free_bytes: Option<u64>,
     /// How many bytes of that were kept for commits.
     reserved_bytes: u64,
+    /// The inodes of its disk, if that has a limit of them.
+    inodes: Option<Inodes>,
     /// Nothing can be trimmed.
     is_busy: bool,
     /// Which snapshot was being written whenever the rest was trimmed.
@@ -147,6 +149,10 @@ impl Journal for Memory {
 
     fn free_bytes(&self) -> Result<Option<u64>, JournalError> {
         Ok(self.0.lock().free_bytes)
+    }
+
+    fn inodes(&self) -> Result<Option<Inodes>, JournalError> {
+        Ok(self.0.lock().inodes)
     }
 
     fn stored_bytes(&self) -> Result<Option<u64>, JournalError> {
@@ -424,6 +430,28 @@ fn a_disk_is_looked_at_before_it_is_full() {
     assert!(runner.health.shortage().is_some(), "it is not looked at all the time");
     assert_eq!(shortage_at(&mut runner, Some(RESERVE_BYTES)), None);
     assert_eq!(shortage_at(&mut runner, None), None, "a database has a disk of its own");
+}
+
+#[test]
+fn a_disk_without_free_inodes_takes_no_new_work() {
+    let (mut runner, journal) = snapshotting(1_000);
+    let shortage_at = |runner: &mut Runner<Echo, Notes>, free_inodes: Option<u64>| {
+        let mut kept = journal.0.lock();
+        kept.free_bytes = Some(1_000 * RESERVE_BYTES);
+        kept.inodes = free_inodes.map(|free| Inodes { free, total: 65_536 });
+        drop(kept);
+        runner.disk.look_again();
+        runner.disk.observe(runner.journal.as_mut(), &runner.health);
+        assert_eq!(runner.disk.is_short(), runner.health.shortage().is_some());
+        runner.health.shortage()
+    };
+    assert_eq!(shortage_at(&mut runner, Some(655)), None);
+    let little = shortage_at(&mut runner, Some(654)).unwrap();
+    assert!(little.contains("654 inodes left for files and folders, new work needs 655"), "{little}");
+    assert_eq!(shortage_at(&mut runner, None), None, "a file system without a limit of inodes");
+    assert!(shortage_at(&mut runner, Some(0)).is_some());
+    runner.disk = DiskSpace::new(0);
+    assert_eq!(shortage_at(&mut runner, Some(0)), None, "nothing is kept free");
 }
 
 #[test]
