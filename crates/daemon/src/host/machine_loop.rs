@@ -11,6 +11,8 @@
 //! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was sent before it
 //! is durable, since it may rest on that.
 
+mod questions;
+
 use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
+use self::questions::ANSWERING;
 use super::crash_points::{self, CrashPoint};
 use super::digest::digest;
 use super::disk_space::DiskSpace;
@@ -98,6 +101,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         barriers: Vec::new(),
         leader_checks: LeaderChecks::default(),
         held: VecDeque::new(),
+        postponed: VecDeque::new(),
         unwritten_since: None,
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
@@ -130,6 +134,8 @@ struct Runner<M: Machine, D> {
     leader_checks: LeaderChecks,
     /// What came in while the journal could not be written.
     held: VecDeque<Input<M>>,
+    /// Questions that wait for the next commit, because those before took long.
+    postponed: VecDeque<Question<M>>,
     /// When the first event came into the present batch.
     unwritten_since: Option<Instant>,
     snapshots: Snapshots,
@@ -162,6 +168,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 self.compact()?;
             }
         }
+        self.answer_postponed(Duration::MAX);
         self.last_snapshot()
     }
 
@@ -187,8 +194,10 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     /// Takes what has come in, waiting until there is something or the machine is due. False at the
     /// end.
     fn gather(&mut self) -> bool {
+        let mut answering = self.answer_postponed(ANSWERING);
         let due = self.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
         let due = self.snapshots.look_in(Instant::now()).map_or(due, |look_in| look_in.min(due));
+        let due = if self.postponed.is_empty() { due } else { Duration::ZERO };
         let mut next = match self.held.pop_front() {
             Some(input) => Some(input),
             None => match self.inbox.receiver.recv_timeout(due) {
@@ -204,7 +213,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                     bytes += waits.bytes;
                     self.deliver(event);
                 }
-                Input::Question(question) => self.answer(question),
+                Input::Question(question) if answering < ANSWERING => answering += self.answer(question),
+                Input::Question(question) => self.postponed.push_back(question),
                 Input::Acknowledged(sequence) => self.acknowledged(sequence),
                 Input::Barrier(waits) => self.barriers.push(waits),
                 Input::LeaderCheck(waits) => self.leader_checks.add(waits),
@@ -224,11 +234,6 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     fn acknowledged(&mut self, sequence: u64) {
         let before = self.batch.updates_acknowledged;
         self.batch.updates_acknowledged = before.max(Some(sequence));
-    }
-
-    fn answer(&self, question: Question<M>) {
-        let (mut machine, now) = self.shared.at_present();
-        question(&mut machine, now);
     }
 
     fn deliver(&mut self, event: M::Event) {
@@ -340,11 +345,12 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
 
     /// Waits a little, answering questions and keeping everything else for later. False if the daemon is to stop.
     fn hold_out(&mut self) -> bool {
+        self.answer_postponed(Duration::MAX);
         let until = Instant::now() + RETRY;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.inbox.receiver.recv_timeout(left) {
-                Ok(Input::Question(question)) => self.answer(question),
+                Ok(Input::Question(question)) => drop(self.answer(question)),
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
                 Ok(input) => self.held.push_back(input),
                 Err(RecvTimeoutError::Timeout) => return true,

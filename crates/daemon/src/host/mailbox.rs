@@ -5,11 +5,14 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
+use pliant_control::names::User;
 use pliant_control::replay::Machine;
 use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
+
+use super::turns::Turns;
 
 /// How many events may wait before those of clients are rejected.
 const WAITING_MAX: usize = 10_000;
@@ -103,6 +106,8 @@ pub struct Mailbox<M: Machine> {
     sender: Sender<Input<M>>,
     waiting: Arc<Waiting>,
     shared: LateMachine<M>,
+    /// The turns of those who ask long questions.
+    turns: Turns,
 }
 
 /// Where the machine will be, once it runs.
@@ -110,7 +115,12 @@ type LateMachine<M> = Arc<OnceLock<Arc<Shared<M>>>>;
 
 impl<M: Machine> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
-        Mailbox { sender: self.sender.clone(), waiting: self.waiting.clone(), shared: self.shared.clone() }
+        Mailbox {
+            sender: self.sender.clone(),
+            waiting: self.waiting.clone(),
+            shared: self.shared.clone(),
+            turns: self.turns.clone(),
+        }
     }
 }
 
@@ -176,6 +186,22 @@ impl<M: Machine> Mailbox<M> {
         self.ask(question).await
     }
 
+    /// As [`Mailbox::ask`], but one question of a user at a time: the user's further ones wait outside of the mailbox. For what
+    /// takes the machine long to answer.
+    pub async fn ask_in_turn<A: Send + 'static>(
+        &self,
+        user: &User,
+        question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
+    ) -> Result<A, Stopped> {
+        let turn = self.turns.take(user).await;
+        let in_turn = move |machine: &mut M, now: Time| {
+            // It is over with the answer, and not if the caller goes before: the question is still in the mailbox.
+            let _turn = turn;
+            question(machine, now)
+        };
+        self.ask(in_turn).await
+    }
+
     /// Waits until everything that was sent before is durable.
     pub async fn settled(&self) -> Result<(), Stopped> {
         let (sender, receiver) = oneshot::channel();
@@ -209,7 +235,9 @@ impl<M: Machine> Mailbox<M> {
 pub(crate) fn mailbox<M: Machine>() -> (Mailbox<M>, Inbox<M>) {
     let (sender, receiver) = mpsc::channel();
     let shared = LateMachine::default();
-    (Mailbox { sender, waiting: Arc::default(), shared: shared.clone() }, Inbox { receiver, shared })
+    let mailbox =
+        Mailbox { sender, waiting: Arc::default(), shared: shared.clone(), turns: Turns::default() };
+    (mailbox, Inbox { receiver, shared })
 }
 
 /// The other end of a mailbox.

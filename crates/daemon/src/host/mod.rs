@@ -26,6 +26,7 @@ mod settings;
 mod snapshots;
 mod thread;
 mod transport;
+mod turns;
 
 pub use digest::digest;
 pub use durable_record::DurableRecord;

@@ -3,14 +3,15 @@
 //! A short question reads single jobs, a long one a list or a statistic. Each kind has connections of its own. One long question
 //! of a user is read at a time. The user's further ones wait without a connection, and those of other users pass them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pliant_control::names::User;
 use pliant_journal::{Archive, JournalError};
-use tokio::sync::{Mutex as Turn, Semaphore};
+use tokio::sync::Semaphore;
 use tonic::Status;
+
+use super::turns::Turns;
 
 /// How many connections each kind of question has.
 const CONNECTIONS: usize = 2;
@@ -22,8 +23,8 @@ pub(crate) struct SharedArchive(Arc<Readers>);
 struct Readers {
     short: Arc<Connections>,
     long: Arc<Connections>,
-    /// The turn of each user who asks or waits to ask a long question.
-    turns: Mutex<BTreeMap<User, Weak<Turn<()>>>>,
+    /// The turns of those who ask long questions.
+    turns: Turns,
 }
 
 /// Connections, and a permit for each.
@@ -42,7 +43,7 @@ impl SharedArchive {
         connect: impl Fn() -> Result<Box<dyn Archive>, JournalError>,
     ) -> Result<SharedArchive, JournalError> {
         let (short, long) = (Connections::open(&connect)?, Connections::open(&connect)?);
-        Ok(SharedArchive(Arc::new(Readers { short, long, turns: Mutex::default() })))
+        Ok(SharedArchive(Arc::new(Readers { short, long, turns: Turns::default() })))
     }
 }
 
@@ -60,20 +61,8 @@ pub(crate) async fn listed<A: Send + 'static>(
     user: &User,
     look: impl FnOnce(&mut dyn Archive) -> Result<A, JournalError> + Send + 'static,
 ) -> Result<A, Status> {
-    let turn = archive.0.turn(user).lock_owned().await;
+    let turn = archive.0.turns.take(user).await;
     archive.0.long.read(turn, look).await
-}
-
-impl Readers {
-    fn turn(&self, user: &User) -> Arc<Turn<()>> {
-        let mut turns = self.turns.lock();
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        turns.get(user).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let turn = Arc::default();
-            turns.insert(user.clone(), Arc::downgrade(&turn));
-            turn
-        })
-    }
 }
 
 impl Connections {
@@ -162,8 +151,8 @@ mod tests {
         assert_eq!(beginnings.try_iter().collect::<Vec<_>>(), ["alice"; 99]);
         drop(end);
         question.await.unwrap().unwrap();
-        archive.0.turn(&"carol".parse().unwrap());
-        assert_eq!(archive.0.turns.lock().len(), 1, "users without questions are not remembered");
+        archive.0.turns.of(&"carol".parse().unwrap());
+        assert_eq!(archive.0.turns.users(), 1, "users without questions are not remembered");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -177,7 +166,7 @@ mod tests {
         }
         // All connections are taken. Alice asks again and again, and then carol once.
         let more: Vec<_> = (0..100).map(|_| endless(&archive, "alice", &begun)).collect();
-        while Arc::strong_count(&archive.0.turn(&"alice".parse().unwrap())) < 100 {
+        while Arc::strong_count(&archive.0.turns.of(&"alice".parse().unwrap())) < 100 {
             tokio::task::yield_now().await;
         }
         let (_carol, _question) = endless(&archive, "carol", &begun);
@@ -194,7 +183,7 @@ mod tests {
         beginnings.recv().unwrap();
         question.abort();
         assert!(question.await.unwrap_err().is_cancelled());
-        let turn = archive.0.turn(&"alice".parse().unwrap());
+        let turn = archive.0.turns.of(&"alice".parse().unwrap());
         assert!(turn.try_lock().is_err(), "the archive is still read for alice");
         drop(end);
         let _after_it = turn.lock().await;

@@ -8,7 +8,7 @@ use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::mailbox::Rejected;
+use super::mailbox::{Input, Rejected};
 use super::thread::supervise;
 use super::*;
 
@@ -81,6 +81,43 @@ async fn what_clients_want_is_rejected_while_too_much_waits() {
     let (_stop, stopped) = watch::channel(true);
     supervise(std::future::pending(), vec![thread], stopped, &halt).await.unwrap();
     assert_eq!(want(0), Err(Rejected::Stopped));
+}
+
+/// Answers the questions in a mailbox; how many there were.
+fn answer_all(inbox: &super::mailbox::Inbox<Obedient>) -> usize {
+    let questions = inbox.receiver.try_iter().map(|input| match input {
+        Input::Question(question) => question(&mut Obedient, Time(0)),
+        _ => panic!("expected a question"),
+    });
+    questions.count()
+}
+
+#[tokio::test]
+async fn one_long_question_of_a_user_is_in_the_mailbox_at_a_time() {
+    let (mailbox, inbox) = mailbox::<Obedient>();
+    let ask = |user: &'static str| {
+        let mailbox = mailbox.clone();
+        tokio::spawn(async move { mailbox.ask_in_turn(&user.parse().unwrap(), |_, _| ()).await })
+    };
+    let settle = || async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let mut of_alice: Vec<_> = (0..10).map(|_| ask("alice")).collect();
+    let of_bob = ask("bob");
+    settle().await;
+    // A caller that goes leaves its question in the mailbox, and the turn with it.
+    of_alice.remove(0).abort();
+    settle().await;
+    assert_eq!(answer_all(&inbox), 2, "one of each user");
+    for _ in 0..9 {
+        settle().await;
+        assert_eq!(answer_all(&inbox), 1, "the next one of alice");
+    }
+    for asked in of_alice.into_iter().chain([of_bob]) {
+        assert_eq!(asked.await.unwrap(), Ok(()));
+    }
 }
 
 #[tokio::test]

@@ -218,7 +218,8 @@ impl proto::server_server::Server for Service {
             let number = server.number_of(&wanted);
             (number.and_then(|number| server.explain(now, number, &who)), now)
         };
-        let (explanation, at) = self.mailbox.ask(explain).await.map_err(|_| stopping())?;
+        let (explanation, at) =
+            self.mailbox.ask_in_turn(&caller.user, explain).await.map_err(|_| stopping())?;
         let explanation = match explanation {
             Some(explanation) => {
                 Explanation { record: explanation.record.without_signatures(), ..explanation }

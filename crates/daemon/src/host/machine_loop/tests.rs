@@ -6,10 +6,10 @@ use super::*;
 use crate::host::mailbox;
 
 /// Wants done what it is sent.
-struct Echo;
+pub(super) struct Echo;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-enum Word {
+pub(super) enum Word {
     /// Asks, and is of a question itself.
     Ask,
     /// Promises nothing: a question follows from it.
@@ -54,7 +54,7 @@ impl Machine for Echo {
 
 /// Notes what it was to carry out.
 #[derive(Default)]
-struct Notes(Vec<Word>);
+pub(super) struct Notes(pub(super) Vec<Word>);
 
 impl Driver<Echo> for Notes {
     fn keeps(&mut self, _command: &Word) -> DurableRecord {
@@ -167,7 +167,7 @@ impl Journal for Memory {
 /// What a runner of these tests keeps for commits.
 const RESERVE_BYTES: u64 = 100;
 
-fn runner() -> Runner<Echo, Notes> {
+pub(super) fn runner() -> Runner<Echo, Notes> {
     let clock = Clock::start(Time(0));
     Runner {
         shared: Arc::new(Shared::new(Echo, clock)),
@@ -186,6 +186,7 @@ fn runner() -> Runner<Echo, Notes> {
         barriers: Vec::new(),
         leader_checks: LeaderChecks::default(),
         held: VecDeque::new(),
+        postponed: VecDeque::new(),
         unwritten_since: None,
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
