@@ -6,7 +6,7 @@ mod submitted;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pliant_control::access::Caller;
@@ -30,6 +30,10 @@ use submitted::Submitted;
 /// another daemon, with 128 requests under way at most, and sends a few for each job that moves. A daemon accepts some thousand jobs a
 /// second.
 const OF_DAEMON: Bounds = Bounds { open: 1_024, per_second: 10_000.0, burst: 20_000 };
+
+/// The pauses of a call whose caller sends more messages than it may: the shortest, in which several messages are earned, and the
+/// longest, in seconds.
+const PAUSES_S: (f64, f64) = (0.01, 1.0);
 
 /// The lines about refused requests, by caller.
 static REFUSED: LineLimit = LineLimit::new();
@@ -70,12 +74,41 @@ impl Account {
         let earned = now.duration_since(self.at).as_secs_f64() * self.bounds.per_second;
         (self.tokens + earned).min(f64::from(self.bounds.burst))
     }
+
+    /// Counts a message of an open call. Those leave a tenth of the burst to further calls, which are refused where a message
+    /// waits: a user whose streams send all they can still asks for the state of a job, or cancels it.
+    ///
+    /// # Errors
+    /// It is too early: for how long.
+    fn count_message(&mut self, now: Instant) -> Result<(), Duration> {
+        let Bounds { per_second, burst, .. } = self.bounds;
+        let least = 1.0 + f64::from(burst / 10);
+        self.tokens = self.tokens_at(now);
+        self.at = now;
+        if self.tokens < least {
+            let (shortest, longest) = PAUSES_S;
+            let early_s = (least - self.tokens) / per_second;
+            return Err(Duration::from_secs_f64(early_s.clamp(shortest, longest)));
+        }
+        self.tokens -= 1.0;
+        Ok(())
+    }
 }
 
 /// An open request; closed when its last copy is dropped.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    _entered: Arc<Entered>,
+    entered: Arc<Entered>,
+}
+
+impl Pass {
+    /// Waits until the caller may send another message on its open call, which counts as a request. If the future is dropped,
+    /// no message is counted.
+    pub async fn message(&self) {
+        while let Err(early) = self.entered.count_message(Instant::now()) {
+            tokio::time::sleep(early).await;
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -184,7 +217,14 @@ impl Gate {
         }
         account.tokens -= 1.0;
         account.open += 1;
-        Ok(Pass { _entered: Arc::new(Entered { gate: self.clone(), caller }) })
+        Ok(Pass { entered: Arc::new(Entered { gate: self.clone(), caller }) })
+    }
+}
+
+impl Entered {
+    fn count_message(&self, now: Instant) -> Result<(), Duration> {
+        // A caller with an open request is remembered.
+        self.gate.callers.lock().get_mut(&self.caller).map_or(Ok(()), |account| account.count_message(now))
     }
 }
 
@@ -262,6 +302,34 @@ mod tests {
         assert!(refused.message().contains("times a second"), "{}", refused.message());
         assert!(gate.enter_user("bob").is_ok());
         assert!(gate.enter_user("alice").is_err(), "who has used it up is not forgotten");
+    }
+
+    #[test]
+    fn messages_of_open_calls_count_and_wait_but_leave_some_to_calls() {
+        let of_alice = LimitsFile { requests_per_second: 100.0, burst: 20, ..LimitsFile::default() };
+        let gate = Gate::new(of_alice);
+        let open = gate.enter_user("alice").unwrap();
+        let now = Instant::now() + Duration::from_secs(9);
+        let count = |after_ms| open.entered.count_message(now + Duration::from_millis(after_ms));
+        assert_eq!((0..100).filter(|_| count(0).is_ok()).count(), 18, "a tenth of the burst is left");
+        assert_eq!(count(0), Err(Duration::from_millis(10)));
+        assert_eq!((0..100).filter(|_| count(50).is_ok()).count(), 5, "as many as were earned");
+        assert_eq!(gate.callers.lock()["alice"].tokens.round(), 2.0);
+        let other = gate.enter_user("bob").unwrap();
+        assert_eq!(other.entered.count_message(now), Ok(()), "each user has a limit of its own");
+    }
+
+    #[tokio::test]
+    async fn a_message_beyond_the_limit_waits_and_is_not_refused() {
+        let open = gate(100, 1).enter_user("alice").unwrap();
+        let waits = |open: Pass| async move {
+            tokio::time::timeout(Duration::from_millis(50), open.message()).await.is_err()
+        };
+        assert!(waits(open).await, "the call itself was all that the user may ask");
+        let open = gate(100, 3).enter_user("alice").unwrap();
+        open.message().await;
+        open.message().await;
+        assert!(waits(open).await);
     }
 
     #[test]

@@ -13,7 +13,7 @@ const POLL_PERIOD: Duration = Duration::from_secs(5);
 
 /// A call that stays open: counted, and its caller's certificate looked at from time to time.
 pub(super) struct OpenCall {
-    pub(super) _pass: Option<Pass>,
+    pub(super) pass: Option<Pass>,
     pub(super) tls: Arc<ServerTls>,
     pub(super) peer: Peer,
 }
@@ -27,7 +27,14 @@ impl OpenCall {
         })
     }
 
-    /// Waits for that.
+    /// Waits until the caller may send another message: see [`Pass::message`].
+    pub(super) async fn message(&self) {
+        if let Some(pass) = &self.pass {
+            pass.message().await;
+        }
+    }
+
+    /// Waits until the caller's certificate is revoked or has expired.
     pub(super) async fn refused(&self) -> Status {
         loop {
             tokio::time::sleep(POLL_PERIOD).await;

@@ -450,8 +450,8 @@ impl Service {
         if peer.role == Role::Server {
             let name = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
             let sender = Sender::Server(name);
-            let _pass = request.extensions().get().cloned();
-            return Ok((sender, OpenCall { _pass, tls: self.tls.clone(), peer }));
+            let pass = request.extensions().get().cloned();
+            return Ok((sender, OpenCall { pass, tls: self.tls.clone(), peer }));
         }
         let (caller, open) = self.open(request)?;
         Ok((Sender::User(caller.user), open))
@@ -461,7 +461,7 @@ impl Service {
     pub(super) fn open<T>(&self, request: &Request<T>) -> Result<(Caller, OpenCall), Status> {
         let (caller, pass) = self.gate.user(request)?;
         let peer = gate::caller(request)?.peer;
-        Ok((caller, OpenCall { _pass: Some(pass), tls: self.tls.clone(), peer }))
+        Ok((caller, OpenCall { pass: Some(pass), tls: self.tls.clone(), peer }))
     }
 }
 

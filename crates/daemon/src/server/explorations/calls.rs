@@ -26,7 +26,7 @@ impl Service {
         spawn_of_call(async move {
             let serve = async {
                 match explorations.open_call(caller.user, id.to_string(), &mut calls).await {
-                    Ok(call) => call.serve(calls, sender.clone()).await,
+                    Ok(call) => call.serve(calls, sender.clone(), &open).await,
                     Err(status) => drop(sender.send(Err(status)).await),
                 }
             };

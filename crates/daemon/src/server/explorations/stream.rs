@@ -7,7 +7,7 @@ use std::time::Duration;
 use pliant_control::names::Token;
 use pliant_control::names::{Key, User};
 use pliant_control::optional::server::{
-    Answer, Event, Prospects, RequestKey, RequestState, Submit, TimedEvent, UserShare,
+    Answer, Event, Journaled, Prospects, RequestKey, RequestState, Submit, TimedEvent, UserShare,
 };
 use pliant_control::payload::Payload;
 use pliant_control::reason::{Cause, Reason};
@@ -25,6 +25,7 @@ use super::work::{PAUSE, RequestContext, request_work};
 use super::{Explorations, inputs, moment};
 use crate::call_log::log_call;
 use crate::host::{NoReply, Rejected, Stopped};
+use crate::server::open_call::OpenCall;
 use crate::server::service::{slow, stopping};
 
 /// How long a call waits for the journal.
@@ -120,17 +121,27 @@ impl ExplorationCall {
         self,
         mut calls: Streaming<proto::ExploreRequest>,
         replies: ReplySender,
+        open: &OpenCall,
     ) {
         // Before anything is answered, so that no end is missed.
         let mut ends = self.explorations.listeners.listen(&self.user, self.exploration);
         // Not all of those together who came together, and not while they still come.
         let first = |every: Duration| Instant::now() + every.mul_f64(0.5 + rand::random::<f64>());
         let mut shared = self.shares_every.map(first);
+        // Each message counts as a request of the user. One beyond the limit is read later; ends are reported meanwhile.
+        let mut may_read = false;
         loop {
             let silent_until = shared.unwrap_or_else(Instant::now);
             let reply = tokio::select! {
-                call = calls.message() => match call {
-                    Ok(Some(call)) => self.answer(call).await,
+                () = open.message(), if !may_read => {
+                    may_read = true;
+                    continue;
+                },
+                call = calls.message(), if may_read => match call {
+                    Ok(Some(call)) => {
+                        may_read = false;
+                        self.answer(call).await
+                    },
                     // A client that hung up asks again.
                     Ok(None) | Err(_) => return,
                 },
@@ -226,10 +237,12 @@ impl ExplorationCall {
     /// What the client may expect of this server at the moment.
     async fn prospects(&self) -> Result<Prospects, Status> {
         let (exploration, user, clock) = (self.exploration, self.user.clone(), self.explorations.clock);
-        let asked = self.explorations.mailbox.glance(move |machine, _| {
+        let prospects = move |machine: &mut Journaled, _| {
             let at = moment(&clock).max(machine.at());
             machine.requests().prospects(at, exploration, &user)
-        });
+        };
+        // The more requests of the user wait here, the longer this takes.
+        let asked = self.explorations.mailbox.ask_in_turn(&self.user, prospects);
         asked.await.map_err(|Stopped| stopping())
     }
 

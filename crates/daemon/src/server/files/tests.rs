@@ -65,7 +65,7 @@ impl Jobs {
             serial: Serial::from_bytes(&[7]),
             not_after: Time(i64::MAX),
         };
-        let open = OpenCall { _pass: None, tls: self.tls.clone(), peer };
+        let open = OpenCall { pass: None, tls: self.tls.clone(), peer };
         let name = ResultName::Stdout;
         let wanted = Wanted { of: account.to_owned(), task: None, name, offset: 0, follow: false };
         download(self.dir.path().join(account), wanted, open, || async { Ok(true) })
