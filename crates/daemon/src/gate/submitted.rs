@@ -68,9 +68,11 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// It counts from here on, whether the client waits for the answer or not: the journal may have it.
-    pub fn sent(&mut self) {
-        self.is_sent = true;
+    /// Takes the outcome of sending the machine what this is for. If that succeeded, it counts from here on, whether the client
+    /// waits for the answer or not: the journal may have it.
+    pub fn sent<T, E>(&mut self, outcome: Result<T, E>) -> Result<T, E> {
+        self.is_sent = outcome.is_ok();
+        outcome
     }
 
     /// It was refused, or was known: the journal has nothing of it.
@@ -92,6 +94,7 @@ impl Drop for Reserved {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Rejected;
 
     #[test]
     fn a_user_may_submit_so_many_bytes_in_a_day() {
@@ -102,15 +105,19 @@ mod tests {
             submitted.reserve(user, bytes - OVERHEAD_BYTES, begun + DAY.mul_f64(part_of_day))
         };
         let submit = |user, bytes, part_of_day| {
-            reserve(user, bytes, part_of_day).map(|mut reserved| reserved.sent()).is_ok()
+            reserve(user, bytes, part_of_day).is_ok_and(|mut reserved| reserved.sent(Ok::<_, ()>(())).is_ok())
         };
         // What was not sent or was refused counts while that is open.
         let open = reserve(&alice, 600_000, 0.0).unwrap();
         assert!(reserve(&alice, 500_000, 0.0).is_err());
         drop(open);
         let mut refused = reserve(&alice, 600_000, 0.0).unwrap();
-        refused.sent();
+        refused.sent(Ok::<_, ()>(())).unwrap();
         refused.give_back();
+        // The mailbox is full.
+        let mut busy = reserve(&alice, 600_000, 0.0).unwrap();
+        assert_eq!(busy.sent(Err::<(), _>(Rejected::Busy)), Err(Rejected::Busy));
+        drop(busy);
         assert!(submit(&alice, 900_000, 0.0));
         assert!(!submit(&alice, 101_000, 0.0), "what is refused does not count");
         assert!(submit(&alice, 100_000, 0.0) && !submit(&alice, 5_000, 0.0));

@@ -42,7 +42,7 @@ pub use mailbox::{Mailbox, Rejected, Stopped};
 pub(crate) use readers::{SharedArchive, archived, listed};
 pub(crate) use records::{json, no_such_job, observe_accuracy, record, row};
 pub use replay::{ReplayReport, replay_journal};
-pub(crate) use replies::{NoReply, Replies};
+pub(crate) use replies::{NoReply, Replies, Reply};
 pub use runtime::runtime;
 pub use settings::Settings;
 pub(crate) use thread::MachineThread;

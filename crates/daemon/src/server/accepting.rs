@@ -18,7 +18,7 @@ use super::execution::Program;
 use super::offer::PreparedWork;
 use super::service::{Service, TIMEOUT, blocking, slow, stopping};
 use crate::call_log::log_call;
-use crate::host::{NoReply, Rejected};
+use crate::host::{NoReply, Rejected, Reply};
 
 /// How long a submission waits for a server with a new journal to learn which numbers are taken: if its agent is
 /// there, the answer is under way.
@@ -53,15 +53,6 @@ impl Service {
             return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
         }
         self.can_write()?;
-        let mut reserved = match self.gate.reserve(&caller.user, request_bytes) {
-            Ok(reserved) => reserved,
-            Err(why) => {
-                let refused = AdmissionRefusal::Other(Cause::TooMany.because(why));
-                metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
-                log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
-                return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
-            }
-        };
         let learned = match what.service() {
             Some(name) => self.offer.learned(name, &caller.user, &self.mailbox).await,
             None => None,
@@ -93,6 +84,17 @@ impl Service {
         let links = shared.map(|key| (key, inputs.clone()));
         let program =
             Program { prepared, submitted, batch, inputs, shared, account, request: id.to_string() };
+        let payload = Payload::of(&program);
+        let bytes = payload.bytes();
+        let mut reserved = match self.gate.reserve(&caller.user, journaled_bytes(request_bytes, &payload)) {
+            Ok(reserved) => reserved,
+            Err(why) => {
+                let refused = AdmissionRefusal::Other(Cause::TooMany.because(why));
+                metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
+                log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
+                return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
+            }
+        };
         let owner = caller.user.clone();
         let submit = Submit {
             key,
@@ -104,14 +106,13 @@ impl Service {
             latest,
             compared,
             discovery,
-            payload: Payload::of(&program),
+            payload,
             sample,
             claim: Some(Box::new(claim)),
         };
-        let bytes = submit.payload.bytes();
         self.refresh_listing().await;
-        reserved.sent();
-        match self.call(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes).await? {
+        let sent = self.send(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes);
+        match answer_to(reserved.sent(sent)?).await? {
             Answer::Accepted(record) => {
                 tracing::info!(
                     job = %record.handle, owner = %record.owner, name = %record.name, procs = record.procs.0,
@@ -131,6 +132,7 @@ impl Service {
                 Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)))
             }
             Answer::Known(handle) => {
+                reserved.give_back();
                 let record = self.archived(&caller, &handle).await?;
                 Ok(SubmitAnswer::Accepted(Box::new(record)))
             }
@@ -164,13 +166,21 @@ impl Service {
         event: impl FnOnce(Token) -> Event,
         bytes: usize,
     ) -> Result<Answer, Status> {
+        answer_to(self.send(event, bytes)?).await
+    }
+
+    /// Sends the machine an event of so many bytes.
+    pub(super) fn send(
+        &self,
+        event: impl FnOnce(Token) -> Event,
+        bytes: usize,
+    ) -> Result<Reply<Answer>, Status> {
         let reply = self.replies.wait();
-        self.mailbox.try_send(event(reply.token()), bytes).map_err(|why| match why {
+        let sent = self.mailbox.try_send(event(reply.token()), bytes);
+        sent.map(|()| reply).map_err(|why| match why {
             Rejected::Busy => Status::unavailable("the server is busy; ask again"),
             Rejected::Stopped => stopping(),
-        })?;
-        // Whether it was done is not known: the caller asks again with the same key.
-        reply.within(TIMEOUT).await.map_err(|NoReply| slow())
+        })
     }
 
     /// What is decided now is decided on what others have submitted by now.
@@ -215,6 +225,18 @@ impl Service {
     }
 }
 
+/// Waits for the answer to an event until it is durable.
+pub(super) async fn answer_to(reply: Reply<Answer>) -> Result<Answer, Status> {
+    // Whether it was done is not known: the caller asks again with the same key.
+    reply.within(TIMEOUT).await.map_err(|NoReply| slow())
+}
+
+/// How many bytes of the journal a submission takes: those of its payload, or of the request if that has more. The payload of a
+/// batch can be ten times as long as its request, because it has a walltime for each instance.
+pub(super) fn journaled_bytes(request_bytes: usize, payload: &Payload) -> usize {
+    payload.bytes().max(request_bytes)
+}
+
 fn refused(refusal: &Refusal) -> Status {
     let hint = refusal.hint();
     let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
@@ -222,5 +244,29 @@ fn refused(refusal: &Refusal) -> Status {
         // Asking again changes nothing.
         Refusal::InputBytes { .. } => Status::out_of_range(message),
         _ => Status::invalid_argument(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_site::services::Batch;
+    use pliant_wire::{InstanceCall, proto};
+    use prost::Message;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_counts_with_what_the_journal_keeps_of_it() {
+        let sent = |number| proto::instance_batch::Instance::from(&InstanceCall { number, values: vec![] });
+        let request_bytes = (0..10_000).map(|number| sent(number).encoded_len() + 2).sum();
+        let kept = |number| json!({ "number": number, "values": [], "walltime": 3_600, "scale": 1.0 });
+        let instances: Vec<_> = (0..10_000).map(kept).collect();
+        let batch =
+            json!({ "command": [], "environment": {}, "varied": [], "instances": instances, "wider": 1.0 });
+        let payload = Payload::of(&serde_json::from_value::<Batch>(batch).unwrap());
+        assert!(payload.bytes() > 8 * request_bytes, "{} of {request_bytes}", payload.bytes());
+        assert_eq!(journaled_bytes(request_bytes, &payload), payload.bytes());
+        assert_eq!(journaled_bytes(1 << 20, &payload), 1 << 20);
     }
 }

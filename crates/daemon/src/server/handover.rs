@@ -14,6 +14,7 @@ use pliant_transport::Role;
 use pliant_wire::{Prepare, SignedDecision, SubmittedWork};
 use tonic::{Request, Status};
 
+use super::accepting::{answer_to, journaled_bytes};
 use super::execution::Program;
 use super::offer::PreparedWork;
 use super::service::{Service, stopping};
@@ -96,13 +97,14 @@ impl Service {
             self.mailbox.settled().await.map_err(|_| stopping())?;
             return Ok(Reply::Prepared(estimate));
         }
-        let mut reserved = match self.gate.reserve(&handoff.owner, bytes) {
+        let kept = journaled_bytes(bytes, &handoff.payload);
+        let mut reserved = match self.gate.reserve(&handoff.owner, kept) {
             Ok(reserved) => reserved,
             Err(why) => return Ok(Reply::Refused(why)),
         };
         self.refresh_listing().await;
-        reserved.sent();
-        match self.call(|reply| Event::Prepare { reply, handoff: Box::new(handoff) }, bytes).await? {
+        let sent = self.send(|reply| Event::Prepare { reply, handoff: Box::new(handoff) }, bytes);
+        match answer_to(reserved.sent(sent)?).await? {
             Answer::Handoff(reply) => Ok(reply),
             Answer::NotPrepared(why) => {
                 reserved.give_back();

@@ -159,6 +159,11 @@ impl SubjobRecord {
 }
 
 impl Launch {
+    /// True if tasks were spawned with this key.
+    pub(super) fn has_spawned(&self, key: Key) -> bool {
+        self.groups.iter().any(|group| group.spawn == Some(key))
+    }
+
     pub(super) fn new(now: Time, spec: LaunchSpec) -> Launch {
         let tasks = (0..spec.application.tasks.len() as u32).collect();
         let LaunchSpec {

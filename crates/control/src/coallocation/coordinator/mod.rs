@@ -163,7 +163,7 @@ impl Coordinator {
     ) -> Answer {
         let Some(key) = self.visible_key(id, caller) else { return Answer::NoSuchLaunch };
         let Some(launch) = self.launches.get_mut(&key) else { return Answer::NoSuchLaunch };
-        if launch.groups.iter().any(|group| group.spawn == Some(spawn.key)) {
+        if launch.has_spawned(spawn.key) {
             return self.answer(&key);
         }
         if launch.end.is_some() || launch.groups[0].state != GroupState::Decided {
@@ -290,6 +290,12 @@ impl Coordinator {
     pub fn record(&self, id: &LaunchId, caller: &Caller) -> Option<LaunchRecord> {
         let key = self.visible_key(id, caller)?;
         Some(self.launches.get(&key)?.record(id.clone()))
+    }
+
+    /// True if tasks were spawned into a launch in memory with this key, and the caller may see that launch.
+    pub fn has_spawned(&self, id: &LaunchId, caller: &Caller, spawn: Key) -> bool {
+        let launch = self.visible_key(id, caller).and_then(|key| self.launches.get(&key));
+        launch.is_some_and(|launch| launch.has_spawned(spawn))
     }
 
     /// Every launch in memory.

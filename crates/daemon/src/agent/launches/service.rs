@@ -22,9 +22,9 @@ use super::probing;
 use crate::agent::child_connection::stopped;
 use crate::agent::service::{JOURNAL, late, rejected};
 use crate::call_log::log_call;
-use crate::gate::{self, Gate, Reserved, for_operators};
+use crate::gate::{self, Gate, for_operators};
 use crate::host::Mailbox;
-use crate::host::{Replies, SharedArchive};
+use crate::host::{Replies, Reply, SharedArchive};
 use crate::signatures::check_tasks;
 
 /// The threshold of the clustering if a launch does not say one: eq. 5 of paper 003.
@@ -71,17 +71,9 @@ impl proto::launches_server::Launches for Service {
         let (known, by) = (id.clone(), Caller { user: wanted.owner.clone(), operator: false });
         let is_new =
             open.present(move |machine: &mut Coordinator, _| machine.record(&known, &by)).await?.is_none();
-        let mut reserved = match self.gate.reserve(&wanted.owner, bytes) {
-            Ok(reserved) => Some(reserved),
-            // What is known takes nothing of the journal.
-            Err(_) if !is_new => None,
-            Err(why) => return Ok(replied(Err(why))),
-        };
-        reserved.iter_mut().for_each(Reserved::sent);
-        let answer = open.send(|reply| Event::Launch { reply, spec: Box::new(wanted) }, bytes).await?;
-        if !is_new || !matches!(answer, Answer::Launch(_)) {
-            reserved.into_iter().for_each(Reserved::give_back);
-        }
+        let owner = wanted.owner.clone();
+        let event = |reply| Event::Launch { reply, spec: Box::new(wanted) };
+        let answer = self.add(open, (&owner, is_new), event, bytes).await?;
         answered(answer, || Status::internal("a launch that was accepted is not known"))
     }
 
@@ -95,17 +87,12 @@ impl proto::launches_server::Launches for Service {
         let (open, id, may_know) = (self.open()?, launch.clone(), caller.clone());
         let tasks = spawn.tasks.iter().map(|one| &one.task);
         open.check_signed(&caller.user, launch.key, &spawn.signed, tasks)?;
-        let mut reserved = match self.gate.reserve(&caller.user, bytes) {
-            Ok(reserved) => reserved,
-            Err(why) => return Ok(replied(Err(why))),
-        };
-        reserved.sent();
+        let (of, by, key) = (launch.clone(), caller.clone(), spawn.key);
+        let known = move |machine: &mut Coordinator, _| machine.has_spawned(&of, &by, key);
+        let is_new = !open.present(known).await?;
+        let owner = caller.user.clone();
         let event = |reply| Event::Spawn { reply, launch, caller, spawn: Box::new(spawn) };
-        let answer = open.send(event, bytes).await?;
-        if !matches!(answer, Answer::Launch(_)) {
-            reserved.give_back();
-        }
-        match answer {
+        match self.add(open, (&owner, is_new), event, bytes).await? {
             Answer::NoSuchLaunch => {
                 open.archived(&id, &may_know).await?;
                 Ok(replied(Err("the launch is over; tasks are spawned into one that runs".to_owned())))
@@ -206,6 +193,28 @@ impl Service {
     fn open(&self) -> Result<&Open, Status> {
         self.open.as_ref().map_err(|why| Status::failed_precondition(why.clone()))
     }
+
+    /// Sends the machine a launch or a spawn of a user, which counts if it is new: what is known takes nothing of the journal.
+    async fn add(
+        &self,
+        open: &Open,
+        (owner, is_new): (&User, bool),
+        event: impl FnOnce(Token) -> Event,
+        bytes: usize,
+    ) -> Result<Answer, Status> {
+        if !is_new {
+            return open.send(event, bytes).await;
+        }
+        let mut reserved = match self.gate.reserve(owner, bytes) {
+            Ok(reserved) => reserved,
+            Err(why) => return Ok(Answer::Refused(why)),
+        };
+        let answer = answer_to(reserved.sent(open.begin(event, bytes))?).await?;
+        if !matches!(answer, Answer::Launch(_)) {
+            reserved.give_back();
+        }
+        Ok(answer)
+    }
 }
 
 impl Open {
@@ -227,11 +236,16 @@ impl Open {
         })
     }
 
-    /// Notifies the machine of what a user wants, in so many bytes.
+    /// Notifies the machine of what a user wants, in so many bytes, and waits until the answer is durable.
     async fn send(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Answer, Status> {
+        answer_to(self.begin(event, bytes)?).await
+    }
+
+    /// Notifies the machine of what a user wants, in so many bytes.
+    fn begin(&self, event: impl FnOnce(Token) -> Event, bytes: usize) -> Result<Reply<Answer>, Status> {
         let reply = self.answers.wait();
         self.mailbox.try_send(event(reply.token()), bytes).map_err(rejected)?;
-        reply.within(JOURNAL).await.map_err(late)
+        Ok(reply)
     }
 
     /// Asks the machine. Every answer is durable: a launch that is said to have ended has.
@@ -251,6 +265,10 @@ impl Open {
         let record = record.filter(|record| record.id == *id && caller.may_access(&record.owner));
         record.ok_or_else(|| no_such_launch(id))
     }
+}
+
+async fn answer_to(reply: Reply<Answer>) -> Result<Answer, Status> {
+    reply.within(JOURNAL).await.map_err(late)
 }
 
 fn replied(answer: Result<LaunchRecord, String>) -> Response<proto::LaunchReply> {

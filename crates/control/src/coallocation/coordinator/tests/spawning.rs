@@ -51,6 +51,18 @@ fn an_unmapped_task_frees_its_name_and_has_no_neighbours() {
 }
 
 #[test]
+fn a_spawn_is_known_by_its_key_to_those_who_see_the_launch() {
+    let mut federation = Federation::of(&[4]);
+    federation.launch(launch_spec(row(&[1.0])));
+    federation.pass(5);
+    spawn(&mut federation, 1, ("more", 1.0), &["t0"]);
+    let knows = |user, key: u8| federation.coordinator.has_spawned(&id(), &caller(user), Key([key; 16]));
+    assert!(knows("alice", 1) && !knows("alice", 2) && !knows("bob", 1));
+    let other = LaunchId { key: Key([8; 16]), ..id() };
+    assert!(!federation.coordinator.has_spawned(&other, &caller("alice"), Key([1; 16])));
+}
+
+#[test]
 fn unmapped_tasks_count_towards_the_limit() {
     let mut federation = Federation::of(&[4]);
     federation.launch(launch_spec(row(&[1.0])));
