@@ -102,7 +102,7 @@ impl Client {
         let request = self.request(proto::ForgetRequest::from(order));
         let reply = self.server_named(server).await?.forget(request).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {server}"), &status))?;
-        Ok(reply.into_inner().jobs)
+        Ok(reply.into_inner().handoffs)
     }
 
     /// A page of the audit trail of a server, or of an agent of the client's file; for operators.

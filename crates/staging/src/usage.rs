@@ -38,7 +38,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 4 GiB a file, 16 GiB and 1000 files a submission, 64 GiB and 10,000 files a user, 256 GiB and 100,000 files together, a day of rest.
+    /// 4 GiB a file, 16 GiB and 1000 files a submission, 64 GiB and 50,000 files a user, 256 GiB and 500,000 files together, a day of rest.
     fn default() -> Limits {
         const GIB: u64 = 1 << 30;
         Limits {
@@ -54,11 +54,11 @@ impl Default for Limits {
     }
 }
 
-/// Files that a user may have announced: those of ten submissions with as many files as one may have. They take 30,000 inodes.
-const FILES_PER_USER: usize = 10_000;
+/// Files of a user that were announced, or whose job waits: some for each of the jobs that may wait. Announced, they take 150,000 inodes.
+const FILES_PER_USER: usize = 50_000;
 
-/// Files that all may have announced. Nothing sent, they take 300,000 inodes and about 400 MB of memory.
-const FILES: usize = 100_000;
+/// Files of all users. Announced, they take 1,500,000 inodes and about 2 GB of memory.
+const FILES: usize = 500_000;
 
 /// The least that a file counts, in bytes: a block each for the folder of its set, its announcement and its first piece, and its inodes.
 /// Empty files are so not without bound.
@@ -71,7 +71,7 @@ pub(crate) struct Counted {
     announced: u64,
     /// Bytes that have come.
     received: u64,
-    /// Files that no job has yet.
+    /// Files, until their job starts.
     files: usize,
 }
 
@@ -388,11 +388,12 @@ mod tests {
             None => UploadSet::of_owner(user, key),
             Some(server) => UploadSet::of_server(user, key, server.parse().unwrap()),
         };
+        let limits = Limits { files_per_user: 10_000, files: 100_000, ..Limits::default() };
         let refusal = |error| match error {
             StagingError::Quota { kind, allowed, found } => (kind, allowed, found),
             other => panic!("{other}"),
         };
-        usage.reserve(&of, &"a".parse().unwrap(), 0, &Limits::default()).map(drop).map_err(refusal)
+        usage.reserve(&of, &"a".parse().unwrap(), 0, &limits).map(drop).map_err(refusal)
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! `pliant admin forget`: servers whose state is lost.
 
 use clap::Args;
-use pliant_client::Client;
+use pliant_client::{Client, ClientError};
 use pliant_control::names::Name;
 use pliant_wire::ForgetOrder;
 use serde_json::{Value, json};
 
-use super::admin_user;
 use crate::failure::Failure;
 use crate::federation::{Access, Session, none_failed};
 use crate::output::Output;
@@ -19,7 +18,8 @@ pub(crate) struct Arguments {
     /// The reason, of one line; the agent and the servers journal it, and show it to the users of the jobs.
     #[arg(long, value_name = "TEXT")]
     why: String,
-    /// A server that was down when the agent was asked; it alone is asked, may be repeated [default: the agent, then all servers].
+    /// Another server, which gives up what waits for the lost one: one that was down when the agent was asked, or is below another agent.
+    /// May be repeated [default: the agent, then all servers].
     #[arg(long = "at", value_name = "NAME")]
     at: Vec<Name>,
     #[command(flatten)]
@@ -30,13 +30,16 @@ pub(super) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let Arguments { server, why, at, access } = arguments;
     let session = access.open()?;
     let order = ForgetOrder { server: server.clone(), why: why.clone() };
+    let known = session.run(session.client.servers())?.servers;
+    if known.iter().any(|known| known.info.name == *server && known.attached) {
+        return Err(Failure::input(format!("the server {server} is connected")));
+    }
     let (jobs, others) = if at.is_empty() {
-        let jobs = session.run(session.client.forget(&order))?;
-        (Some(jobs), admin_user::all(&session)?)
+        let others = known.into_iter().map(|known| known.info.name).filter(|known| known != server);
+        (Some(session.run(session.client.forget(&order))?), others.collect())
     } else {
         (None, at.clone())
     };
-    let others: Vec<Name> = others.into_iter().filter(|other| other != server || jobs.is_none()).collect();
     let (given_up, errors) = at_servers(&session, &order, &others);
     let described = given_up.iter().map(|(other, handoffs)| json!({ "server": other, "handoffs": handoffs }));
     let value = json!({ "server": server, "jobs": jobs, "servers": described.collect::<Vec<Value>>() });
@@ -49,7 +52,7 @@ fn at_servers(
     session: &Session,
     order: &ForgetOrder,
     servers: &[Name],
-) -> (Vec<(Name, u32)>, Vec<pliant_client::ClientError>) {
+) -> (Vec<(Name, u32)>, Vec<ClientError>) {
     let ask = |client: Client, server: Name| {
         let order = order.clone();
         async move { client.forget_at(&server, &order).await }

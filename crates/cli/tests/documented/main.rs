@@ -33,6 +33,7 @@ const PAGES: [(&str, &[&str]); 12] = [
             "admin ban",
             "admin unban",
             "admin limit",
+            "admin forget",
             "admin log",
         ],
     ),

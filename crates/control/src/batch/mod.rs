@@ -283,6 +283,11 @@ pub trait BatchSystem: Send {
         None
     }
 
+    /// True if a job was cancelled that its batch system still has.
+    fn is_cancelling(&self, _job: JobId) -> bool {
+        false
+    }
+
     /// True if a waiting job is without a plan for a while.
     fn is_stuck(&self, _now: Time, _job: JobId) -> bool {
         false

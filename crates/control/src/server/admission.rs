@@ -147,7 +147,7 @@ impl fmt::Display for AdmissionRefusal {
             Self::QueueFull { needed, limit } => {
                 write!(f, "the waiting jobs of all users would have {needed} bytes, at most {limit} may wait")
             }
-            Self::KeyTaken => write!(f, "the key of this submission belongs to another user's"),
+            Self::KeyTaken => write!(f, "the key of this submission belongs to another job"),
             Self::NoNumbersLeft => write!(f, "the server has given all its job numbers"),
             Self::Other(reason) => reason.fmt(f),
         }
@@ -158,6 +158,9 @@ impl Server {
     pub(super) fn admit(&mut self, now: Time, submit: Submit, commands: &mut Vec<Command>) -> Answer {
         if let Some(number) = self.keys.get(&submit.key) {
             return self.answer_repeated(*number, &submit);
+        }
+        if self.prepared.values().any(|prepared| prepared.handoff.key == submit.key) {
+            return Answer::Refused(AdmissionRefusal::KeyTaken);
         }
         let Submit { owner, work, own_time, latest, .. } = &submit;
         let bytes = bytes_of(&submit.name, &submit.payload);

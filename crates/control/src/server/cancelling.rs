@@ -23,7 +23,10 @@ impl Server {
         if *entry.record.server() != self.config.name {
             return Some(Answer::Elsewhere(Box::new(entry.record.clone())));
         }
-        if !entry.record.state.is_final() && !entry.cancelling {
+        let is_cancelled = entry.cancelling
+            || self.batch.is_cancelling(JobId(number))
+            || self.is_cancelled_on_its_way(number);
+        if !entry.record.state.is_final() && !is_cancelled {
             audit(now, caller.into(), AuditAct::Cancel, Some(&entry.record.handle), String::new(), commands);
         }
         self.cancel_job(now, number, commands);

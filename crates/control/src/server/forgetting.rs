@@ -11,7 +11,7 @@ use crate::names::{Name, User};
 
 impl Server {
     /// Gives up all handoffs and siblings from and to a lost server. A job that was withdrawn here for that server is lost with it;
-    /// other waiting jobs of this server stay in the queue. One that is being withdrawn at the moment is not given up.
+    /// other waiting jobs of this server stay in the queue, or are queued again once their batch system has withdrawn them.
     pub(super) fn forget_server(
         &mut self,
         now: Time,
@@ -72,7 +72,13 @@ impl Server {
                         outgoing.report_stay(StayReason::NoAnswer, commands);
                     }
                 }
-                Phase::Withdrawing(_) => continue,
+                Phase::Withdrawing(_) => {
+                    let Some(outgoing) = self.outgoing.get_mut(&number).filter(|one| !one.is_target_lost)
+                    else {
+                        continue;
+                    };
+                    outgoing.is_target_lost = true;
+                }
             }
             given_up += 1;
         }

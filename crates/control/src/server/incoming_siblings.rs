@@ -94,8 +94,9 @@ impl Server {
 }
 
 impl Server {
-    /// A sibling was committed after it had lost its processors: queues it again like any other job.
-    pub(super) fn requeue_released_too_late(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+    /// Queues a job again, under the next number, that is no longer in the batch system: a sibling that was committed after it had lost its
+    /// processors, or a job that was withdrawn for a server that is lost.
+    pub(super) fn queue_again(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let Some(mut entry) = self.jobs.remove(&number) else { return };
         entry.number = self.next;
         self.next += 1;

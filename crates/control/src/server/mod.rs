@@ -363,7 +363,7 @@ impl Server {
                 commands.push(Command::ArchiveLocal(Box::new(job)));
             }
             StatusUpdate::Ready { job } => self.sibling_ready(now, job.0, commands),
-            StatusUpdate::ReleasedTooLate { job } => self.requeue_released_too_late(now, job.0, commands),
+            StatusUpdate::ReleasedTooLate { job } => self.queue_again(now, job.0, commands),
             StatusUpdate::Withdrawn { job } if self.take_recall(job.0) => {
                 self.end(now, job, Exit::Cancelled, None, commands);
             }

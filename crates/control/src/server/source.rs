@@ -37,6 +37,9 @@ pub(super) struct OutgoingJob {
     pause: Span,
     /// The owner cancelled the job after it was withdrawn here.
     cancelled: bool,
+    /// The target was declared lost while the job was being withdrawn here: it is queued here again then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_target_lost: bool,
     /// The callers that cancelled, answered once the target has the job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cancelled_by: Vec<Token>,
@@ -165,6 +168,7 @@ impl Server {
             retry_at: now + PAUSE.0,
             pause: PAUSE.0,
             cancelled: false,
+            is_target_lost: false,
             cancelled_by: Vec::new(),
         };
         Ok((number, outgoing))
@@ -246,6 +250,12 @@ impl Server {
     pub(super) fn withdrawn(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let Some(outgoing) = self.outgoing.get_mut(&number) else { return };
         let Phase::Withdrawing(estimate) = outgoing.phase else { return };
+        if outgoing.is_target_lost {
+            if let Some(outgoing) = self.outgoing.remove(&number) {
+                outgoing.report_stay(StayReason::NoAnswer, commands);
+            }
+            return self.queue_again(now, number, commands);
+        }
         outgoing.phase = Phase::Committing(estimate);
         (outgoing.retry_at, outgoing.pause) = (now + PAUSE.0, PAUSE.0);
         self.call_commit(number, commands);
@@ -267,6 +277,11 @@ impl Server {
         outgoing.cancelled = true;
         self.call_commit(number, commands);
         true
+    }
+
+    /// True if the target is to cancel a job that was withdrawn here for it.
+    pub(super) fn is_cancelled_on_its_way(&self, number: u32) -> bool {
+        self.outgoing.get(&number).is_some_and(|outgoing| outgoing.is_withdrawn() && outgoing.cancelled)
     }
 
     /// Answers a cancellation once the target has the job, as only then it is known where the job can be cancelled. False if

@@ -438,7 +438,7 @@ impl Server {
 
     /// The estimate of a job that this very attempt has prepared, once the batch system has confirmed it. Preparing it again changes
     /// nothing.
-    pub fn is_prepared(&self, id: &HandoffId) -> Option<Estimate> {
+    pub fn prepared_estimate(&self, id: &HandoffId) -> Option<Estimate> {
         let prepared = self.prepared.get(&id.job).filter(|prepared| prepared.handoff.id == *id)?;
         prepared.ready.then_some(prepared.estimate)
     }

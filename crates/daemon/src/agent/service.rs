@@ -279,7 +279,7 @@ impl proto::agent_server::Agent for Service {
         let event = Event::Forget { reply: reply.token(), server, by, why };
         self.mailbox.try_send(event, bytes).map_err(rejected)?;
         let jobs = reply.within(JOURNAL).await.map_err(late)?.map_err(Status::failed_precondition)?;
-        Ok(Response::new(proto::ForgetReply { jobs }))
+        Ok(Response::new(proto::ForgetReply { jobs, handoffs: 0 }))
     }
 
     type AttachStream = ReceiverStream<Result<proto::Down, Status>>;

@@ -134,7 +134,7 @@ struct Runner<M: Machine, D> {
     leader_checks: LeaderChecks,
     /// What came in while the journal could not be written.
     held: VecDeque<Input<M>>,
-    /// Questions that wait for the next commit, because those before took long.
+    /// Questions that are answered with the next inputs, because those before took long.
     postponed: VecDeque<Question<M>>,
     /// When the first event came into the present batch.
     unwritten_since: Option<Instant>,
@@ -350,7 +350,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.inbox.receiver.recv_timeout(left) {
-                Ok(Input::Question(question)) => drop(self.answer(question)),
+                Ok(Input::Question(question)) => _ = self.answer(question),
                 Ok(Input::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
                 Ok(input) => self.held.push_back(input),
                 Err(RecvTimeoutError::Timeout) => return true,

@@ -12,7 +12,7 @@ use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
-use super::turns::Turns;
+use super::user_locks::UserLocks;
 
 /// How many events may wait before those of clients are rejected.
 const WAITING_MAX: usize = 10_000;
@@ -106,8 +106,8 @@ pub struct Mailbox<M: Machine> {
     sender: Sender<Input<M>>,
     waiting: Arc<Waiting>,
     shared: LateMachine<M>,
-    /// The turns of those who ask long questions.
-    turns: Turns,
+    /// The locks of those who ask long questions.
+    user_locks: UserLocks,
 }
 
 /// Where the machine will be, once it runs.
@@ -119,7 +119,7 @@ impl<M: Machine> Clone for Mailbox<M> {
             sender: self.sender.clone(),
             waiting: self.waiting.clone(),
             shared: self.shared.clone(),
-            turns: self.turns.clone(),
+            user_locks: self.user_locks.clone(),
         }
     }
 }
@@ -188,18 +188,18 @@ impl<M: Machine> Mailbox<M> {
 
     /// As [`Mailbox::ask`], but one question of a user at a time: the user's further ones wait outside of the mailbox. For what
     /// takes the machine long to answer.
-    pub async fn ask_in_turn<A: Send + 'static>(
+    pub async fn ask_alone<A: Send + 'static>(
         &self,
         user: &User,
         question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
     ) -> Result<A, Stopped> {
-        let turn = self.turns.take(user).await;
-        let in_turn = move |machine: &mut M, now: Time| {
-            // It is over with the answer, and not if the caller goes before: the question is still in the mailbox.
-            let _turn = turn;
+        let lock = self.user_locks.take(user).await;
+        let locked = move |machine: &mut M, now: Time| {
+            // Held until the answer, also if the caller goes before: the question is still in the mailbox.
+            let _lock = lock;
             question(machine, now)
         };
-        self.ask(in_turn).await
+        self.ask(locked).await
     }
 
     /// Waits until everything that was sent before is durable.
@@ -236,7 +236,7 @@ pub(crate) fn mailbox<M: Machine>() -> (Mailbox<M>, Inbox<M>) {
     let (sender, receiver) = mpsc::channel();
     let shared = LateMachine::default();
     let mailbox =
-        Mailbox { sender, waiting: Arc::default(), shared: shared.clone(), turns: Turns::default() };
+        Mailbox { sender, waiting: Arc::default(), shared: shared.clone(), user_locks: UserLocks::default() };
     (mailbox, Inbox { receiver, shared })
 }
 

@@ -26,7 +26,7 @@ mod settings;
 mod snapshots;
 mod thread;
 mod transport;
-mod turns;
+mod user_locks;
 
 pub use digest::digest;
 pub use durable_record::DurableRecord;

@@ -11,7 +11,7 @@ use pliant_journal::{Archive, JournalError};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-use super::turns::Turns;
+use super::user_locks::UserLocks;
 
 /// How many connections each kind of question has.
 const CONNECTIONS: usize = 2;
@@ -23,8 +23,8 @@ pub(crate) struct SharedArchive(Arc<Readers>);
 struct Readers {
     short: Arc<Connections>,
     long: Arc<Connections>,
-    /// The turns of those who ask long questions.
-    turns: Turns,
+    /// The locks of those who ask long questions.
+    user_locks: UserLocks,
 }
 
 /// Connections, and a permit for each.
@@ -43,7 +43,7 @@ impl SharedArchive {
         connect: impl Fn() -> Result<Box<dyn Archive>, JournalError>,
     ) -> Result<SharedArchive, JournalError> {
         let (short, long) = (Connections::open(&connect)?, Connections::open(&connect)?);
-        Ok(SharedArchive(Arc::new(Readers { short, long, turns: Turns::default() })))
+        Ok(SharedArchive(Arc::new(Readers { short, long, user_locks: UserLocks::default() })))
     }
 }
 
@@ -61,8 +61,8 @@ pub(crate) async fn listed<A: Send + 'static>(
     user: &User,
     look: impl FnOnce(&mut dyn Archive) -> Result<A, JournalError> + Send + 'static,
 ) -> Result<A, Status> {
-    let turn = archive.0.turns.take(user).await;
-    archive.0.long.read(turn, look).await
+    let lock = archive.0.user_locks.take(user).await;
+    archive.0.long.read(lock, look).await
 }
 
 impl Connections {
@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(beginnings.try_iter().collect::<Vec<_>>(), ["alice"; 99]);
         drop(end);
         question.await.unwrap().unwrap();
-        archive.0.turns.of(&"carol".parse().unwrap());
-        assert_eq!(archive.0.turns.users(), 1, "users without questions are not remembered");
+        archive.0.user_locks.of(&"carol".parse().unwrap());
+        assert_eq!(archive.0.user_locks.users(), 1, "users without questions are not remembered");
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +166,7 @@ mod tests {
         }
         // All connections are taken. Alice asks again and again, and then carol once.
         let more: Vec<_> = (0..100).map(|_| endless(&archive, "alice", &begun)).collect();
-        while Arc::strong_count(&archive.0.turns.of(&"alice".parse().unwrap())) < 100 {
+        while Arc::strong_count(&archive.0.user_locks.of(&"alice".parse().unwrap())) < 100 {
             tokio::task::yield_now().await;
         }
         let (_carol, _question) = endless(&archive, "carol", &begun);
@@ -183,7 +183,7 @@ mod tests {
         beginnings.recv().unwrap();
         question.abort();
         assert!(question.await.unwrap_err().is_cancelled());
-        let turn = archive.0.turns.of(&"alice".parse().unwrap());
+        let turn = archive.0.user_locks.of(&"alice".parse().unwrap());
         assert!(turn.try_lock().is_err(), "the archive is still read for alice");
         drop(end);
         let _after_it = turn.lock().await;

@@ -97,7 +97,7 @@ async fn one_long_question_of_a_user_is_in_the_mailbox_at_a_time() {
     let (mailbox, inbox) = mailbox::<Obedient>();
     let ask = |user: &'static str| {
         let mailbox = mailbox.clone();
-        tokio::spawn(async move { mailbox.ask_in_turn(&user.parse().unwrap(), |_, _| ()).await })
+        tokio::spawn(async move { mailbox.ask_alone(&user.parse().unwrap(), |_, _| ()).await })
     };
     let settle = || async {
         for _ in 0..100 {

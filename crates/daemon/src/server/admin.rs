@@ -149,7 +149,7 @@ impl Service {
         tracing::info!(%server, by = %caller.user, act = what, why, "administration");
         let bytes = why.len();
         match self.call(|reply| Event::Forget { reply, server, by: caller.user, why }, bytes).await? {
-            Answer::Forgotten(jobs) => Ok(Response::new(proto::ForgetReply { jobs })),
+            Answer::Forgotten(handoffs) => Ok(Response::new(proto::ForgetReply { jobs: 0, handoffs })),
             Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}: {why}"))),
             _ => Err(Status::internal("not an answer to an act of an operator")),
         }

@@ -17,7 +17,7 @@ use tonic::{Request, Status};
 use super::accepting::{answer_to, journaled_bytes};
 use super::execution::Program;
 use super::offer::PreparedWork;
-use super::service::{Service, stopping};
+use super::service::{Service, TIMEOUT, slow, stopping};
 use crate::call_log::log_call;
 use crate::gate::{self, Pass};
 use crate::host::{archived, record};
@@ -92,10 +92,17 @@ impl Service {
     /// Has the machine prepare a job, unless it has. What is prepared counts as submitted by the owner, as the journal keeps it.
     pub(super) async fn prepare_job(&self, handoff: Handoff, bytes: usize) -> Result<Reply, Status> {
         let id = handoff.id.clone();
-        let known = self.mailbox.ask(move |server: &mut Server, _| server.is_prepared(&id)).await;
-        if let Some(estimate) = known.map_err(|_| stopping())? {
-            self.mailbox.settled().await.map_err(|_| stopping())?;
-            return Ok(Reply::Prepared(estimate));
+        let known =
+            move |server: &mut Server, _| (server.prepared_by(&id).is_some(), server.prepared_estimate(&id));
+        match self.mailbox.ask(known).await.map_err(|_| stopping())? {
+            (_, Some(estimate)) => {
+                let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
+                settled.map_err(|_| slow())?.map_err(|_| stopping())?;
+                return Ok(Reply::Prepared(estimate));
+            }
+            // The batch system has not confirmed it yet; the first call is answered when it does.
+            (true, None) => return Err(Status::unavailable("the job is being prepared; ask again")),
+            (false, None) => {}
         }
         let kept = journaled_bytes(bytes, &handoff.payload);
         let mut reserved = match self.gate.reserve(&handoff.owner, kept) {

@@ -28,7 +28,7 @@ impl Service {
         };
         match found.map(JobRecord::without_signatures) {
             Some(record) if record.owner != caller.user => {
-                Err(Status::already_exists("the key of this submission belongs to another user's"))
+                Err(Status::already_exists("the key of this submission belongs to another job"))
             }
             found => Ok(found),
         }

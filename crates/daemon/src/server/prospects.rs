@@ -46,7 +46,7 @@ impl Service {
         self.refresh_listing().await;
         // The more jobs of the user wait here, the longer this takes.
         let question = move |server: &mut Server, now| server.prospects(now, &user, &instance, &without);
-        let answer = self.mailbox.ask_in_turn(&caller.user, question).await.map_err(|_| stopping())?;
+        let answer = self.mailbox.ask_alone(&caller.user, question).await.map_err(|_| stopping())?;
         let answer = answer.map(|prospects| InstanceProspects { refused, ..prospects });
         Ok(answer.map_err(|refused| SubmissionRefusal::from(&refused)))
     }

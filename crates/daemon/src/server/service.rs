@@ -219,7 +219,7 @@ impl proto::server_server::Server for Service {
             (number.and_then(|number| server.explain(now, number, &who)), now)
         };
         let (explanation, at) =
-            self.mailbox.ask_in_turn(&caller.user, explain).await.map_err(|_| stopping())?;
+            self.mailbox.ask_alone(&caller.user, explain).await.map_err(|_| stopping())?;
         let explanation = match explanation {
             Some(explanation) => {
                 Explanation { record: explanation.record.without_signatures(), ..explanation }

@@ -87,6 +87,10 @@ impl BatchSystem for External {
         push_command(job.terminate(), effects);
     }
 
+    fn is_cancelling(&self, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|job| job.cancelled)
+    }
+
     fn on(&mut self, now: Time, event: batch::Event, effects: &mut Effects) {
         match event {
             batch::Event::External(event) => {

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::batch::external::{self, Queue};
-use crate::handoff::{Call, HandoffDecision};
+use crate::handoff::{Call, HandoffDecision, MoveProposal};
 use crate::listing::{Changes, CoreLayout, ListedJob, Listing, Node, NodeAllocation, Phase, State};
 use crate::names::Token;
+use crate::replay::Machine;
 
 /// A Slurm cluster with two cores, and a server that has prepared a sibling.
 pub(super) struct Slurm {
@@ -162,4 +163,59 @@ fn a_sibling_that_has_lost_its_processors_asks_and_is_queued_again() {
     else {
         panic!("{:?}", slurm.bench.commands)
     };
+}
+
+/// The target of a move is declared lost while Slurm has not answered whether the job is withdrawn.
+#[test]
+fn a_job_that_is_withdrawn_for_a_lost_server_is_queued_again() {
+    let mut slurm = Slurm::idle();
+    let record = slurm.bench.accepted(rigid(7, 1, 100));
+    slurm.event(external::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
+    slurm.list(vec![job_41(State::Pending)]);
+    let paris: crate::names::Name = "paris".parse().unwrap();
+    let proposal = MoveProposal {
+        job: record.handle.clone(),
+        to: paris.clone(),
+        address: "paris:1".to_owned(),
+        expected: Estimate { procs: Procs(1), walltime: Span(100), start: Time(1_000_000) },
+        gain: None,
+        reason: pliant_model::MoveReason::EarlierCompletion,
+        timeout: Span(60),
+        sibling: false,
+    };
+    slurm.bench.deliver(Event::ProposeMove { reply: Token(51), proposal: Box::new(proposal) });
+    let id = HandoffId { job: record.handle.clone(), attempt: 1 };
+    let prepared = Reply::Prepared(Estimate { procs: Procs(1), walltime: Span(100), start: Time(500) });
+    slurm.bench.deliver(Event::Answered { id, reply: prepared });
+    let [external::Command::Withdraw { job: JobId(1), .. }] = &slurm.commands()[..] else {
+        panic!("{:?}", slurm.bench.commands)
+    };
+    let forget = |server: &crate::names::Name| {
+        let (reply, by, why) = (Token(52), user("root"), "its disk is broken".to_owned());
+        Event::Forget { reply, server: server.clone(), by, why }
+    };
+    assert_eq!(slurm.bench.deliver(forget(&paris)), Some(Answer::Forgotten(1)));
+    assert_eq!(slurm.bench.deliver(forget(&paris)), Some(Answer::Forgotten(0)));
+    slurm.restore();
+    let outcome = external::WithdrawalOutcome::Withdrawn;
+    slurm.event(external::Event::Withdrawal { job: JobId(1), outcome });
+    let [external::Command::Queue(queue)] = &slurm.commands()[..] else {
+        panic!("{:?}", slurm.bench.commands)
+    };
+    assert_eq!(queue.job, JobId(2));
+    assert_eq!((slurm.bench.state(2), slurm.bench.server.outgoing().count()), (JobState::Queued, 0));
+    assert_eq!(slurm.bench.server.number_of(&record.handle), Some(2));
+}
+
+/// The batch system may take long to answer, and its user repeats the cancellation meanwhile.
+#[test]
+fn a_repeated_cancellation_of_a_job_in_slurm_is_not_journaled() {
+    let mut slurm = Slurm::idle();
+    slurm.bench.accepted(rigid(7, 1, 100));
+    slurm.event(external::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
+    slurm.list(vec![job_41(State::Pending)]);
+    slurm.bench.cancel(1, "alice");
+    assert_eq!(slurm.commands().len(), 1);
+    slurm.bench.cancel(1, "alice");
+    assert!(Server::is_without_effect(&slurm.bench.commands), "{:?}", slurm.bench.commands);
 }

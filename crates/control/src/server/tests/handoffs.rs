@@ -165,19 +165,23 @@ fn a_key_is_prepared_and_taken_once() {
     let again = Box::new(handoff_from_paris(6, 1));
     let refused = bench.deliver(Event::Prepare { reply: Token(52), handoff: again });
     assert_eq!(refused, Some(Answer::NotPrepared(AdmissionRefusal::KeyTaken.to_string())));
-    // Its user submits a job with the key here before the commit.
-    let own = bench.accepted(Submit { key: Key([7; 16]), ..rigid(7, 1, 10) });
+    // Nor can a submission take the key until the source has decided.
+    let submit = |key| Submit { key: Key([key; 16]), ..rigid(key, 1, 10) };
+    assert_eq!(bench.submit(submit(7)), Answer::Refused(AdmissionRefusal::KeyTaken));
     let commit = Event::Commit { reply: Token(53), id: id.clone(), cancelled: false, attempts: 1 };
-    assert_eq!(bench.deliver(commit), Some(Answer::Handoff(Reply::Unknown)));
-    assert_eq!((bench.server.number_of(&id.job), bench.server.prepared().count()), (None, 0));
-    assert_eq!(bench.server.job_of_key(&Key([7; 16])).map(|record| record.handle.clone()), Some(own.handle));
+    assert_eq!(bench.deliver(commit), Some(Answer::Handoff(Reply::Done)));
+    let known = bench.server.job_of_key(&Key([7; 16])).map(|record| record.handle.clone());
+    assert_eq!(known, Some(id.job));
+    let (mut bench, id) = with_job_of_paris(false);
+    bench.deliver(Event::Abort { reply: Token(53), id });
+    assert!(matches!(bench.submit(submit(7)), Answer::Accepted(_)));
 }
 
 #[test]
 fn what_is_refused_or_prepared_already_need_not_be_journaled() {
     let (mut bench, id) = with_job_of_paris(false);
-    assert!(bench.server.is_prepared(&id).is_some());
-    assert_eq!(bench.server.is_prepared(&HandoffId { attempt: 2, ..id }), None);
+    assert!(bench.server.prepared_estimate(&id).is_some());
+    assert_eq!(bench.server.prepared_estimate(&HandoffId { attempt: 2, ..id }), None);
     bench.deliver(Event::Prepare { reply: Token(52), handoff: Box::new(handoff_from_paris(6, 1)) });
     assert!(Server::is_without_effect(&bench.commands), "{:?}", bench.commands);
     bench.deliver(Event::Prepare { reply: Token(52), handoff: Box::new(handoff_from_paris(5, 2)) });

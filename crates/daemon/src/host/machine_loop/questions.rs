@@ -1,6 +1,6 @@
-//! Questions of readers, which take turns with events.
+//! Questions of readers, answered between events.
 //!
-//! Once questions have taken [`ANSWERING`], further ones wait until what came with them is committed, and events pass them. Without
+//! Once questions have taken [`ANSWERING`], further ones are answered with the next inputs, and events pass them. Without
 //! that a steady stream of questions, each asked as soon as one is answered, would hold up the commit for as long as it flows.
 
 use std::time::{Duration, Instant};

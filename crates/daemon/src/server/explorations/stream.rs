@@ -242,7 +242,7 @@ impl ExplorationCall {
             machine.requests().prospects(at, exploration, &user)
         };
         // The more requests of the user wait here, the longer this takes.
-        let asked = self.explorations.mailbox.ask_in_turn(&self.user, prospects);
+        let asked = self.explorations.mailbox.ask_alone(&self.user, prospects);
         asked.await.map_err(|Stopped| stopping())
     }
 
@@ -266,7 +266,8 @@ impl ExplorationCall {
         });
         let state = repeated.await.map_err(|Stopped| stopping())?;
         if state.is_some() {
-            mailbox.settled().await.map_err(|Stopped| stopping())?;
+            let settled = tokio::time::timeout(TIMEOUT, mailbox.settled()).await;
+            settled.map_err(|_| slow())?.map_err(|Stopped| stopping())?;
         }
         Ok(state)
     }
