@@ -249,7 +249,7 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::TooLong => "longer than a job may be there",
         Cause::TooMany => "too many jobs of this user waited there",
         Cause::Stale => "its estimate was out of date when the job arrived",
-        Cause::KeyTaken => "another user's job had the same key",
+        Cause::KeyTaken => "another job had the same key",
         Cause::NoNumbersLeft => "no job numbers were left",
         Cause::NoAnswer => "no answer in time",
         Cause::NotConnected => "not connected",

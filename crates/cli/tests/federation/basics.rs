@@ -400,7 +400,7 @@ async fn the_same_key_is_the_same_job_for_ever() {
     federation.attached(1).await;
     let again = submit(&alice, &asked).await;
     assert_eq!((again.handle, again.state), (first.clone(), JobState::Completed), "after a stop");
-    refused(bob.submit(&asked, |_| Ok(())).await, &["key", "another user"]);
+    refused(bob.submit(&asked, |_| Ok(())).await, &["key", "another job"]);
     assert_eq!(fetched(&alice, &first).await["work/copy.bin"], b"abc");
 }
 
