@@ -35,8 +35,8 @@ use std::path::Path;
 
 pub use error::JournalError;
 pub use records::{
-    AuditRow, Batch, Entry, Filter, JobCursor, JobRow, KeepFrom, Loaded, LocalJobCursor, LocalJobRow,
-    Snapshot, SnapshotPart, StatusUpdate,
+    AuditRow, Batch, Entry, EntryBytes, Filter, JobCursor, JobRow, KeepFrom, Loaded, LocalJobCursor,
+    LocalJobRow, Snapshot, SnapshotPart, StatusUpdate,
 };
 
 /// The largest number of entries that one call deletes, so that no commit waits long for it. The same of records of the audit trail,

@@ -7,9 +7,13 @@ use crate::listing;
 use crate::listing::JOB_COLUMNS;
 use crate::sequence::{Tail, same};
 use crate::{
-    AuditRow, Batch, Entry, JobCursor, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow, Snapshot,
-    SnapshotPart, StatusUpdate,
+    AuditRow, Batch, Entry, EntryBytes, JobCursor, JobRow, JournalError, Loaded, LocalJobCursor, LocalJobRow,
+    Snapshot, SnapshotPart, StatusUpdate,
 };
+
+/// In how many parts the bytes of all entries are counted, and by how many entries each.
+const HISTORY_PARTS: u64 = 64;
+const HISTORY_SAMPLES: u64 = 16;
 
 /// Replaces an older row of the same job; the end of an `INSERT` into `jobs`.
 pub(crate) const REPLACE_JOB: &str = "ON CONFLICT (server, number) DO UPDATE SET \
@@ -189,7 +193,33 @@ pub(crate) fn load(db: &mut dyn Statements, tail: Tail) -> Result<Loaded, Journa
         read_all(db, "SELECT seq FROM entries WHERE seq > $1 ORDER BY seq", &[after.into()], first)?;
     let status_updates = read_all(db, "SELECT seq FROM status_updates ORDER BY seq", &[], first)?;
     tail.check(&db.location(), after, &entries, &status_updates)?;
-    Ok(Loaded { snapshot, last_entry: tail.last_entry, status_updates, next_update: tail.next_update })
+    let (last_entry, next_update) = (tail.last_entry, tail.next_update);
+    Ok(Loaded { snapshot, last_entry, status_updates, next_update, history: history(db)? })
+}
+
+/// About how many bytes the entries have, from samples: to read them all takes too long.
+fn history(db: &mut dyn Statements) -> Result<Vec<EntryBytes>, JournalError> {
+    let bounds =
+        read_one(db, "SELECT min(seq), max(seq) FROM entries", &[], |row| Ok((row.take(0)?, row.take(1)?)))?;
+    let (Some(first), Some(last)): (Option<u64>, Option<u64>) = bounds else { return Ok(Vec::new()) };
+    let count = (last - first + 1).div_ceil(HISTORY_PARTS);
+    (first..=last)
+        .step_by(count as usize)
+        .map(|first| sampled(db, first, count.min(last + 1 - first)))
+        .collect()
+}
+
+/// About how many bytes so many entries have from this one on.
+fn sampled(db: &mut dyn Statements, first: u64, count: u64) -> Result<EntryBytes, JournalError> {
+    let (step, mut sum, mut samples) = (count.div_ceil(HISTORY_SAMPLES), 0_u128, 0_u128);
+    for seq in (first..first + count).step_by(step as usize) {
+        let text = "SELECT CAST(octet_length(event) AS BIGINT) FROM entries WHERE seq = $1";
+        let bytes: Option<u64> = read_first(db, text, &[seq.into()], |row| row.take(0))?;
+        sum += u128::from(bytes.unwrap_or(0));
+        samples += 1;
+    }
+    let bytes = (sum * u128::from(count) / samples.max(1)) as u64;
+    Ok(EntryBytes { first, bytes })
 }
 
 fn first(row: &mut Row) -> Result<u64, String> {

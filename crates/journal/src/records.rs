@@ -141,6 +141,8 @@ impl Batch {
 pub struct KeepFrom {
     /// Entries, and ends of local users' runs.
     pub entries: i64,
+    /// The number of the first entry to keep: earlier ones may be deleted however young they are.
+    pub first_entry: u64,
     /// Ends of jobs.
     pub jobs: i64,
     /// Records of the audit trail.
@@ -160,6 +162,17 @@ pub struct Loaded {
     pub status_updates: Vec<u64>,
     /// The number of the next status update.
     pub next_update: u64,
+    /// About how many bytes the entries have, those that are in the snapshot included; in order.
+    pub history: Vec<EntryBytes>,
+}
+
+/// The bytes of some entries in succession.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryBytes {
+    /// The number of the first of them.
+    pub first: u64,
+    /// The bytes of their events.
+    pub bytes: u64,
 }
 
 /// The position of a [`JobRow`] in an order by time: its submission or its end, its server and its number.

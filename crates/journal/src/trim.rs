@@ -19,8 +19,14 @@ pub(crate) fn trim(
         trim_local_jobs(db, keep_from.entries)?,
         trim_jobs(db, keep_from.jobs)?,
         // Readers go on after a number, and SQLite numbers a row after the last one.
-        trim_oldest(db, "audit", "SELECT max(seq) - 1 FROM audit", keep_from.audit)?,
-        trim_oldest(db, "entries", "SELECT max(seq) FROM snapshots", keep_from.entries)?,
+        trim_oldest(db, "audit", "SELECT max(seq) - 1 FROM audit", keep_from.audit, 0)?,
+        trim_oldest(
+            db,
+            "entries",
+            "SELECT max(seq) FROM snapshots",
+            keep_from.entries,
+            keep_from.first_entry,
+        )?,
     ];
     Ok(more.contains(&true))
 }
@@ -65,12 +71,13 @@ pub(crate) fn delete_jobs() -> String {
 }
 
 /// Deletes the rows with the lowest numbers up to the first one to keep, at most [`TRIM_LIMIT`] and none after the number that `last`
-/// selects. True if there are more.
+/// selects. One is kept that is young enough and has no lower number than `first_kept`. True if there are more.
 fn trim_oldest(
     db: &mut dyn Statements,
     table: &str,
     last: &str,
     keep_from: i64,
+    first_kept: u64,
 ) -> Result<bool, JournalError> {
     let text = format!("SELECT (SELECT min(seq) FROM {table}), ({last})");
     let bounds = read_one(db, &text, &[], |row| Ok((row.take(0)?, row.take(1)?)))?;
@@ -78,10 +85,11 @@ fn trim_oldest(
     let end = (first + TRIM_LIMIT).min(last + 1);
     let text =
         format!("SELECT seq FROM {table} WHERE seq >= $1 AND seq < $2 AND at >= $3 ORDER BY seq LIMIT 1");
-    let kept = read_first(db, &text, &[first.into(), end.into(), keep_from.into()], |row| row.take(0))?;
+    let from = first.max(first_kept);
+    let kept = read_first(db, &text, &[from.into(), end.into(), keep_from.into()], |row| row.take(0))?;
     let end: u64 = kept.unwrap_or(end);
     db.execute(&format!("DELETE FROM {table} WHERE seq < $1"), &[end.into()])?;
     let text = format!("SELECT at FROM {table} WHERE seq >= $1 AND seq <= $2 ORDER BY seq LIMIT 1");
     let next: Option<i64> = read_first(db, &text, &[end.into(), last.into()], |row| row.take(0))?;
-    Ok(next.is_some_and(|at| at < keep_from))
+    Ok(next.is_some_and(|at| at < keep_from || end < first_kept))
 }

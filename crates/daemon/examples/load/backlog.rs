@@ -96,7 +96,7 @@ fn write_past(folder: &Path) -> Outcome<usize> {
     let template = template(&mut *journal)?;
     submit(&mut past, &mut *journal, &template, 0..WAITING - SINCE_SNAPSHOT)?;
     let bytes = past.snapshot(&mut *journal)?;
-    let keep_from = KeepFrom { entries: i64::MAX, jobs: i64::MIN, audit: i64::MIN };
+    let keep_from = KeepFrom { entries: i64::MAX, first_entry: 0, jobs: i64::MIN, audit: i64::MIN };
     while journal.trim(&keep_from, None)? {}
     submit(&mut past, &mut *journal, &template, WAITING - SINCE_SNAPSHOT..WAITING)?;
     Ok(bytes)

@@ -199,7 +199,7 @@ impl Life {
         }
         loop {
             let begun = Instant::now();
-            let is_more = self.journal.trim(&self.settings.keep_from(self.past.at), None)?;
+            let is_more = self.journal.trim(&self.settings.keep_from(self.past.at, 0), None)?;
             self.longest_trim = self.longest_trim.max(begun.elapsed());
             if !is_more {
                 return Ok(());

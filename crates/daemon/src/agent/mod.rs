@@ -200,6 +200,7 @@ async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
 fn journal_settings(file: &AgentFile) -> Settings {
     Settings {
         history: Settings::days(file.history_days),
+        history_bytes: file.history_bytes,
         jobs: Settings::days(file.jobs_days),
         audit: Settings::days(file.audit_days),
         ..Settings::default()

@@ -49,6 +49,9 @@ pub struct AgentFile {
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
+    /// How many bytes of history the journal keeps for replays.
+    #[serde(default = "history_bytes")]
+    pub history_bytes: u64,
     /// How many days after their ends the journal keeps the records of jobs and launches.
     #[serde(default = "jobs_days")]
     pub jobs_days: u32,
@@ -140,6 +143,10 @@ fn timeout_s() -> i64 {
 
 pub(super) fn history_days() -> u32 {
     30
+}
+
+pub(super) fn history_bytes() -> u64 {
+    16 << 30
 }
 
 fn jobs_days() -> u32 {

@@ -19,7 +19,7 @@ use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::agent::{audit_days, check_jobs_days, history_days};
+use super::agent::{audit_days, check_jobs_days, history_bytes, history_days};
 use super::job_limits::JobLimitsFile;
 use super::{
     ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
@@ -79,6 +79,9 @@ pub struct ServerFile {
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
+    /// How many bytes of history the journal keeps for replays.
+    #[serde(default = "history_bytes")]
+    pub history_bytes: u64,
     /// How many days after their ends the journal keeps the records of jobs.
     #[serde(default = "jobs_days")]
     pub jobs_days: u32,

@@ -33,6 +33,7 @@ use super::disk_space::DiskSpace;
 use super::durable_record::{DurableRecord, keep};
 use super::error::MachineError;
 use super::health::JournalHealth;
+use super::history::History;
 use super::leader_checks::LeaderChecks;
 use super::mailbox::{Inbox, Input, Question, Shared};
 use super::pause::Pause;
@@ -79,7 +80,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
     settings: Settings,
     health: JournalHealth,
 ) -> Result<(), MachineError> {
-    let Recovered { machine, sequence, since_snapshot, next_update, clock, .. } = recovered;
+    let Recovered { machine, sequence, since_snapshot, next_update, clock, history } = recovered;
     let batch = Batch::default();
     let backlog = Vec::new();
     let shared = Arc::new(Shared::new(machine, clock));
@@ -92,6 +93,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         settings,
         health,
         disk: DiskSpace::new(settings.reserve_bytes),
+        history: History::new(settings.history_bytes, history),
         sequence,
         since_snapshot,
         next_update,
@@ -122,6 +124,7 @@ struct Runner<M: Machine, D> {
     settings: Settings,
     health: JournalHealth,
     disk: DiskSpace,
+    history: History,
     sequence: u64,
     since_snapshot: Since,
     next_update: u64,
@@ -248,6 +251,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         if let Some(text) = text.filter(|_| !M::is_without_effect(&commands)) {
             self.sequence += 1;
             self.since_snapshot.record_event(&text);
+            self.history.record(self.sequence, &text);
             let entry =
                 Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
             self.batch.entries.push(entry);
@@ -430,7 +434,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
 
     /// Deletes some of what the journal holds and does not need. True if there is more.
     fn trim(&mut self) -> Result<bool, JournalError> {
-        self.journal.trim(&self.settings.keep_from(self.clock.now()), self.snapshots.seq())
+        let keep_from = self.settings.keep_from(self.clock.now(), self.history.first_kept());
+        self.journal.trim(&keep_from, self.snapshots.seq())
     }
 
     /// The same while the journal cannot be written, perhaps for want of space.

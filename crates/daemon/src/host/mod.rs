@@ -10,6 +10,7 @@ mod durable_record;
 mod error;
 mod front;
 mod health;
+mod history;
 mod leader_checks;
 mod machine_host;
 mod machine_loop;

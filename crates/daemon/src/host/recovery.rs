@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Cursor, Read};
 
 use pliant_control::replay::Machine;
-use pliant_journal::{Journal, JournalError, Snapshot};
+use pliant_journal::{EntryBytes, Journal, JournalError, Snapshot};
 use pliant_model::Time;
 use pliant_transport::Clock;
 use serde::de::DeserializeOwned;
@@ -30,6 +30,8 @@ pub(crate) struct Recovered<M> {
     pub(crate) next_update: u64,
     /// The clock to go on with.
     pub clock: Clock,
+    /// The bytes of the entries that the journal has.
+    pub(super) history: Vec<EntryBytes>,
 }
 
 /// The entries since the last snapshot.
@@ -109,8 +111,8 @@ pub(crate) fn recover<M: Machine>(
         entries = journal.entries(sequence, PAGE)?;
     }
     let clock = Clock::start(Time(last.unwrap_or(0)));
-    let next_update = loaded.next_update;
-    Ok(Recovered { machine, sequence, since_snapshot, next_update, clock })
+    let (next_update, history) = (loaded.next_update, loaded.history);
+    Ok(Recovered { machine, sequence, since_snapshot, next_update, clock, history })
 }
 
 /// The state in a snapshot, and its length in bytes.

@@ -10,6 +10,8 @@ pub struct Settings {
     pub snapshot_every: u64,
     /// How long entries are kept for replays once they are in a snapshot, and runs of local users' jobs.
     pub history: Span,
+    /// How many bytes of entries are kept; what no snapshot has comes in addition.
+    pub history_bytes: u64,
     /// How long the records of jobs are kept after their ends.
     pub jobs: Span,
     /// How long records of the audit trail are kept.
@@ -25,6 +27,7 @@ impl Default for Settings {
         Settings {
             snapshot_every: 20_000,
             history: Settings::days(30),
+            history_bytes: 16 << 30,
             jobs: Settings::days(90),
             audit: Settings::days(365),
             reserve_bytes: 0,
@@ -39,9 +42,9 @@ impl Settings {
         Span(i64::from(days) * 86_400)
     }
 
-    /// From when on the journal keeps what it has.
-    pub fn keep_from(&self, now: Time) -> KeepFrom {
+    /// From when on the journal keeps what it has, and from which entry on.
+    pub fn keep_from(&self, now: Time, first_entry: u64) -> KeepFrom {
         let [entries, jobs, audit] = [self.history, self.jobs, self.audit].map(|kept| (now - kept).0);
-        KeepFrom { entries, jobs, audit }
+        KeepFrom { entries, first_entry, jobs, audit }
     }
 }

@@ -181,6 +181,7 @@ pub async fn serve(
     };
     let settings = Settings {
         history: Settings::days(file.history_days),
+        history_bytes: file.history_bytes,
         jobs: Settings::days(file.jobs_days),
         audit: Settings::days(file.audit_days),
         reserve_bytes: file.journal_reserve_bytes,

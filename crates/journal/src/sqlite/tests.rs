@@ -103,7 +103,7 @@ fn what_is_committed_is_there_again_however_durable() {
 }
 
 /// Everything but what a snapshot does not hold.
-const NOTHING: KeepFrom = KeepFrom { entries: i64::MAX, jobs: i64::MAX, audit: i64::MAX };
+const NOTHING: KeepFrom = KeepFrom { entries: i64::MAX, first_entry: 0, jobs: i64::MAX, audit: i64::MAX };
 
 /// Fills a journal with entries of some MB, and deletes them. Returns the bytes of its file when it was full.
 fn fill_and_empty(folder: &Path, journal: &mut Sqlite) -> u64 {

@@ -105,7 +105,7 @@ fn a_recorded_database_is_written_further() {
     let last = SnapshotPart { part: 1, bytes: b"\":1}".to_vec(), is_last: true, ..unfinished };
     journal.commit(&Batch { snapshot_part: Some(last), ..Batch::default() }).unwrap();
     let now = 1_700_000_150;
-    while journal.trim(&KeepFrom { entries: now, jobs: now, audit: now }, None).unwrap() {}
+    while journal.trim(&KeepFrom { entries: now, first_entry: 0, jobs: now, audit: now }, None).unwrap() {}
     drop(journal);
     let mut journal = folder.open().unwrap();
     let taken = Taken { seq: 3, at: 1_700_000_030, state: "{\"n\":1}".to_owned() };

@@ -177,6 +177,7 @@ pub(super) fn runner() -> Runner<Echo, Notes> {
         settings: Settings::default(),
         health: JournalHealth::default(),
         disk: DiskSpace::new(RESERVE_BYTES),
+        history: History::new(u64::MAX, Vec::new()),
         sequence: 0,
         since_snapshot: Since::default(),
         next_update: 1,

@@ -104,7 +104,7 @@ pub(crate) fn compact(
 
 /// Keeps entries from that time on, and all jobs and records.
 pub(crate) fn entries_from(entries: i64) -> KeepFrom {
-    KeepFrom { entries, jobs: i64::MIN, audit: i64::MIN }
+    KeepFrom { entries, first_entry: 0, jobs: i64::MIN, audit: i64::MIN }
 }
 
 /// A temporary folder.

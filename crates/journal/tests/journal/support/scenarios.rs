@@ -10,7 +10,7 @@ use super::{
 
 mod lifetimes;
 
-use lifetimes::{audit, local_jobs, retention};
+use lifetimes::{audit, history, local_jobs, retention};
 
 /// A scenario on a new journal.
 pub(crate) type Scenario = fn(&dyn Storage);
@@ -32,6 +32,7 @@ pub(crate) const ALL: &[(&str, Scenario)] = &[
     ("runs of local users' jobs are listed by end until they are trimmed", local_jobs),
     ("the audit trail is listed in order, and counts a repetition once", audit),
     ("ended jobs and the audit trail are deleted when they are old, but for their last numbers", retention),
+    ("the oldest entries go when there are many", history),
     ("a reader sees the last commit", concurrent_reader),
 ];
 

@@ -1,6 +1,8 @@
 //! What is listed until its lifetime is over.
 
-use pliant_journal::{AuditRow, Batch, JOBS_LIMIT, JobRow, Journal, KeepFrom, LocalJobRow, TRIM_LIMIT};
+use pliant_journal::{
+    AuditRow, Batch, Entry, JOBS_LIMIT, JobRow, Journal, KeepFrom, LocalJobRow, TRIM_LIMIT,
+};
 
 use super::super::{Storage, Taken, compact, entries_from, entry_batch, job};
 
@@ -62,7 +64,7 @@ pub(super) fn audit(storage: &dyn Storage) {
 pub(super) fn retention(storage: &dyn Storage) {
     let jobs_limit = JOBS_LIMIT as u32;
     let mut journal = storage.open().unwrap();
-    let keep_from = KeepFrom { entries: i64::MIN, jobs: 100, audit: 100 };
+    let keep_from = KeepFrom { entries: i64::MIN, first_entry: 0, jobs: 100, audit: 100 };
     assert!(!journal.trim(&keep_from, None).unwrap(), "there is nothing");
     // One launch, jobs of two servers, and the last one of a server that has been gone for long.
     let launch = JobRow { number: 0, ..job("launch", 0, 1) };
@@ -89,7 +91,7 @@ pub(super) fn retention(storage: &dyn Storage) {
     assert_eq!(archive.job_by_key(&job("south", 1, 99).key.unwrap()).unwrap(), None);
     assert_eq!(archive.audit(0, 9).unwrap(), [(3, audit(100))]);
     // However old they are: the last numbers are given to nothing else.
-    let all = KeepFrom { entries: i64::MAX, jobs: i64::MAX, audit: i64::MAX };
+    let all = KeepFrom { entries: i64::MAX, first_entry: 0, jobs: i64::MAX, audit: i64::MAX };
     assert!(!journal.trim(&all, None).unwrap());
     assert_eq!((archive.ended().unwrap(), archive.entries(0, 9).unwrap().len()), (3, 1));
     journal.commit(&Batch { audit: vec![audit(200)], ..entry_batch(2, 2) }).unwrap();
@@ -98,4 +100,28 @@ pub(super) fn retention(storage: &dyn Storage) {
         [(4, audit(200))],
         "a reader that has seen three misses nothing"
     );
+}
+
+pub(super) fn history(storage: &dyn Storage) {
+    let mut journal = storage.open().unwrap();
+    assert_eq!(journal.load().unwrap().history, []);
+    // Neighbours have the same length, so samples give the exact sum.
+    let length = |seq: u64| if seq <= 1_000 { 100 } else { 900 };
+    let entries = (1..=2_000).map(|seq| Entry { seq, at: 50, event: "x".repeat(length(seq)), commands: 0 });
+    journal.commit(&Batch { entries: entries.collect(), ..Batch::default() }).unwrap();
+    let history = journal.load().unwrap().history;
+    let bytes: u64 = history.iter().map(|part| part.bytes).sum();
+    assert!((990_000..=1_010_000).contains(&bytes), "{bytes}");
+    assert!(history.is_sorted_by_key(|part| part.first) && history[0].first == 1 && history.len() <= 64);
+    // All are young. The last snapshot has those up to 1,500.
+    let keep_from = |first_entry| KeepFrom { first_entry, ..entries_from(0) };
+    assert!(!journal.trim(&keep_from(500), None).unwrap());
+    assert_eq!(journal.archive().unwrap().entries(0, 1).unwrap()[0].seq, 1, "nothing is in a snapshot");
+    compact(&mut *journal, &Taken { seq: 1_500, at: 50, state: "{}".to_owned() }, 0).unwrap();
+    for (first_kept, first_left) in [(0, 1), (500, 500), (400, 500), (1_501, 1_501), (1_900, 1_501)] {
+        assert!(!journal.trim(&keep_from(first_kept), None).unwrap());
+        let first = journal.archive().unwrap().entries(0, 1).unwrap()[0].seq;
+        assert_eq!(first, first_left, "after {first_kept}");
+    }
+    assert_eq!(journal.load().unwrap().history[0].first, 1_501);
 }
