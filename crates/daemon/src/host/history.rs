@@ -16,13 +16,15 @@ pub(super) struct History {
     parts: VecDeque<EntryBytes>,
     /// Of all parts.
     bytes: u64,
+    /// Zero while all entries are within the limit.
+    first_kept: u64,
 }
 
 impl History {
     /// The history of a journal that has these entries already.
     pub(super) fn new(limit_bytes: u64, loaded: Vec<EntryBytes>) -> History {
         let bytes = loaded.iter().map(|part| part.bytes).sum();
-        History { limit_bytes, parts: loaded.into(), bytes }
+        History { limit_bytes, parts: loaded.into(), bytes, first_kept: 0 }
     }
 
     /// One more entry.
@@ -35,15 +37,16 @@ impl History {
         }
     }
 
-    /// The first entry that is within the limit. Those before it are not counted any more.
+    /// The first entry that is within the limit, zero if all are. Those before it are not counted any more.
     pub(super) fn first_kept(&mut self) -> u64 {
         while self.bytes > self.limit_bytes
             && self.parts.len() > 1
             && let Some(oldest) = self.parts.pop_front()
         {
             self.bytes -= oldest.bytes;
+            self.first_kept = self.parts.front().map_or(0, |part| part.first);
         }
-        self.parts.front().map_or(0, |part| part.first)
+        self.first_kept
     }
 }
 
@@ -58,7 +61,7 @@ mod tests {
         for seq in 1..=64 {
             history.record(seq, &"x".repeat(100));
         }
-        assert_eq!(history.first_kept(), 1, "exactly full");
+        assert_eq!(history.first_kept(), 0, "exactly full");
         for seq in 65..=70 {
             history.record(seq, &"x".repeat(100));
         }
@@ -72,7 +75,7 @@ mod tests {
         let mut history = History::new(64_000, Vec::new());
         for seq in 1..=100_000 {
             history.record(seq, "12345678");
-            let kept = (seq - history.first_kept() + 1) * 8;
+            let kept = (seq - history.first_kept().max(1) + 1) * 8;
             assert!(kept <= 64_000 && (seq < 8_000 || kept > 62_000), "{kept} bytes at {seq}");
             assert!(history.parts.len() <= 66);
         }
@@ -82,7 +85,7 @@ mod tests {
     fn what_was_loaded_counts() {
         let loaded = vec![EntryBytes { first: 5, bytes: 600 }, EntryBytes { first: 9, bytes: 300 }];
         let mut history = History::new(1_000, loaded);
-        assert_eq!(history.first_kept(), 5);
+        assert_eq!(history.first_kept(), 0);
         history.record(12, &"x".repeat(200));
         assert_eq!(history.first_kept(), 9);
     }

@@ -203,23 +203,14 @@ mod tests {
     #[tokio::test]
     async fn only_so_many_are_summed_up_at_once() {
         let sealing = Sealing::new(None);
-        let mut running = Vec::new();
-        for number in 0..AT_ONCE as u32 {
-            let (go, wait) = mpsc::channel::<()>();
-            let slow = move || wait.recv().map(|()| JobResults::default()).map_err(|_| at_work());
-            assert!(sealing.results((&job(number), &user(number)), Duration::ZERO, slow).await.is_err());
-            running.push(go);
-        }
+        let begin = |number| hold(&sealing, number, number, Instant::now());
+        let mut running = (0..AT_ONCE as u32).map(begin).collect::<Option<Vec<_>>>().unwrap();
         let (another, their_user) = (job(99), user(99));
         let more = || sealing.results((&another, &their_user), LONG, || Ok(JobResults::default()));
         let refusal = more().await.unwrap_err();
         assert!(refusal.metadata().contains_key(wire::RESULTS_PENDING), "{refusal:?}");
-        // One that has a slot is waited for as before, and frees its slot.
-        running[0].send(()).unwrap();
-        let first = sealing.results((&job(0), &user(0)), LONG, || Ok(JobResults::default())).await;
-        assert!(first.is_ok(), "{first:?}");
-        assert!(more().await.is_ok());
-        running[1..].iter().for_each(|go| go.send(()).unwrap());
+        running.remove(0).end().await;
+        assert!(more().await.is_ok(), "one has ended");
     }
 
     #[tokio::test]
