@@ -1,6 +1,8 @@
 //! Jobs as read from logs, and requests as policies see them.
 
-use crate::{ClusterId, JobId, Owner, Procs, Span, Speed, Speedup, Time};
+use std::sync::Arc;
+
+use crate::{ClusterId, JobId, Owner, Procs, Resources, Span, Speed, Speedup, Time};
 
 /// One job of a workload after repairs: the user's request and the runtime in the log. Only drivers see
 /// [`Job::runtime`]; policies get a [`Request`].
@@ -43,12 +45,15 @@ pub struct Request {
     pub origin: Option<ClusterId>,
     /// The user.
     pub owner: Owner,
+    /// What it needs besides processors.
+    pub resources: Option<Arc<Resources>>,
 }
 
 impl Request {
     /// A request of an unknown user who chose no cluster.
     pub fn new(id: JobId, submit: Time, procs: Procs, walltime: Span, speedup: Speedup) -> Request {
-        Request { id, submit, procs, walltime, speedup, origin: None, owner: Owner::UNKNOWN }
+        let (origin, owner, resources) = (None, Owner::UNKNOWN, None);
+        Request { id, submit, procs, walltime, speedup, origin, owner, resources }
     }
 
     /// The same request with another owner.
@@ -57,13 +62,20 @@ impl Request {
         Request { owner, ..self }
     }
 
+    /// The same request with these needs.
+    #[must_use]
+    pub fn needing(self, resources: Resources) -> Request {
+        Request { resources: Some(Arc::new(resources)), ..self }
+    }
+
     /// The walltimes of this request on a cluster of `speed` and `cluster_procs`; none if it cannot run there.
     pub fn on(&self, cluster_procs: Procs, speed: Speed) -> Option<Walltimes<'_>> {
         let (least, most) = self.speedup.sizes(self.procs, cluster_procs)?;
         let reference = self.speedup.relative_time(self.procs, self.procs);
         let scale = self.walltime.0 as f64 / speed.get();
         let (submit, owner, requested) = (self.submit, self.owner, self.procs);
-        Some(Walltimes { speedup: &self.speedup, requested, scale, reference, least, most, submit, owner })
+        let (speedup, resources) = (&self.speedup, self.resources.as_deref());
+        Some(Walltimes { speedup, requested, scale, reference, least, most, submit, owner, resources })
     }
 }
 
@@ -80,9 +92,15 @@ pub struct Walltimes<'a> {
     most: Procs,
     submit: Time,
     owner: Owner,
+    resources: Option<&'a Resources>,
 }
 
 impl Walltimes<'_> {
+    /// What the request needs besides processors.
+    pub fn resources(&self) -> Option<&Resources> {
+        self.resources
+    }
+
     /// When the request was submitted to the federation.
     pub fn submit(&self) -> Time {
         self.submit
@@ -165,15 +183,7 @@ mod tests {
 
     fn request(procs: u32, walltime: i64, speedup: Speedup) -> Request {
         let (procs, walltime) = (Procs(procs), Span(walltime));
-        Request {
-            id: JobId(0),
-            submit: Time::ZERO,
-            procs,
-            walltime,
-            speedup,
-            origin: None,
-            owner: Owner::UNKNOWN,
-        }
+        Request::new(JobId(0), Time::ZERO, procs, walltime, speedup)
     }
 
     fn speed(factor: f64) -> Speed {

@@ -13,6 +13,7 @@ mod ids;
 mod job;
 mod outcome;
 mod platform;
+mod resources;
 pub mod rng;
 mod speedup;
 mod time;
@@ -24,5 +25,9 @@ pub use ids::{ClusterId, JobId, Owner, Procs};
 pub use job::{Job, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
+pub use resources::{
+    ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, Memory, NODE_GROUPS_MAX, NodeGroup, NodesError,
+    Resources, is_word,
+};
 pub use speedup::{Speedup, SpeedupError};
 pub use time::{Span, SpanMs, Time, TimeMs, Utc};

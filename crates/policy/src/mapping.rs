@@ -121,6 +121,7 @@ mod tests {
             speedup: Speedup::Rigid,
             origin,
             owner: Owner::UNKNOWN,
+            resources: None,
         };
         let mut map = |mapping, request: &Request| {
             map(mapping, &mut federation, Time::ZERO, request, rng).map(|found| (found.cluster, found.reason))
@@ -176,7 +177,7 @@ mod tests {
                     procs: Procs(procs),
                     walltime: Span(walltime * 10),
                     speedup: if moldable { amdahl } else { Speedup::Rigid },
-                    origin: Some(ClusterId(origin % federation.len() as u32)), owner: Owner::UNKNOWN };
+                    origin: Some(ClusterId(origin % federation.len() as u32)), owner: Owner::UNKNOWN, resources: None };
                 let mut copy = federation.clone();
                 let offer = |id| Some((id, copy.estimate(now, &request, id)?));
                 let offers: Vec<(ClusterId, Estimate)> = federation.ids().filter_map(offer).collect();

@@ -100,7 +100,7 @@ fn moldable(
     cluster: u32,
     owner: Owner,
 ) -> Option<Estimate> {
-    let request = Request { id: JobId(0), submit: now, procs, walltime, speedup, origin: None, owner };
+    let request = Request::new(JobId(0), now, procs, walltime, speedup).owned_by(owner);
     scheduler.estimate(now, &request.on(Procs(cluster), Speed::REFERENCE)?, Tuner::Exhaustive)
 }
 

@@ -210,7 +210,7 @@ fn play(events: &[Event], with_estimates: bool) {
             Event::Submit { procs, walltime } => {
                 let submission = Submission::new(JobId(next), Procs(procs), Span(walltime));
                 next += 1;
-                pair.fast.submit(Time(pair.now), submission);
+                pair.fast.submit(Time(pair.now), submission.clone());
                 pair.reference.submit(pair.now, submission);
             }
             Event::Finish { which } => {

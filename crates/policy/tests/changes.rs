@@ -1,7 +1,7 @@
 //! A cluster that goes on with another size or under another policy plans like a new one with the same jobs.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use pliant_model::{JobId, Owner, Procs, Span, Time};
+use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, PresentJobs, RunningJob, Submission, Waiting};
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn fresh(name: &str, procs: u32, present: &PresentJobs) -> Box<dyn BatchSchedule
         cluster.submit(NOW, Submission::new(JobId(99), Procs(left), Span(9)));
     }
     cluster.start_due(NOW, &mut Vec::new());
-    present.waiting.iter().for_each(|job| cluster.submit(NOW, *job));
+    present.waiting.iter().for_each(|job| cluster.submit(NOW, job.clone()));
     if is_filled {
         cluster.finish(NOW, JobId(99));
     }
@@ -47,11 +47,8 @@ fn jobs(running: &[(u32, i64)], waiting: &[(u32, i64, i64)], procs: u32) -> Pres
         end: NOW + Span(*left),
     });
     let waiting = waiting.iter().zip(100..).map(|((wanted, walltime, age), job)| Submission {
-        job: JobId(job),
-        procs: Procs(*wanted.min(&procs)),
-        walltime: Span(*walltime),
         submit: NOW - Span(*age),
-        owner: Owner::UNKNOWN,
+        ..Submission::new(JobId(job), Procs(*wanted.min(&procs)), Span(*walltime))
     });
     PresentJobs { running: running.collect(), waiting: waiting.collect(), shares: None }
 }

@@ -289,6 +289,7 @@ fn mapping_chooses_among_clusters_that_fit() {
         speedup: Speedup::Rigid,
         origin,
         owner: Owner::UNKNOWN,
+        resources: None,
     };
     let mut choose = |mapping, request: &Request| {
         map(mapping, &mut federation, Time::ZERO, request, &mut rng).map(|mapped| mapped.cluster.0)

@@ -107,6 +107,7 @@ impl World {
             speedup: speedup.clone(),
             origin: Some(ClusterId(origin % self.federation.len() as u32)),
             owner: Owner::UNKNOWN,
+            resources: None,
         }
     }
 

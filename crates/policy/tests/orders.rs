@@ -258,7 +258,7 @@ fn estimates(policy: &str, procs: u32, walltimes: &[i64], (size, walltime): (u32
     let mut scheduler = local.scheduler(Procs(procs), Time::ZERO);
     for (id, walltime) in walltimes.iter().enumerate() {
         let (job, submit, owner) = (JobId(id as u32), Time::ZERO, Owner::UNKNOWN);
-        let submission = Submission { job, procs: Procs(1), walltime: Span(*walltime), submit, owner };
+        let submission = Submission { submit, owner, ..Submission::new(job, Procs(1), Span(*walltime)) };
         scheduler.submit(Time::ZERO, submission);
         scheduler.start_due(Time::ZERO, &mut Vec::new());
     }

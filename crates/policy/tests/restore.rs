@@ -112,8 +112,8 @@ impl<'a> World<'a> {
                 self.jobs.push((*procs, *walltime, *percent));
                 let (submit, owner) = (Time(now), Owner(u64::from(job.0 % 3)));
                 let submission =
-                    Submission { job, procs: Procs(*procs), walltime: Span(*walltime), submit, owner };
-                self.each(now, |cluster| cluster.submit(Time(now), submission));
+                    Submission { submit, owner, ..Submission::new(job, Procs(*procs), Span(*walltime)) };
+                self.each(now, |cluster| cluster.submit(Time(now), submission.clone()));
             }
             Action::Cancel { divisor, remainder, others } => {
                 let jobs = (0..self.jobs.len() as u32).filter(|job| (job % divisor == *remainder) != *others);

@@ -228,13 +228,8 @@ where
             return Err(RefusalCause::LargerThanCluster { cluster, requested: next.job.procs, available });
         }
         let walltime = self.planning.planned(&next.job);
-        let submission = Submission {
-            job: id,
-            procs: next.job.procs,
-            walltime,
-            submit: next.job.submit,
-            owner: Owner::numbered(next.job.user),
-        };
+        let (submit, owner) = (next.job.submit, Owner::numbered(next.job.user));
+        let submission = Submission { submit, owner, ..Submission::new(id, next.job.procs, walltime) };
         self.federation.scheduler(cluster).submit(now, submission);
         Ok(cluster)
     }
@@ -332,5 +327,6 @@ where
 fn request(id: JobId, next: &SimJob, walltime: Span) -> Request {
     let SimJob { job, speedup, .. } = next;
     let (speedup, owner) = (speedup.clone(), Owner::numbered(job.user));
-    Request { id, submit: job.submit, procs: job.procs, walltime, speedup, origin: job.origin, owner }
+    let request = Request::new(id, job.submit, job.procs, walltime, speedup).owned_by(owner);
+    Request { origin: job.origin, ..request }
 }

@@ -6,8 +6,8 @@ mod common;
 use std::collections::BTreeMap;
 
 use pliant_model::{
-    Cluster, ClusterId, Job, JobOutcome, MapReason, Owner, Platform, Procs, Reason, RefusalCause, Request,
-    Run, Span, Speed, Speedup, Time, runtime_at,
+    Cluster, ClusterId, Job, JobOutcome, MapReason, Platform, Procs, Reason, RefusalCause, Request, Run,
+    Span, Speed, Speedup, Time, runtime_at,
 };
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
@@ -133,8 +133,7 @@ fn check_outcome(platform: &Platform, one: &SimJob, policies: &Policies, ran: &J
     if !FOLDING.contains(&cluster.batch.as_str()) {
         let Job { submit, procs, walltime, origin, .. } = one.job;
         let id = pliant_model::JobId(0);
-        let (speedup, owner) = (one.speedup.clone(), Owner::UNKNOWN);
-        let request = Request { id, submit, procs, walltime, speedup, origin, owner };
+        let request = Request { origin, ..Request::new(id, submit, procs, walltime, one.speedup.clone()) };
         if one.managed {
             let walltimes = request.on(cluster.procs, cluster.speed).unwrap();
             assert!(walltimes.least() <= ran.procs && ran.procs <= walltimes.most());

@@ -47,6 +47,7 @@ message! {
         walltime_s <=> walltime: SCALED_WALLTIME,
         submitted <=> submit: TIME,
         owner: OWNER_IF_KNOWN,
+        resources = None,
     }
 
     proto::QueuedJob <=> Start {

@@ -4,7 +4,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
 use pliant_control::names::Name;
 use pliant_model::Time;
-use pliant_policy::nodes::{ClusterSnapshot, Shape};
+use pliant_policy::nodes::{ClusterSnapshot, Needs, Shape};
 use pliant_policy::tuning::Tuner;
 
 use super::field::*;
@@ -79,7 +79,7 @@ message! {
 
 message! {
     proto::LocalJob <=> LocalJob {
-        shape: Shape { cores: PROCS, nodes: optional(as_is()), per_node: PROCS, exclusive },
+        shape: Shape { cores: PROCS, nodes: optional(as_is()), per_node: PROCS, exclusive, needs = Needs::NONE },
         walltime_s <=> walltime: optional(SCALED_WALLTIME),
         partition: TEXT,
         submitted: TIME,

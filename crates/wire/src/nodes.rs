@@ -1,6 +1,9 @@
 //! The snapshot of a cluster with an external batch system, as a server shows it to agents.
 
-use pliant_policy::nodes::{AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, Reserve, Rules, Shape};
+use pliant_model::Mebibytes;
+use pliant_policy::nodes::{
+    AllocatedJob, ClusterSnapshot, Needs, Node, NodeShare, Pending, Reserve, Rules, Shape,
+};
 
 use super::field::*;
 use super::table::message;
@@ -20,6 +23,9 @@ message! {
         running: list(nested(), bounds::QUEUE_MAX),
         pending: list(nested(), bounds::QUEUE_MAX),
         rules: required("how the batch system plans"),
+        kinds = Vec::new(),
+        licences = Vec::new(),
+        default_memory = Mebibytes::ZERO,
     }
 
     proto::SnapshotNode <=> Node {
@@ -27,6 +33,10 @@ message! {
         cores: PROCS_OR_NONE,
         up,
         taken: optional(PROCS_OR_NONE),
+        memory = Mebibytes::ZERO,
+        gpus = 0,
+        scratch = Mebibytes::ZERO,
+        kind = 0,
     }
 
     proto::Holder <=> AllocatedJob {
@@ -35,16 +45,18 @@ message! {
         on: list(nested(), bounds::QUEUE_MAX),
         end: TIME,
         expected_end <=> expected: optional(TIME),
+        needs = Needs::NONE,
     }
 
     proto::holder::Share <=> NodeShare {
         node,
         cores: optional(PROCS_OR_NONE),
+        gpus = 0,
     }
 
     proto::PendingJob <=> Pending {
         job: JOB_ID,
-        shape: Shape { cores: PROCS, nodes: optional(as_is()), per_node: PROCS, exclusive },
+        shape: Shape { cores: PROCS, nodes: optional(as_is()), per_node: PROCS, exclusive, needs = Needs::NONE },
         walltime_s <=> walltime: SCALED_WALLTIME,
         expected_s <=> expected: optional(SCALED_WALLTIME),
         begin: optional(TIME),

@@ -132,7 +132,7 @@ impl Embedded {
         }
         let (waiting, too_large): (Vec<Submission>, Vec<Submission>) = waiting
             .iter()
-            .filter_map(|job| self.queued.get(job).copied())
+            .filter_map(|job| self.queued.get(job).cloned())
             .partition(|job| job.procs <= self.procs);
         for job in too_large {
             self.queued.remove(&job.job);
@@ -296,17 +296,19 @@ impl BatchSystem for Embedded {
             self.too_large.insert(submission.job, submission);
             return;
         }
-        self.queued.insert(submission.job, submission);
+        let job = submission.job;
+        self.queued.insert(job, submission.clone());
         self.scheduler.submit(now, submission);
         self.changed = true;
-        if self.has_place_of_its_own(submission.job) {
-            self.plan_again_with(now, Some((submission.job, Place::Last)));
+        if self.has_place_of_its_own(job) {
+            self.plan_again_with(now, Some((job, Place::Last)));
         }
     }
 
     fn hold(&mut self, _now: Time, submission: Submission, effects: &mut Effects) {
-        self.held.insert(submission.job, submission);
-        effects.updates.push(StatusUpdate::Held { job: submission.job });
+        let job = submission.job;
+        self.held.insert(job, submission);
+        effects.updates.push(StatusUpdate::Held { job });
     }
 
     fn submit_tentatively(&mut self, now: Time, submission: Submission, effects: &mut Effects) {

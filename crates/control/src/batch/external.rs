@@ -168,11 +168,11 @@ impl External {
     }
 
     fn submit_job(&mut self, now: Time, job: Job, effects: &mut Effects) {
-        let submission = job.submission;
-        self.append_to_plan(now, submission);
+        let number = job.submission.job;
+        self.append_to_plan(now, job.submission.clone());
         push_command(job.queue(), effects);
-        self.jobs.insert(submission.job, job);
-        self.numbers = Some(self.numbers_with(submission.job));
+        self.jobs.insert(number, job);
+        self.numbers = Some(self.numbers_with(number));
     }
 
     fn on_external(&mut self, now: Time, event: Event, effects: &mut Effects) {

@@ -270,7 +270,7 @@ impl Server {
         let entry = ServerJob::new(record, payload, sample);
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
-        let submission = Submission { job: JobId(number), procs, walltime, submit, owner };
+        let submission = Submission { submit, owner, ..Submission::new(JobId(number), procs, walltime) };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
             // It enters the queue as soon as the limits of its owner allow.

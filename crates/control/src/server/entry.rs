@@ -63,12 +63,7 @@ impl ServerJob {
     /// The job as it is submitted to the batch system.
     pub(super) fn submission(&self) -> Submission {
         let JobRecord { procs, walltime, submitted, owner, .. } = &self.record;
-        Submission {
-            job: JobId(self.number),
-            procs: *procs,
-            walltime: *walltime,
-            submit: *submitted,
-            owner: owner.owner(),
-        }
+        let submission = Submission::new(JobId(self.number), *procs, *walltime);
+        Submission { submit: *submitted, owner: owner.owner(), ..submission }
     }
 }

@@ -154,13 +154,8 @@ impl Server {
         self.next += 1;
         // To the batch system the time in which the subjob is prepared is part of its walltime.
         let walltime = Span(subjob.walltime.0.saturating_add(subjob.timeout.0));
-        let submission = Submission {
-            job: JobId(number),
-            procs: subjob.procs,
-            walltime,
-            submit: now,
-            owner: subjob.owner.owner(),
-        };
+        let (procs, owner) = (subjob.procs, subjob.owner.owner());
+        let submission = Submission { submit: now, owner, ..Submission::new(JobId(number), procs, walltime) };
         self.subjobs.current.push(AcceptedSubjob::new(now, subjob, number));
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }

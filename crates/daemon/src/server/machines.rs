@@ -208,14 +208,12 @@ mod tests {
     #[test]
     fn nodes_are_machines_if_they_are_up() {
         let node = |name: &str, up, taken: Option<u32>| Node {
-            name: name.to_owned(),
-            cores: Procs(4),
             up,
             taken: taken.map(Procs),
+            ..Node::of(name, Procs(4))
         };
-        let share = |node, cores: Option<u32>| NodeShare { node, cores: cores.map(Procs) };
-        let job =
-            |cores, on| AllocatedJob { job: JobId(1), cores: Procs(cores), on, end: Time(9), expected: None };
+        let share = |node, cores: Option<u32>| NodeShare { node, cores: cores.map(Procs), gpus: 0 };
+        let job = |cores, on| AllocatedJob { on, ..AllocatedJob::of(JobId(1), Procs(cores), Time(9)) };
         let mut snapshot = ClusterSnapshot {
             nodes: vec![
                 node("a", true, None),

@@ -45,8 +45,8 @@ pub(super) fn serve_shortest_behind_head(now: Time, cluster: &mut EventDrivenClu
     let mut candidates: Vec<(Slot, Submission)> = Vec::new();
     let mut next = head + 1;
     while let Some(candidate) = cluster.queue.next_where(next, |procs, span| window.admits(procs, span)) {
-        candidates.push(candidate);
         next = candidate.0 + 1;
+        candidates.push(candidate);
     }
     candidates.sort_by_key(|(_, job)| job.walltime);
     for (slot, job) in candidates {

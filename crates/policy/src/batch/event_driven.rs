@@ -36,7 +36,7 @@ pub(super) trait Rule: Clone + Send + 'static {
     }
 
     /// The expected shape and start of the next job in the queue.
-    fn expect(&self, horizon: &Horizon, job: Submission) -> Option<Estimate> {
+    fn expect(&self, horizon: &Horizon, job: &Submission) -> Option<Estimate> {
         horizon.earliest(job.procs, job.walltime)
     }
 
@@ -134,7 +134,7 @@ impl Plan {
     fn new<R: Rule>(now: Time, rule: &R, cluster: &EventDrivenCluster) -> Plan {
         let mut plan = Plan::without_jobs(now, rule, cluster);
         for job in cluster.queue.iter() {
-            plan.push(rule, job);
+            plan.push(rule, &job);
         }
         plan
     }
@@ -149,7 +149,7 @@ impl Plan {
         Plan { at: now, horizon, estimates: FxHashMap::default() }
     }
 
-    fn push<R: Rule>(&mut self, rule: &R, job: Submission) {
+    fn push<R: Rule>(&mut self, rule: &R, job: &Submission) {
         let estimate = rule.expect(&self.horizon, job);
         let estimate = estimate.expect("a submission asks for at most the cluster's processors");
         let Horizon { profile, from } = &mut self.horizon;
@@ -239,7 +239,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
     fn submit(&mut self, now: Time, submission: Submission) {
         if let Some(plan) = &mut self.plan {
             plan.advance(self.rule.not_before(now, &self.cluster));
-            plan.push(&self.rule, submission);
+            plan.push(&self.rule, &submission);
         }
         self.cluster.queue.push(now, submission);
         self.decide(now, |rule, cluster| rule.submitted(now, cluster));
@@ -370,7 +370,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         for Waiting { job, plan } in &dump.planned {
             cluster.processors.start(*job, plan.procs, plan.completion());
         }
-        dump.queued.iter().for_each(|job| cluster.queue.push(now, *job));
+        dump.queued.iter().for_each(|job| cluster.queue.push(now, job.clone()));
         let mut rule = self.rule.clone();
         rule.keep(dump.head);
         if let Some(head) = dump.head

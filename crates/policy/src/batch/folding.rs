@@ -94,7 +94,7 @@ impl Rule for Folding {
         }
     }
 
-    fn expect(&self, horizon: &Horizon, job: Submission) -> Option<Estimate> {
+    fn expect(&self, horizon: &Horizon, job: &Submission) -> Option<Estimate> {
         match self.head {
             Some(Start { job: head, procs, walltime }) if head == job.job => {
                 horizon.earliest(procs, walltime)

@@ -29,7 +29,9 @@ mod running;
 #[cfg(test)]
 mod tests;
 
-use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
+use std::sync::Arc;
+
+use pliant_model::{Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
 
 pub use change::PresentJobs;
 pub use dump::{Dump, RestoreError, RunningJob};
@@ -40,7 +42,7 @@ use crate::profile::StartBounds;
 use crate::tuning::Tuner;
 
 /// A job of fixed shape, as submitted to a batch system.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Submission {
     /// The job.
@@ -53,12 +55,16 @@ pub struct Submission {
     pub submit: Time,
     /// The user who owns it.
     pub owner: Owner,
+    /// What it needs besides processors.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub resources: Option<Arc<Resources>>,
 }
 
 impl Submission {
     /// A job of an unknown user, submitted at time 0.
     pub fn new(job: JobId, procs: Procs, walltime: Span) -> Submission {
-        Submission { job, procs, walltime, submit: Time::ZERO, owner: Owner::UNKNOWN }
+        let (submit, owner, resources) = (Time::ZERO, Owner::UNKNOWN, None);
+        Submission { job, procs, walltime, submit, owner, resources }
     }
 }
 

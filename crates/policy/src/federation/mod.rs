@@ -89,8 +89,8 @@ pub struct Tracked {
 impl Tracked {
     /// The submission in a shape.
     fn submission(&self, (procs, walltime): (Procs, Span)) -> Submission {
-        let Request { id: job, submit, owner, .. } = self.request;
-        Submission { job, procs, walltime, submit, owner }
+        let Request { id: job, submit, owner, ref resources, .. } = self.request;
+        Submission { job, procs, walltime, submit, owner, resources: resources.clone() }
     }
 }
 

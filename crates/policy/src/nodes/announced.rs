@@ -12,6 +12,7 @@
 
 use pliant_model::{Span, Time};
 
+use super::amounts::{Amounts, Part};
 use super::choice::choose;
 use super::search::NodeFit;
 use super::snapshot::{Rules, Shape};
@@ -24,7 +25,7 @@ const GROUP_S: i64 = 30;
 pub(super) fn earliest(
     timeline: &Timeline,
     rules: &Rules,
-    shape: Shape,
+    shape: &Shape,
     walltime: Span,
     from: Time,
 ) -> Option<NodeFit> {
@@ -47,7 +48,7 @@ pub(super) fn earliest(
             if next.is_none_or(|next| start <= next) {
                 overlap.begin(timeline.at(start));
                 overlap.extend(start + walltime.0);
-                if on.iter().all(|(node, _)| overlap.free[*node as usize] > 0) {
+                if on.iter().all(|part| overlap.free[part.node as usize].cores > 0) {
                     return Some(NodeFit { start: Time(start), on });
                 }
                 first = start;
@@ -59,22 +60,21 @@ pub(super) fn earliest(
 }
 
 /// When enough running jobs will have ended on nodes that are not reserved, and the nodes and cores then.
-fn released(timeline: &Timeline, unreserved: &[u32], shape: Shape) -> Option<(i64, Vec<(u32, u32)>)> {
+fn released(timeline: &Timeline, unreserved: &[Amounts], shape: &Shape) -> Option<(i64, Vec<Part>)> {
     let held = timeline.ended_by(i64::MAX);
-    let mut taken = vec![0; unreserved.len()];
-    for (node, cores) in held.iter().flat_map(|(_, on)| on) {
-        taken[*node as usize] += cores;
+    let mut taken = vec![Amounts::default(); unreserved.len()];
+    for part in held.iter().flat_map(|(_, on)| on) {
+        taken[part.node as usize] = taken[part.node as usize].with(part.taken);
     }
-    let fit = |taken: &[u32]| {
-        let free: Vec<u32> =
-            unreserved.iter().zip(taken).map(|(all, held)| all.saturating_sub(*held)).collect();
-        let enough = free.iter().map(|free| u64::from(*free)).sum::<u64>() >= u64::from(shape.cores.0);
-        enough.then(|| choose(&free, timeline.cores(), shape)).flatten()
+    let fit = |taken: &[Amounts]| {
+        let free: Vec<Amounts> = unreserved.iter().zip(taken).map(|(all, held)| all.without(*held)).collect();
+        let enough = timeline.rows().cores_of(&free) >= u64::from(shape.cores.0);
+        enough.then(|| choose(&free, timeline.rows(), shape)).flatten()
     };
     if let Some(on) = fit(&taken) {
         return Some((i64::MIN, on));
     }
-    let matters = |on: &[(u32, u32)]| on.iter().any(|(node, _)| unreserved[*node as usize] > 0);
+    let matters = |on: &[Part]| on.iter().any(|part| unreserved[part.node as usize].cores > 0);
     let mut group_s = GROUP_S;
     let mut anchor: Option<i64> = None;
     let mut last = None;
@@ -82,7 +82,7 @@ fn released(timeline: &Timeline, unreserved: &[u32], shape: Shape) -> Option<(i6
         if !matters(on) {
             continue;
         }
-        on.iter().for_each(|(node, cores)| taken[*node as usize] -= cores);
+        on.iter().for_each(|part| taken[part.node as usize] = taken[part.node as usize].without(part.taken));
         last = Some(*end);
         let anchor = *anchor.get_or_insert(end + GROUP_S - end.rem_euclid(GROUP_S));
         let next = held.get(index + 1).map(|(end, _)| *end);

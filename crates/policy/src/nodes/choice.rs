@@ -5,53 +5,106 @@
 //! the largest, then again among the rest. Costs O(nodes) per run taken, and one try per number of free cores
 //! that occurs if the first choice of a fixed number of nodes has too few.
 
+use super::amounts::{Amounts, Part};
+use super::rows::Rows;
 use super::snapshot::Shape;
 
-/// The nodes and cores that a job gets; none if it does not fit. `free` and `cores` are by node.
-pub(super) fn choose(free: &[u32], cores: &[u32], shape: Shape) -> Option<Vec<(u32, u32)>> {
+/// What a job gets; none if it does not fit. `free` is by row.
+pub(super) fn choose(free: &[Amounts], rows: &Rows, shape: &Shape) -> Option<Vec<Part>> {
+    let usable = rows.usable(free, shape);
+    let parts = match shape.needs.gpus {
+        0 => share_out(&usable, shape, nodes(&usable, shape)?).collect(),
+        gpus => with_gpus(free, &usable, shape, gpus)?,
+    };
+    let whole = |part: Part| {
+        let taken = if shape.exclusive { rows.node(part.node as usize) } else { part.taken };
+        Part { taken, ..part }
+    };
+    Some(parts.into_iter().map(whole).chain(rows.licences(&shape.needs)).collect())
+}
+
+/// The nodes of a job, of which so many cores are usable.
+fn nodes(usable: &[u32], shape: &Shape) -> Option<Vec<usize>> {
     let mut level = shape.per_node.0.max(1);
     loop {
-        let usable = |node: usize| free[node] >= level && (!shape.exclusive || free[node] == cores[node]);
-        if let Some(chosen) = neighbours(free, shape, usable) {
-            return Some(share_out(free, shape, chosen));
+        if let Some(chosen) = neighbours(usable, shape, |node| usable[node] >= level) {
+            return Some(chosen);
         }
         // With a fixed number of nodes the emptier ones may do, and if any do, the emptiest.
         let count = shape.nodes? as usize;
-        match free.iter().copied().filter(|free| *free > level).min() {
+        match usable.iter().copied().filter(|usable| *usable > level).min() {
             Some(next) => level = next,
-            None => return emptiest(free, cores, shape, count),
+            None => return emptiest(usable, shape, count),
         }
     }
 }
 
-/// So many nodes with the most free cores.
-fn emptiest(free: &[u32], cores: &[u32], shape: Shape, count: usize) -> Option<Vec<(u32, u32)>> {
+/// So many nodes with the most usable cores.
+fn emptiest(usable: &[u32], shape: &Shape, count: usize) -> Option<Vec<usize>> {
     let least = shape.per_node.0.max(1);
-    let usable = |node: &usize| free[*node] >= least && (!shape.exclusive || free[*node] == cores[*node]);
-    let mut chosen: Vec<usize> = (0..free.len()).filter(usable).collect();
-    chosen.sort_by_key(|node| std::cmp::Reverse(free[*node]));
+    let mut chosen: Vec<usize> = (0..usable.len()).filter(|node| usable[*node] >= least).collect();
+    chosen.sort_by_key(|node| std::cmp::Reverse(usable[*node]));
     chosen.truncate(count);
     chosen.sort_unstable();
-    let sum: u64 = chosen.iter().map(|node| u64::from(free[*node])).sum();
-    let fits = chosen.len() == count && sum >= u64::from(shape.cores.0);
-    fits.then(|| share_out(free, shape, chosen))
+    let sum: u64 = chosen.iter().map(|node| u64::from(usable[*node])).sum();
+    (chosen.len() == count && sum >= u64::from(shape.cores.0)).then_some(chosen)
+}
+
+/// The parts of a job that needs so many GPUs on whichever of its nodes: those with the most GPUs, then those with the most
+/// cores until there are enough. If any nodes do, these do: a node gives a core at least, and no other nodes have as many
+/// GPUs with fewer cores.
+fn with_gpus(free: &[Amounts], usable: &[u32], shape: &Shape, gpus: u32) -> Option<Vec<Part>> {
+    let least = shape.per_node.0.max(1);
+    // What is left on a node beside the GPUs that its cores bring.
+    let spare = |node: usize, cores: u32| free[node].gpus.saturating_sub(shape.needs.on(cores).gpus);
+    let mut order: Vec<usize> = (0..usable.len()).filter(|node| usable[*node] >= least).collect();
+    order.sort_by_key(|node| std::cmp::Reverse((spare(*node, least), usable[*node])));
+    let (mut chosen, mut found, mut cores) = (Vec::new(), 0_u32, 0_u64);
+    for node in &order {
+        if found >= gpus {
+            break;
+        }
+        (found, cores) = (found.saturating_add(spare(*node, least)), cores + u64::from(usable[*node]));
+        chosen.push(*node);
+    }
+    let mut rest = order.split_off(chosen.len());
+    rest.sort_by_key(|node| std::cmp::Reverse(usable[*node]));
+    for node in rest {
+        if cores >= u64::from(shape.cores.0) {
+            break;
+        }
+        cores += u64::from(usable[node]);
+        chosen.push(node);
+    }
+    let least_cores = u64::from(least) * chosen.len() as u64;
+    if found < gpus || cores < u64::from(shape.cores.0) || least_cores > u64::from(shape.cores.0) {
+        return None;
+    }
+    let mut remaining = gpus;
+    let mut parts = Vec::new();
+    for part in share_out(usable, shape, chosen) {
+        let more = spare(part.node as usize, part.taken.cores).min(remaining);
+        remaining -= more;
+        parts.push(Part { taken: Amounts { gpus: part.taken.gpus + more, ..part.taken }, ..part });
+    }
+    (remaining == 0).then_some(parts)
 }
 
 /// Nodes with enough cores, in the order in which they are taken.
-fn neighbours(free: &[u32], shape: Shape, usable: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
-    let mut left: Vec<bool> = (0..free.len()).map(usable).collect();
+fn neighbours(usable: &[u32], shape: &Shape, may: impl Fn(usize) -> bool) -> Option<Vec<usize>> {
+    let mut left: Vec<bool> = (0..usable.len()).map(may).collect();
     let mut chosen = Vec::new();
     let (mut cores, mut nodes) = (i64::from(shape.cores.0), i64::from(shape.nodes.unwrap_or(1)));
     let most = shape.nodes.map_or(usize::MAX, |nodes| nodes as usize);
     while cores > 0 || nodes > 0 {
-        let run = best_run(free, &left, cores, nodes)?;
+        let run = best_run(usable, &left, cores, nodes)?;
         for node in run {
             if (cores <= 0 && nodes <= 0) || chosen.len() == most {
                 break;
             }
             left[node] = false;
             chosen.push(node);
-            (cores, nodes) = (cores - i64::from(free[node]), nodes - 1);
+            (cores, nodes) = (cores - i64::from(usable[node]), nodes - 1);
         }
         if chosen.len() == most {
             break;
@@ -61,14 +114,14 @@ fn neighbours(free: &[u32], shape: Shape, usable: impl Fn(usize) -> bool) -> Opt
 }
 
 /// The smallest run that suffices, else the largest; the first of equals.
-fn best_run(free: &[u32], left: &[bool], cores: i64, nodes: i64) -> Option<std::ops::Range<usize>> {
+fn best_run(usable: &[u32], left: &[bool], cores: i64, nodes: i64) -> Option<std::ops::Range<usize>> {
     let mut best: Option<(bool, i64, std::ops::Range<usize>)> = None;
     let mut node = 0;
     while node < left.len() {
         let first = node;
         let mut sum = 0;
         while node < left.len() && left[node] {
-            sum += i64::from(free[node]);
+            sum += i64::from(usable[node]);
             node += 1;
         }
         if first == node {
@@ -89,18 +142,17 @@ fn best_run(free: &[u32], left: &[bool], cores: i64, nodes: i64) -> Option<std::
     best.map(|(_, _, run)| run)
 }
 
-/// Cores on each node: as many as possible on the first ones, at least `per_node` on each.
-fn share_out(free: &[u32], shape: Shape, chosen: Vec<usize>) -> Vec<(u32, u32)> {
+/// The part of each node: as many cores as possible on the first ones, at least `per_node` on each.
+fn share_out(usable: &[u32], shape: &Shape, chosen: Vec<usize>) -> impl Iterator<Item = Part> {
     let least = shape.per_node.0.max(1);
     let mut remaining = shape.cores.0;
     let count = chosen.len();
-    let share = |(index, node): (usize, usize)| {
+    chosen.into_iter().enumerate().map(move |(index, node)| {
         let others = least.saturating_mul((count - index - 1) as u32);
-        let cores = remaining.saturating_sub(others).clamp(least, free[node]);
+        let cores = remaining.saturating_sub(others).clamp(least, usable[node]);
         remaining = remaining.saturating_sub(cores);
-        (node as u32, if shape.exclusive { free[node] } else { cores })
-    };
-    chosen.into_iter().enumerate().map(share).collect()
+        Part { node: node as u32, taken: shape.needs.on(cores) }
+    })
 }
 
 #[cfg(test)]
@@ -108,6 +160,7 @@ mod tests {
     use pliant_model::Procs;
 
     use super::*;
+    use crate::nodes::Node;
 
     fn shape(cores: u32) -> Shape {
         Shape::of(Procs(cores))
@@ -116,8 +169,12 @@ mod tests {
     /// The chosen (node, cores) of nodes with four cores each, of which these are free.
     #[track_caller]
     fn check(free: &[u32], shape: Shape, expected: Option<&[(u32, u32)]>) {
-        let cores = vec![4; free.len()];
-        assert_eq!(choose(free, &cores, shape).as_deref(), expected, "{shape:?} of {free:?}");
+        let nodes: Vec<Node> = free.iter().map(|_| Node::of("n", Procs(4))).collect();
+        let free: Vec<Amounts> = free.iter().copied().map(Amounts::of).collect();
+        let chosen = choose(&free, &Rows::new(&nodes, &[]), &shape);
+        let chosen: Option<Vec<_>> =
+            chosen.map(|parts| parts.iter().map(|part| (part.node, part.taken.cores)).collect());
+        assert_eq!(chosen.as_deref(), expected, "{shape:?} of {free:?}");
     }
 
     #[test]

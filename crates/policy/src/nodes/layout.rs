@@ -8,33 +8,39 @@
 
 use pliant_model::Procs;
 
+use super::amounts::{Amounts, Part};
+use super::catalogue::Catalogue;
+use super::needs::Needs;
+use super::rows::Rows;
 use super::snapshot::{Node, Reserve, Rules, Shape};
 
 /// How a cluster is planned.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
-    /// Cores that jobs may use: by node, or in all.
-    pub(super) cores: Vec<u32>,
-    /// Cores of each node, if all nodes are one pool.
-    pool: Option<u32>,
+    /// What jobs may use: by node, or in all.
+    pub(super) rows: Rows,
+    /// Any of the nodes, all alike, if they are one pool.
+    pool: Option<Node>,
     /// The rules of planning, given the layout.
     pub(super) rules: Rules,
 }
 
 impl Layout {
-    pub(super) fn new(nodes: &[Node], rules: &Rules) -> Layout {
-        let cores: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
-        let mut up = cores.iter().copied().filter(|cores| *cores > 0);
+    pub(super) fn new(nodes: &[Node], catalogue: &Catalogue, rules: &Rules) -> Layout {
+        let mut up = nodes.iter().filter(|node| node.up && node.cores > Procs(0));
         let first = up.next();
-        let alike = first.filter(|first| up.all(|cores| cores == *first));
-        let pool =
-            alike.filter(|cores| rules.reserve == Reserve::Cores && (*cores == 1 || rules.whole_nodes));
+        let is_like =
+            |one: &Node, other: &Node| Amounts::on(one) == Amounts::on(other) && one.kind == other.kind;
+        let alike = first.filter(|first| up.all(|other| is_like(first, other)));
+        let counts_alone = |node: &&Node| node.cores == Procs::ONE || rules.whole_nodes;
+        let pool = alike.filter(|node| rules.reserve == Reserve::Cores && counts_alone(node));
         match pool {
-            Some(_) => {
+            Some(node) => {
                 let rules = Rules { whole_nodes: false, ..rules.clone() };
-                Layout { cores: vec![cores.iter().sum()], pool, rules }
+                let cores = nodes.iter().map(|node| Amounts::on(node).cores).sum();
+                Layout { rows: Rows::pool(cores, &catalogue.licences), pool: Some(node.clone()), rules }
             }
-            None => Layout { cores, pool, rules: rules.clone() },
+            None => Layout { rows: Rows::new(nodes, &catalogue.licences), pool: None, rules: rules.clone() },
         }
     }
 
@@ -43,37 +49,68 @@ impl Layout {
         self.pool.is_some()
     }
 
-    /// The nodes that a starting job gets: `allocation`, or any free ones of the pool. `held` is by node.
-    pub(super) fn seats(&self, allocation: &[(u32, u32)], nodes: &[Node], held: &[u32]) -> Vec<(u32, u32)> {
-        let Some(cores) = self.pool else { return allocation.to_vec() };
-        let count = allocation.iter().map(|(_, taken)| taken / cores).sum::<u32>();
+    /// The nodes that a starting job gets: its part of the plan, or any free ones of the pool. `held` are the cores by node.
+    pub(super) fn seats(&self, shape: &Shape, planned: &[Part], nodes: &[Node], held: &[u32]) -> Vec<Part> {
+        let on_nodes = planned.iter().filter(|part| self.rows.is_node(part.node));
+        let Some(pool) = &self.pool else { return on_nodes.copied().collect() };
+        let count = on_nodes.map(|part| part.taken.cores / pool.cores.0).sum::<u32>();
         let free = (0_u32..).zip(nodes.iter().zip(held)).filter(|(_, (node, held))| node.up && **held == 0);
-        free.map(|(index, _)| (index, cores)).take(count as usize).collect()
+        let mut remaining = shape.needs.gpus;
+        let seat = |(node, _)| {
+            let taken = shape.needs.on(pool.cores.0);
+            let more = remaining.min(pool.gpus.saturating_sub(taken.gpus));
+            remaining -= more;
+            Part { node, taken: Amounts { gpus: taken.gpus + more, ..taken } }
+        };
+        free.map(seat).take(count as usize).collect()
     }
 
-    /// What a running job occupies.
-    pub(super) fn held(&self, on: &[(u32, u32)], nodes: &[Node]) -> Vec<(u32, u32)> {
-        let up = || on.iter().filter(|(node, _)| nodes[*node as usize].up);
-        match self.pool {
-            Some(cores) => vec![(0, cores * up().count() as u32)],
+    /// What a running job with these needs occupies: `on` its nodes, and its licences.
+    pub(super) fn held(&self, on: &[Part], needs: &Needs, nodes: &[Node]) -> Vec<Part> {
+        let up = on.iter().filter(|part| nodes[part.node as usize].up);
+        let mut held: Vec<Part> = match &self.pool {
+            Some(pool) => vec![Part { node: 0, taken: Amounts::of(pool.cores.0 * up.count() as u32) }],
             None if self.rules.whole_nodes => {
-                up().map(|(node, _)| (*node, nodes[*node as usize].cores.0)).collect()
+                up.map(|part| Part { taken: self.rows.node(part.node as usize), ..*part }).collect()
             }
             None => on.to_vec(),
-        }
+        };
+        held.extend(self.rows.licences(needs));
+        held
     }
 
-    /// What a job asks for.
-    pub(super) fn shape(&self, shape: Shape) -> Shape {
-        match self.pool {
-            Some(cores) => {
-                let nodes = shape.cores.0.div_ceil(cores).max(shape.nodes.unwrap_or(1));
-                // More cores of a node than it has are never there.
-                let fits = shape.per_node.0 <= cores;
-                let count = if fits { nodes.saturating_mul(cores) } else { u32::MAX };
-                Shape::of(Procs(count))
+    /// What a job asks for. GPUs of a job with a fixed number of nodes are the same on each.
+    pub(super) fn shape(&self, shape: &Shape) -> Shape {
+        let mut shape = shape.clone();
+        if let Some(nodes) = shape.nodes {
+            shape.needs.gpus_per_node += std::mem::take(&mut shape.needs.gpus).div_ceil(nodes.max(1));
+        }
+        match &self.pool {
+            Some(pool) => {
+                let licences = std::mem::take(&mut shape.needs.licences);
+                let count = nodes_of(&shape, pool).and_then(|nodes| nodes.checked_mul(pool.cores.0));
+                // What no node has is never there.
+                let cores = Procs(count.unwrap_or(u32::MAX));
+                Shape { needs: Needs { licences, ..Needs::NONE }, ..Shape::of(cores) }
             }
             None => Shape { exclusive: shape.exclusive || self.rules.whole_nodes, ..shape },
         }
+    }
+}
+
+/// How many whole nodes a job needs; none if no number will do.
+fn nodes_of(shape: &Shape, node: &Node) -> Option<u32> {
+    let Shape { cores, nodes, per_node, needs, .. } = shape;
+    let usable = if needs.kinds.has(node.kind) { needs.cores_of(Amounts::on(node)) } else { 0 };
+    if usable < per_node.0.max(1) {
+        return None;
+    }
+    let least = cores.0.div_ceil(usable).max(1);
+    let spare = node.gpus - needs.gpus_per_node;
+    let for_gpus = if needs.gpus == 0 { 0 } else { needs.gpus.checked_next_multiple_of(spare)? / spare };
+    match nodes {
+        Some(nodes) => (least.max(for_gpus) <= *nodes).then_some(*nodes),
+        // Each node gives a core at least.
+        None => (for_gpus <= cores.0).then_some(least.max(for_gpus)),
     }
 }

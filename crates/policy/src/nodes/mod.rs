@@ -17,11 +17,15 @@
 //! ends that the job overlaps. An estimate or a submission at the end of the queue is one such search; moves tried on a
 //! clone cost a plan each. Simulating passes costs up to a plan per start, within a fixed budget.
 
+mod amounts;
 mod announced;
+mod catalogue;
 mod choice;
 mod layout;
+mod needs;
 mod passes;
 mod plan;
+mod rows;
 mod search;
 mod shares;
 mod snapshot;
@@ -33,16 +37,20 @@ use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
+pub use needs::{KindSet, Needs};
 pub use snapshot::{
-    AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Reserve, Rules, Shape,
-    SnapshotError,
+    AllocatedJob, ClusterSnapshot, KINDS_MAX, Licence, Node, NodeKind, NodeShare, Pending, PublishedStart,
+    Reserve, Rules, Shape, SnapshotError,
 };
 
+use self::amounts::Part;
+use self::catalogue::Catalogue;
 use self::passes::Running;
 use self::plan::Plan;
-use self::search::rounded;
+use self::rows::Rows;
+use self::search::{NodesPlan, rounded};
 use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::tuning::{OtherJobs, Present, Tuner};
+use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// A running job with its allocation.
 #[derive(Clone, Debug)]
@@ -50,7 +58,8 @@ struct RunningAllocation {
     cores: Procs,
     end: Time,
     expected: Option<Time>,
-    on: Vec<(u32, u32)>,
+    on: Vec<Part>,
+    needs: Needs,
 }
 
 /// A planned start.
@@ -60,8 +69,8 @@ pub struct PlannedStart {
     pub job: JobId,
     /// When it starts.
     pub start: Time,
-    /// The nodes, by position, with its cores on each; empty where any free nodes will do.
-    pub on: Vec<(u32, Procs)>,
+    /// Its part of each node; empty where any free nodes will do.
+    pub on: Vec<NodeShare>,
     /// True if it lies within [`Rules::window`]: the batch system would announce it.
     pub near: bool,
 }
@@ -70,6 +79,7 @@ pub struct PlannedStart {
 #[derive(Clone, Debug)]
 pub struct Nodes {
     nodes: Vec<Node>,
+    catalogue: Arc<Catalogue>,
     rules: Rules,
     running: BTreeMap<JobId, RunningAllocation>,
     /// By priority.
@@ -88,7 +98,7 @@ impl RunningAllocation {
         let limit = if self.end > now { self.end } else { (self.end + rules.grace).max(soon) };
         let expected = self.expected.map_or(limit, |expected| expected.max(soon).min(limit));
         let (limit, expected) = (limit + rules.pause, expected + rules.pause);
-        Running { limit, expected, on: self.on.clone() }
+        Running { limit, expected, on: self.on.clone(), needs: self.needs.clone() }
     }
 }
 
@@ -98,10 +108,13 @@ impl Nodes {
         snapshot.check()?;
         let shares = shares::bound(&snapshot.nodes, &snapshot.running);
         let held = |(one, on): (&AllocatedJob, _)| {
-            (one.job, RunningAllocation { cores: one.cores, end: one.end, expected: one.expected, on })
+            let AllocatedJob { job, cores, end, expected, needs, .. } = one;
+            let (cores, end, expected, needs) = (*cores, *end, *expected, needs.clone());
+            (*job, RunningAllocation { cores, end, expected, on, needs })
         };
         Ok(Nodes {
             nodes: snapshot.nodes.clone(),
+            catalogue: Arc::new(Catalogue::of(snapshot)),
             rules: snapshot.rules.clone(),
             running: snapshot.running.iter().zip(shares).map(held).collect(),
             pending: snapshot.pending.clone(),
@@ -124,17 +137,21 @@ impl Nodes {
 
     /// The present state as a snapshot for [`Nodes::from_snapshot`].
     pub fn snapshot(&self) -> ClusterSnapshot {
-        let share = |(node, cores): &(u32, u32)| NodeShare { node: *node, cores: Some(Procs(*cores)) };
         let holder = |(job, held): (&JobId, &RunningAllocation)| {
-            let RunningAllocation { cores, end, expected, on } = held;
-            let on = on.iter().map(share).collect();
-            AllocatedJob { job: *job, cores: *cores, on, end: *end, expected: *expected }
+            let RunningAllocation { cores, end, expected, on, needs } = held;
+            let on = on.iter().map(|part| share(part, needs)).collect();
+            let needs = needs.clone();
+            AllocatedJob { job: *job, cores: *cores, on, end: *end, expected: *expected, needs }
         };
+        let Catalogue { kinds, licences, default_memory } = &*self.catalogue;
         ClusterSnapshot {
             nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
             running: self.running.iter().map(holder).collect(),
             pending: self.pending.clone(),
             rules: self.rules.clone(),
+            kinds: kinds.clone(),
+            licences: licences.clone(),
+            default_memory: *default_memory,
         }
     }
 
@@ -143,10 +160,11 @@ impl Nodes {
         self.advance(now);
         let until = Time(now.0.saturating_add(self.rules.window.0));
         let plan = self.current_plan();
-        planned.extend(self.pending.iter().filter_map(|Pending { job, .. }| {
+        planned.extend(self.pending.iter().filter_map(|Pending { job, shape, .. }| {
             let fit = plan.fits.get(job)?;
             let named = if plan.layout.is_pool() { &[] } else { &fit.on[..] };
-            let on = named.iter().map(|(node, cores)| (*node, Procs(*cores))).collect();
+            let on_nodes = named.iter().filter(|part| plan.layout.rows.is_node(part.node));
+            let on = on_nodes.map(|part| share(part, &shape.needs)).collect();
             Some(PlannedStart { job: *job, start: fit.start, on, near: fit.start <= until })
         }));
     }
@@ -182,10 +200,11 @@ impl Nodes {
     fn plan_for(&self, pending: &[Pending]) -> Plan {
         let running: Vec<Running> =
             self.running.values().map(|held| held.occupation(self.now, &self.rules)).collect();
-        let held = running.iter().map(|one| (one.expected, &one.on[..]));
-        let mut plan = Plan::new(self.now, &self.rules, &self.nodes, held);
+        let held = running.iter().map(|one| (one.expected, &one.on[..], &one.needs));
+        let cluster = (&self.nodes[..], &*self.catalogue);
+        let mut plan = Plan::new(self.now, &self.rules, cluster, held);
         if self.rules.passes > 0 && self.rules.reserve == Reserve::Start {
-            for (job, fit) in passes::play(self.now, &self.rules, &self.nodes, running, pending) {
+            for (job, fit) in passes::play(self.now, &self.rules, cluster, running, pending) {
                 if let Some(one) = pending.iter().find(|one| one.job == job) {
                     plan.reserve(one, fit);
                 }
@@ -202,7 +221,9 @@ impl Nodes {
             self.pending.iter().for_each(|one| each(one.shape.cores, one.walltime));
         };
         let others = OtherJobs { count: self.running.len() + self.pending.len(), shapes: &shapes };
-        search::tune(&plan.layout, &plan.timeline, walltimes, tuner, &Present { now: self.now, others })
+        let Plan { layout, timeline, .. } = plan;
+        let mut sizes = NodesPlan { catalogue: &self.catalogue, layout, timeline, now: self.now, walltimes };
+        tuning::choose(tuner, &mut sizes, &Present { now: self.now, others })
     }
 
     /// The start of a job: one announced for before the next pass holds unless the job is planned earlier. Other jobs are
@@ -223,8 +244,9 @@ impl Nodes {
 impl BatchScheduler for Nodes {
     fn submit(&mut self, now: Time, submission: Submission) {
         self.advance(now);
-        let Submission { job, procs, walltime, .. } = submission;
-        let shape = self.shapes.get(&job).copied().unwrap_or(Shape::of(procs));
+        let Submission { job, procs, walltime, resources, .. } = submission;
+        let asked = || self.catalogue.shape(procs, resources.as_deref());
+        let shape = self.shapes.get(&job).cloned().unwrap_or_else(asked);
         let pending = Pending::of(job, shape, walltime);
         if let Some(plan) = self.plan.get_mut() {
             plan.push(now, &pending);
@@ -278,17 +300,18 @@ impl BatchScheduler for Nodes {
         });
         due.sort_by_key(|(start, _)| *start);
         let mut held = vec![0; self.nodes.len()];
-        for (node, cores) in self.running.values().flat_map(|held| &held.on) {
-            held[*node as usize] += cores;
+        for Part { node, taken } in self.running.values().flat_map(|held| &held.on) {
+            held[*node as usize] += taken.cores;
         }
         for (start, Pending { job, shape, walltime, expected, .. }) in due {
             let fit = plan.fits.get(&job).map_or(&[][..], |fit| &fit.on);
-            let on = plan.layout.seats(fit, &self.nodes, &held);
-            on.iter().for_each(|(node, cores)| held[*node as usize] += cores);
+            let on = plan.layout.seats(&shape, fit, &self.nodes, &held);
+            on.iter().for_each(|part| held[part.node as usize] += part.taken.cores);
             let end = start + rounded(walltime, &self.rules);
             let expected = expected.map(|expected| start + expected);
-            self.running.insert(job, RunningAllocation { cores: shape.cores, end, expected, on });
-            started.push(Start { job, procs: shape.cores, walltime });
+            let Shape { cores, needs, .. } = shape;
+            self.running.insert(job, RunningAllocation { cores, end, expected, on, needs });
+            started.push(Start { job, procs: cores, walltime });
         }
     }
 
@@ -333,7 +356,11 @@ impl BatchScheduler for Nodes {
                     let (procs, walltime) = (one.shape.cores, one.walltime);
                     // External batch systems have their own priorities.
                     let (submit, owner) = (Time::ZERO, Owner::UNKNOWN);
-                    dump.queued.push(Submission { job: one.job, procs, walltime, submit, owner });
+                    dump.queued.push(Submission {
+                        submit,
+                        owner,
+                        ..Submission::new(one.job, procs, walltime)
+                    });
                 }
             }
         }
@@ -357,30 +384,38 @@ impl BatchScheduler for Nodes {
     }
 }
 
+/// A part of a node as it is shown, of a job with these needs.
+fn share(Part { node, taken }: &Part, needs: &Needs) -> NodeShare {
+    let gpus = taken.gpus.saturating_sub(needs.on(taken.cores).gpus);
+    NodeShare { node: *node, cores: Some(Procs(taken.cores)), gpus }
+}
+
 /// The cluster with the jobs of a dump.
 fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
     let mut running: BTreeMap<JobId, RunningAllocation> = BTreeMap::new();
-    let mut free: Vec<u32> = cluster.nodes.iter().map(|node| node.cores.0).collect();
-    let cores = free.clone();
+    let rows = Rows::new(&cluster.nodes, &cluster.catalogue.licences);
+    let mut free = rows.all.clone();
     let known = |one: &RunningJob| cluster.running.get(&one.job).filter(|held| held.cores == one.procs);
     let (old, new): (Vec<&RunningJob>, Vec<_>) = dump.running.iter().partition(|one| known(one).is_some());
     for one in old.into_iter().chain(new) {
-        let fit = || choice::choose(&free, &cores, Shape::of(one.procs)).unwrap_or_default();
+        let fit = || choice::choose(&free, &rows, &Shape::of(one.procs)).unwrap_or_default();
         let on = known(one).map_or_else(fit, |held| held.on.clone());
         let expected = known(one).and_then(|held| held.expected);
-        for (node, cores) in &on {
-            free[*node as usize] = free[*node as usize].saturating_sub(*cores);
+        let needs = known(one).map(|held| held.needs.clone()).unwrap_or_default();
+        for Part { node, taken } in &on {
+            free[*node as usize] = free[*node as usize].without(*taken);
         }
-        running.insert(one.job, RunningAllocation { cores: one.procs, end: one.end, expected, on });
+        running.insert(one.job, RunningAllocation { cores: one.procs, end: one.end, expected, on, needs });
     }
     let waiting = dump.planned.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
     let line = dump.queued.iter().map(|one| (one.job, one.procs, one.walltime, true));
     let pending = waiting.chain(line).map(|(job, procs, walltime, blocked)| {
         let known = cluster.pending.iter().find(|one| one.job == job && one.shape.cores == procs);
-        let fresh = || Pending { blocked, ..Pending::of(job, Shape::of(procs), walltime) };
+        let fresh =
+            || Pending { blocked, ..Pending::of(job, cluster.catalogue.shape(procs, None), walltime) };
         Pending { walltime, ..known.cloned().unwrap_or_else(fresh) }
     });
-    let (nodes, rules) = (cluster.nodes.clone(), cluster.rules.clone());
+    let (nodes, catalogue, rules) = (cluster.nodes.clone(), cluster.catalogue.clone(), cluster.rules.clone());
     let (pending, shapes) = (pending.collect(), cluster.shapes.clone());
-    Nodes { nodes, rules, running, pending, now, plan: OnceCell::new(), shapes }
+    Nodes { nodes, catalogue, rules, running, pending, now, plan: OnceCell::new(), shapes }
 }

@@ -12,6 +12,9 @@
 
 use pliant_model::{JobId, Span, Time};
 
+use super::amounts::Part;
+use super::catalogue::Catalogue;
+use super::needs::Needs;
 use super::plan::Plan;
 use super::search::{NodeFit, duration, occupied};
 use super::snapshot::{Node, Pending, Reserve, Rules};
@@ -24,7 +27,8 @@ const BUDGET: usize = 100_000;
 pub(super) struct Running {
     pub(super) limit: Time,
     pub(super) expected: Time,
-    pub(super) on: Vec<(u32, u32)>,
+    pub(super) on: Vec<Part>,
+    pub(super) needs: Needs,
 }
 
 /// A waiting job as the batch system sees it, with its expected runtime.
@@ -37,6 +41,7 @@ struct Waiting {
 struct PassSimulation<'a> {
     rules: Rules,
     nodes: &'a [Node],
+    catalogue: &'a Catalogue,
     running: Vec<Running>,
     waiting: Vec<Waiting>,
 }
@@ -45,7 +50,7 @@ struct PassSimulation<'a> {
 pub(super) fn play(
     now: Time,
     rules: &Rules,
-    nodes: &[Node],
+    (nodes, catalogue): (&[Node], &Catalogue),
     running: Vec<Running>,
     pending: &[Pending],
 ) -> Vec<(JobId, NodeFit)> {
@@ -61,7 +66,7 @@ pub(super) fn play(
     let affordable = BUDGET / (waiting.len() * nodes.len()).max(1);
     let passes = affordable.min(rules.passes as usize);
     let delay = Span(rules.interval.0 / 2);
-    let mut play = PassSimulation { rules, nodes, running, waiting };
+    let mut play = PassSimulation { rules, nodes, catalogue, running, waiting };
     let mut started = Vec::new();
     let (mut at, mut backfill) = (now, Some(now));
     for _ in 0..passes {
@@ -69,7 +74,9 @@ pub(super) fn play(
         while let Some((index, fit)) = play.next_start(at, is_pass) {
             let Waiting { seen, duration } = play.waiting.remove(index);
             let limit = at + occupied(seen.walltime, &play.rules);
-            play.running.push(Running { limit, expected: at + duration, on: fit.on.clone() });
+            let on = fit.on.iter().copied().filter(|part| (part.node as usize) < nodes.len()).collect();
+            let needs = seen.shape.needs.clone();
+            play.running.push(Running { limit, expected: at + duration, on, needs });
             started.push((seen.job, fit));
         }
         if is_pass {
@@ -88,8 +95,8 @@ impl PassSimulation<'_> {
     /// The next job to start at `at`: in a backfill pass the first one planned for now, else the first in priority if it
     /// fits. Its position among the waiting jobs.
     fn next_start(&self, at: Time, backfill: bool) -> Option<(usize, NodeFit)> {
-        let held = self.running.iter().map(|one| (one.limit, &one.on[..]));
-        let mut plan = Plan::new(at, &self.rules, self.nodes, held);
+        let held = self.running.iter().map(|one| (one.limit, &one.on[..], &one.needs));
+        let mut plan = Plan::new(at, &self.rules, (self.nodes, self.catalogue), held);
         let waiting = self.waiting.iter().map(|one| &one.seen).enumerate();
         let eligible = waiting.filter(|(_, one)| one.begin.is_none_or(|begin| begin <= at));
         for (index, one) in eligible.take(if backfill { usize::MAX } else { 1 }) {

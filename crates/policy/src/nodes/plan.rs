@@ -6,12 +6,15 @@
 use pliant_model::{JobId, Time};
 use rustc_hash::FxHashMap;
 
+use super::amounts::Part;
+use super::catalogue::Catalogue;
 use super::layout::Layout;
+use super::needs::Needs;
 use super::search::{self, NodeFit, duration};
 use super::snapshot::{Node, Pending, Reserve, Rules};
 use super::timeline::Timeline;
 
-/// Planned starts, and the free cores that they leave.
+/// Planned starts, and what they leave free.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
@@ -24,18 +27,18 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// An empty plan. `held` are the ends and nodes of the running jobs.
+    /// An empty plan. `held` are the ends, nodes and needs of the running jobs.
     pub(super) fn new<'a>(
         now: Time,
         rules: &Rules,
-        nodes: &[Node],
-        held: impl Iterator<Item = (Time, &'a [(u32, u32)])>,
+        (nodes, catalogue): (&[Node], &Catalogue),
+        held: impl Iterator<Item = (Time, &'a [Part], &'a Needs)>,
     ) -> Plan {
-        let layout = Layout::new(nodes, rules);
-        let mut timeline = Timeline::new(layout.cores.clone(), now);
+        let layout = Layout::new(nodes, catalogue, rules);
+        let mut timeline = Timeline::new(layout.rows.clone(), now);
         let mut release: Option<Time> = None;
-        for (end, on) in held {
-            timeline.hold(end, &layout.held(on, nodes), &layout.rules);
+        for (end, on, needs) in held {
+            timeline.hold(end, &layout.held(on, needs, nodes), &layout.rules);
             release = Some(release.map_or(end, |first| first.min(end)));
         }
         Plan { layout, timeline, fits: FxHashMap::default(), first: None, release }
@@ -70,8 +73,8 @@ impl Plan {
         }
         let from = job.begin.map_or(now, |begin| begin.max(now));
         let Layout { rules, .. } = &self.layout;
-        let (shape, walltime) = (self.layout.shape(job.shape), duration(job, rules));
-        if let Some(fit) = search::earliest(&self.timeline, rules, shape, walltime, from) {
+        let (shape, walltime) = (self.layout.shape(&job.shape), duration(job, rules));
+        if let Some(fit) = search::earliest(&self.timeline, rules, &shape, walltime, from) {
             self.reserve(job, fit);
         }
     }
@@ -82,8 +85,8 @@ impl Plan {
             return;
         };
         let Layout { rules, .. } = &self.layout;
-        let (shape, walltime) = (self.layout.shape(job.shape), duration(job, rules));
-        let on = |nodes: &[u32]| search::at(&self.timeline, rules, shape, walltime, published.start, nodes);
+        let (shape, walltime) = (self.layout.shape(&job.shape), duration(job, rules));
+        let on = |nodes: &[u32]| search::at(&self.timeline, rules, &shape, walltime, published.start, nodes);
         let named = if self.layout.is_pool() { &[] } else { &published.nodes[..] };
         if let Some(fit) = on(named).or_else(|| on(&[])) {
             self.reserve(job, fit);

@@ -2,18 +2,21 @@
 
 use pliant_model::{Estimate, Procs, Span, Time, Walltimes};
 
+use super::amounts::{Amounts, Part};
 use super::announced;
+use super::catalogue::{Catalogue, is_sum_of_nodes};
 use super::choice::choose;
 use super::layout::Layout;
+use super::needs::Needs;
 use super::snapshot::{Pending, Reserve, Rules, Shape};
 use super::timeline::{Stretch, Timeline};
-use crate::tuning::{self, Present, SizePlan, Tuner};
+use crate::tuning::{self, SizePlan};
 
-/// A start with the nodes and the cores of each.
+/// A start with what the job gets: of nodes, and licences.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct NodeFit {
     pub(super) start: Time,
-    pub(super) on: Vec<(u32, u32)>,
+    pub(super) on: Vec<Part>,
 }
 
 /// A walltime rounded as by the batch system.
@@ -38,7 +41,7 @@ pub(super) fn duration(job: &Pending, rules: &Rules) -> Span {
 pub(super) fn earliest(
     timeline: &Timeline,
     rules: &Rules,
-    shape: Shape,
+    shape: &Shape,
     walltime: Span,
     from: Time,
 ) -> Option<NodeFit> {
@@ -57,7 +60,7 @@ pub(super) fn earliest(
         }
         stretch.begin(index);
         stretch.extend(until);
-        if let Some(on) = choose(&stretch.free, timeline.cores(), shape) {
+        if let Some(on) = choose(&stretch.free, timeline.rows(), shape) {
             let on = first_free(timeline, &stretch.free, shape, start).unwrap_or(on);
             return Some(NodeFit { start: Time(start), on });
         }
@@ -68,26 +71,26 @@ pub(super) fn earliest(
 /// Of the nodes free from `start` on, those that running jobs release first: Slurm removes the running jobs one by one until
 /// the job fits, and keeps these nodes even if the job starts later. None if that makes no difference. At most one choice per
 /// running job.
-fn first_free(timeline: &Timeline, free: &[u32], shape: Shape, start: i64) -> Option<Vec<(u32, u32)>> {
+fn first_free(timeline: &Timeline, free: &[Amounts], shape: &Shape, start: i64) -> Option<Vec<Part>> {
     let ended = timeline.ended_by(start);
     if ended.is_empty() {
         return None;
     }
-    let mut still_held = vec![0; free.len()];
-    for (node, cores) in ended.iter().flat_map(|(_, on)| on) {
-        still_held[*node as usize] += cores;
+    let mut still_held = vec![Amounts::default(); free.len()];
+    for part in ended.iter().flat_map(|(_, on)| on) {
+        still_held[part.node as usize] = still_held[part.node as usize].with(part.taken);
     }
     let mut left = free.to_vec();
     for (_, on) in ended {
         for ((left, free), held) in left.iter_mut().zip(free).zip(&still_held) {
-            *left = free.saturating_sub(*held);
+            *left = free.without(*held);
         }
-        let enough = left.iter().map(|left| u64::from(*left)).sum::<u64>() >= u64::from(shape.cores.0);
-        if let Some(chosen) = enough.then(|| choose(&left, timeline.cores(), shape)).flatten() {
+        let enough = timeline.rows().cores_of(&left) >= u64::from(shape.cores.0);
+        if let Some(chosen) = enough.then(|| choose(&left, timeline.rows(), shape)).flatten() {
             return Some(chosen);
         }
-        for (node, cores) in on {
-            still_held[*node as usize] -= cores;
+        for part in on {
+            still_held[part.node as usize] = still_held[part.node as usize].without(part.taken);
         }
     }
     None
@@ -97,7 +100,7 @@ fn first_free(timeline: &Timeline, free: &[u32], shape: Shape, start: i64) -> Op
 pub(super) fn at(
     timeline: &Timeline,
     rules: &Rules,
-    shape: Shape,
+    shape: &Shape,
     walltime: Span,
     start: Time,
     nodes: &[u32],
@@ -108,54 +111,62 @@ pub(super) fn at(
     stretch.begin(timeline.at(start.0));
     stretch.extend(start.0 + walltime.0);
     if rules.reserve == Reserve::Nodes {
-        for (node, cores) in timeline.still_held(start.0).flat_map(|(_, on)| on) {
-            let free = &mut stretch.free[*node as usize];
-            *free = free.saturating_sub(*cores);
+        for part in timeline.still_held(start.0).flat_map(|(_, on)| on) {
+            let free = &mut stretch.free[part.node as usize];
+            *free = free.without(part.taken);
         }
     }
     if !nodes.is_empty() {
-        for (node, free) in stretch.free.iter_mut().enumerate() {
-            if !nodes.contains(&(node as u32)) {
-                *free = 0;
+        for (node, free) in (0_u32..).zip(&mut stretch.free) {
+            if timeline.rows().is_node(node) && !nodes.contains(&node) {
+                *free = Amounts::default();
             }
         }
     }
-    Some(NodeFit { start, on: choose(&stretch.free, timeline.cores(), shape)? })
+    Some(NodeFit { start, on: choose(&stretch.free, timeline.rows(), shape)? })
 }
 
-/// The estimate of a request at the end of the queue, with the walltime rounded as in listings.
-pub(super) fn tune(
-    layout: &Layout,
-    timeline: &Timeline,
-    walltimes: &Walltimes<'_>,
-    tuner: Tuner,
-    present: &Present<'_>,
-) -> Option<Estimate> {
-    let usable = Procs(timeline.cores().iter().sum());
-    tuning::choose(tuner, &mut NodesPlan { layout, timeline, usable, now: present.now, walltimes }, present)
+/// The sizes of a request at the end of the queue, with the walltime rounded as in listings.
+pub(super) struct NodesPlan<'a, 'b> {
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) layout: &'a Layout,
+    pub(super) timeline: &'a Timeline,
+    pub(super) now: Time,
+    pub(super) walltimes: &'a Walltimes<'b>,
 }
 
-/// A request on a cluster that is planned by its nodes.
-struct NodesPlan<'a, 'b> {
-    layout: &'a Layout,
-    timeline: &'a Timeline,
-    /// The processors of all usable nodes.
-    usable: Procs,
-    now: Time,
-    walltimes: &'a Walltimes<'b>,
+impl NodesPlan<'_, '_> {
+    fn shape(&self, procs: Procs) -> Shape {
+        self.layout.shape(&self.catalogue.shape(procs, self.walltimes.resources()))
+    }
+
+    /// From the largest size down, until a size would be too late even if it started now.
+    fn each_size(&mut self, least: Procs, most: Procs) -> Option<Estimate> {
+        let mut best: Option<Estimate> = None;
+        for procs in (least.0..=most.0).rev().map(Procs) {
+            let latest = best.map_or(Time::MAX, |best| best.completion());
+            if self.now + self.walltime(procs) > latest {
+                break;
+            }
+            best = self.estimate_at(procs).filter(|one| one.completion() <= latest).or(best);
+        }
+        best
+    }
 }
 
 impl SizePlan for NodesPlan<'_, '_> {
+    /// The processors of all usable nodes.
     fn capacity(&self) -> Procs {
-        self.usable
+        Procs(self.timeline.rows().cores() as u32)
     }
 
     fn least(&self) -> Procs {
-        self.walltimes.least()
+        let nodes = self.walltimes.resources().and_then(|resources| resources.nodes);
+        self.walltimes.least().max(Procs(nodes.unwrap_or(0)))
     }
 
     fn most(&self) -> Procs {
-        self.walltimes.most().min(self.usable)
+        self.walltimes.most().min(self.capacity())
     }
 
     fn walltime(&self, procs: Procs) -> Span {
@@ -165,20 +176,24 @@ impl SizePlan for NodesPlan<'_, '_> {
     fn estimate_at(&mut self, procs: Procs) -> Option<Estimate> {
         let walltime = self.walltime(procs);
         let rules = &self.layout.rules;
-        let shape = self.layout.shape(Shape::of(procs));
-        let fit = earliest(self.timeline, rules, shape, occupied(walltime, rules), self.now)?;
+        let fit = earliest(self.timeline, rules, &self.shape(procs), occupied(walltime, rules), self.now)?;
         Some(Estimate { procs, walltime, start: fit.start })
     }
 
-    /// Scans every interval that can still lead to an earlier completion. The size starts at the largest for the instant and
-    /// shrinks until its walltime fits: the largest size that can start there, which is the best since walltimes never grow
-    /// with the size. Costs about as much as one [`earliest`] for the smallest size.
+    /// Where the largest size that can start is a sum over nodes ([`is_sum_of_nodes`]), this scans every interval that can
+    /// still lead to an earlier completion. The size starts at the largest for the instant and shrinks until its walltime
+    /// fits: the largest size that can start there, which is the best since walltimes never grow with the size. Costs about
+    /// as much as one [`earliest`] for the smallest size. Elsewhere it costs one for each size.
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
         let (least, most) = (self.least(), most.max(self.least()));
-        if self.layout.rules.reserve == Reserve::Nodes {
-            return tuning::exhaustive(least, most, |procs| self.estimate_at(procs));
+        let asked = self.catalogue.shape(most, self.walltimes.resources());
+        let is_sum = is_sum_of_nodes(self.walltimes.resources())
+            && (asked.needs == Needs::NONE || !self.layout.is_pool());
+        if self.layout.rules.reserve == Reserve::Nodes || !is_sum {
+            return self.each_size(least, most);
         }
-        exact(self.timeline, &self.layout.rules, self.now, self.walltimes, least, most)
+        let shape = self.layout.shape(&asked);
+        exact(self, &shape, least, most)
     }
 
     /// Sizes that are too long even if started now are skipped.
@@ -191,14 +206,9 @@ impl SizePlan for NodesPlan<'_, '_> {
     }
 }
 
-fn exact(
-    timeline: &Timeline,
-    rules: &Rules,
-    now: Time,
-    walltimes: &Walltimes<'_>,
-    least: Procs,
-    most: Procs,
-) -> Option<Estimate> {
+/// The size that completes first; `shape` is that of any size, apart from its cores.
+fn exact(plan: &NodesPlan<'_, '_>, shape: &Shape, least: Procs, most: Procs) -> Option<Estimate> {
+    let NodesPlan { timeline, walltimes, layout: Layout { rules, .. }, now, .. } = plan;
     let intervals = timeline.intervals();
     let mut stretch = Stretch::new(timeline, rules);
     let quickest = rounded(walltimes.at(most), rules);
@@ -225,7 +235,7 @@ fn exact(
                 Some(short) => intervals[short].total,
                 None => {
                     stretch.extend(until);
-                    stretch.total(rules.whole_nodes)
+                    timeline.rows().usable(&stretch.free, shape).into_iter().map(u64::from).sum()
                 }
             };
             if free >= u64::from(size.0) {

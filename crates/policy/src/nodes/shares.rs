@@ -5,10 +5,11 @@
 //! holds as many cores of each node as possible (one core of each other node at least), so that no core counts as free by
 //! mistake.
 
+use super::amounts::{Amounts, Part};
 use super::snapshot::{AllocatedJob, Node};
 
-/// For each running job an upper bound on its cores on each of its nodes. A few passes of O(shares).
-pub(super) fn bound(nodes: &[Node], running: &[AllocatedJob]) -> Vec<Vec<(u32, u32)>> {
+/// For each running job an upper bound on what it has of each of its nodes. A few passes of O(shares).
+pub(super) fn bound(nodes: &[Node], running: &[AllocatedJob]) -> Vec<Vec<Part>> {
     let mut shares: Vec<Vec<Share>> = running.iter().map(|holder| first(nodes, holder)).collect();
     // Each pass fixes a share or is the last: stopping early is safe.
     for _ in 0..8 {
@@ -21,7 +22,15 @@ pub(super) fn bound(nodes: &[Node], running: &[AllocatedJob]) -> Vec<Vec<(u32, u
             break;
         }
     }
-    shares.into_iter().map(|one| one.into_iter().map(|share| (share.node, share.most)).collect()).collect()
+    let part = |holder: &AllocatedJob, share: &Share| {
+        let taken = holder.needs.on(share.most);
+        Part { node: share.node, taken: Amounts { gpus: taken.gpus + share.gpus, ..taken } }
+    };
+    let parts = shares
+        .iter()
+        .zip(running)
+        .map(|(shares, holder)| shares.iter().map(|one| part(holder, one)).collect());
+    parts.collect()
 }
 
 /// Between `least` and `most` cores of a node.
@@ -30,15 +39,18 @@ struct Share {
     node: u32,
     least: u32,
     most: u32,
+    /// Of those that are anywhere on its nodes.
+    gpus: u32,
 }
 
 fn first(nodes: &[Node], holder: &AllocatedJob) -> Vec<Share> {
     let share = |one: &super::snapshot::NodeShare| {
         let cores = nodes[one.node as usize].cores.0;
-        match one.cores {
-            Some(known) => Share { node: one.node, least: known.0.min(cores), most: known.0.min(cores) },
-            None => Share { node: one.node, least: cores.min(1), most: cores.min(holder.cores.0) },
-        }
+        let (least, most) = match one.cores {
+            Some(known) => (known.0.min(cores), known.0.min(cores)),
+            None => (cores.min(1), cores.min(holder.cores.0)),
+        };
+        Share { node: one.node, least, most, gpus: one.gpus }
     };
     let mut shares: Vec<Share> = holder.on.iter().map(share).collect();
     settle_by_job(&mut shares, holder.cores.0);

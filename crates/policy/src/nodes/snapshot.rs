@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{JobId, Procs, Span, Time};
+use pliant_model::{JobId, Mebibytes, Procs, Span, Time};
+
+use super::needs::Needs;
 
 /// A cluster with its queue.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -16,10 +18,47 @@ pub struct ClusterSnapshot {
     pub pending: Vec<Pending>,
     /// The batch system's rules.
     pub rules: Rules,
+    /// The kinds of the nodes; if there are none, all nodes are of one kind without features.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub kinds: Vec<NodeKind>,
+    /// What all jobs of the cluster share besides nodes.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub licences: Vec<Licence>,
+    /// The memory for each processor of a request that says nothing of memory.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub default_memory: Mebibytes,
+}
+
+#[cfg(feature = "serde")]
+pub(super) fn is_default<A: Default + PartialEq>(value: &A) -> bool {
+    *value == A::default()
+}
+
+/// What nodes have in common that jobs ask for by name.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeKind {
+    /// Their features.
+    pub features: Vec<String>,
+    /// The kind of their GPUs, such as `a100`.
+    pub gpu_kind: Option<String>,
+}
+
+/// The most kinds of nodes of a cluster.
+pub const KINDS_MAX: usize = 64;
+
+/// A licence that so many jobs may hold at once, in units of one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Licence {
+    /// Its name.
+    pub name: String,
+    /// How many there are for the jobs of this cluster.
+    pub count: u32,
 }
 
 /// A node.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Node {
     /// Its name, for messages.
@@ -30,6 +69,25 @@ pub struct Node {
     pub up: bool,
     /// Its allocated cores, if the batch system reports them: bounds the unknown shares of running jobs.
     pub taken: Option<Procs>,
+    /// Its memory.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub memory: Mebibytes,
+    /// Its GPUs.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub gpus: u32,
+    /// Its local disk space.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub scratch: Mebibytes,
+    /// Position of its kind in [`ClusterSnapshot::kinds`].
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub kind: u8,
+}
+
+impl Node {
+    /// A node that is up, with cores alone.
+    pub fn of(name: &str, cores: Procs) -> Node {
+        Node { name: name.to_owned(), cores, up: true, ..Node::default() }
+    }
 }
 
 /// A running job with its known allocation.
@@ -47,20 +105,33 @@ pub struct AllocatedJob {
     /// Its expected end, if known better than by its walltime.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub expected: Option<Time>,
+    /// What it has of its nodes besides cores.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub needs: Needs,
+}
+
+impl AllocatedJob {
+    /// A job whose nodes are not known yet.
+    pub fn of(job: JobId, cores: Procs, end: Time) -> AllocatedJob {
+        AllocatedJob { job, cores, on: Vec::new(), end, expected: None, needs: Needs::NONE }
+    }
 }
 
 /// A job's part of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NodeShare {
     /// Position of the node in [`ClusterSnapshot::nodes`].
     pub node: u32,
     /// Its cores on the node, if known.
     pub cores: Option<Procs>,
+    /// Its share of [`Needs::gpus`].
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub gpus: u32,
 }
 
 /// The shape of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Shape {
     /// Cores on all nodes.
@@ -71,12 +142,15 @@ pub struct Shape {
     pub per_node: Procs,
     /// True for exclusive nodes.
     pub exclusive: bool,
+    /// What it needs of its nodes besides cores.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub needs: Needs,
 }
 
 impl Shape {
     /// That many cores on any nodes.
     pub const fn of(cores: Procs) -> Shape {
-        Shape { cores, nodes: None, per_node: Procs::ONE, exclusive: false }
+        Shape { cores, nodes: None, per_node: Procs::ONE, exclusive: false, needs: Needs::NONE }
     }
 }
 
@@ -243,6 +317,28 @@ pub enum SnapshotError {
         /// Its walltime.
         found: Span,
     },
+    /// A node is of a kind that does not exist, or there are too many kinds.
+    #[error(
+        "expected one of {kinds} kinds of nodes (at most {KINDS_MAX}), counted from 0, found {found} for node {node}"
+    )]
+    Kind {
+        /// The node.
+        node: String,
+        /// The position found.
+        found: u8,
+        /// Number of kinds.
+        kinds: usize,
+    },
+    /// A job has a licence that does not exist.
+    #[error("expected one of {licences} licences, counted from 0, found {found} for job {job}")]
+    Licence {
+        /// The job.
+        job: JobId,
+        /// The position found.
+        found: u32,
+        /// Number of licences.
+        licences: usize,
+    },
     /// A job requests no cores.
     #[error("expected at least one core on one node, found none for job {0}")]
     Nothing(JobId),
@@ -270,6 +366,18 @@ impl ClusterSnapshot {
             if !(Span(1)..=Span::MAX).contains(&found) {
                 return Err(SnapshotError::Unit { rule, found });
             }
+        }
+        let kinds = self.kinds.len().max(1);
+        let no_kind = |node: &&Node| usize::from(node.kind) >= kinds || kinds > KINDS_MAX;
+        if let Some(Node { name, kind, .. }) = self.nodes.iter().find(no_kind) {
+            return Err(SnapshotError::Kind { node: name.clone(), found: *kind, kinds });
+        }
+        let needs = self.running.iter().map(|one| (one.job, &one.needs));
+        let needs = needs.chain(self.pending.iter().map(|one| (one.job, &one.shape.needs)));
+        let licences = self.licences.len();
+        let mut counted = needs.flat_map(|(job, needs)| needs.licences.iter().map(move |one| (job, one.0)));
+        if let Some((job, found)) = counted.find(|(_, found)| *found as usize >= licences) {
+            return Err(SnapshotError::Licence { job, found, licences });
         }
         let mut seen = BTreeSet::new();
         let jobs = self.running.iter().map(|one| one.job).chain(self.pending.iter().map(|one| one.job));

@@ -1,43 +1,45 @@
-//! Free cores of each node over time: running jobs until their ends, planned jobs from their starts on.
+//! What is free on each node over time: running jobs until their ends, planned jobs from their starts on.
 //!
-//! A sorted list of intervals with the free cores of every node; with `s` intervals and `n` nodes a change costs O(intervals
+//! A sorted list of intervals with the free amounts of every node; with `s` intervals and `n` nodes a change costs O(intervals
 //! covered + n), and reading a stretch of time O(intervals covered x n).
 
 use pliant_model::{Span, Time};
 
+use super::amounts::{Amounts, Part};
+use super::rows::Rows;
 use super::snapshot::{Reserve, Rules};
 
 /// The state from `begin` until the next interval.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     pub(super) begin: i64,
-    pub(super) free: Vec<u32>,
-    /// Sum of `free`.
+    /// By row.
+    pub(super) free: Vec<Amounts>,
+    /// The free cores of all nodes.
     pub(super) total: u64,
     /// Nodes on which a planned job starts here that requires them empty ([`Reserve::Start`]).
     starts: Vec<bool>,
 }
 
-/// Free cores over time.
+/// What is free over time.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
-    cores: Vec<u32>,
+    rows: Rows,
     intervals: Vec<Interval>,
     /// Ends and nodes of the running jobs, by end.
-    held: Vec<(i64, Vec<(u32, u32)>)>,
+    held: Vec<(i64, Vec<Part>)>,
 }
 
 impl Timeline {
-    /// Nodes with that many usable cores, all free from `now` on.
-    pub(super) fn new(cores: Vec<u32>, now: Time) -> Timeline {
-        let total = cores.iter().map(|cores| u64::from(*cores)).sum();
-        let starts = vec![false; cores.len()];
-        let first = Interval { begin: now.0, free: cores.clone(), total, starts };
-        Timeline { cores, intervals: vec![first], held: Vec::new() }
+    /// All of it is free from `now` on.
+    pub(super) fn new(rows: Rows, now: Time) -> Timeline {
+        let starts = vec![false; rows.all.len()];
+        let first = Interval { begin: now.0, free: rows.all.clone(), total: rows.cores(), starts };
+        Timeline { rows, intervals: vec![first], held: Vec::new() }
     }
 
-    pub(super) fn cores(&self) -> &[u32] {
-        &self.cores
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
     }
 
     pub(super) fn intervals(&self) -> &[Interval] {
@@ -70,12 +72,12 @@ impl Timeline {
         index + 1
     }
 
-    /// Allocates cores of a running job until `end`. Under [`Reserve::Nodes`] intervals contain only planned jobs.
-    pub(super) fn hold(&mut self, end: Time, on: &[(u32, u32)], rules: &Rules) {
+    /// Allocates what a running job has until `end`. Under [`Reserve::Nodes`] intervals contain only planned jobs.
+    pub(super) fn hold(&mut self, end: Time, on: &[Part], rules: &Rules) {
         if rules.reserve != Reserve::Nodes {
             let until = self.split(end.0);
             for interval in &mut self.intervals[..until] {
-                on.iter().for_each(|(node, cores)| interval.take(*node, *cores));
+                on.iter().for_each(|part| interval.take(&self.rows, *part));
             }
         }
         let index = self.held.partition_point(|(other, _)| *other <= end.0);
@@ -83,17 +85,17 @@ impl Timeline {
     }
 
     /// The running jobs that end by `at`, by end.
-    pub(super) fn ended_by(&self, at: i64) -> &[(i64, Vec<(u32, u32)>)] {
+    pub(super) fn ended_by(&self, at: i64) -> &[(i64, Vec<Part>)] {
         &self.held[..self.held.partition_point(|(end, _)| *end <= at)]
     }
 
     /// The running jobs that end after `at`.
-    pub(super) fn still_held(&self, at: i64) -> impl Iterator<Item = &(i64, Vec<(u32, u32)>)> {
+    pub(super) fn still_held(&self, at: i64) -> impl Iterator<Item = &(i64, Vec<Part>)> {
         self.held[self.ended_by(at).len()..].iter()
     }
 
-    /// Reserves cores of a planned job on `[start, start + walltime)`.
-    pub(super) fn reserve(&mut self, start: Time, walltime: Span, on: &[(u32, u32)], rules: &Rules) {
+    /// Reserves what a planned job gets on `[start, start + walltime)`.
+    pub(super) fn reserve(&mut self, start: Time, walltime: Span, on: &[Part], rules: &Rules) {
         let unit = if rules.reserve == Reserve::Nodes { rules.resolution.0 } else { 1 };
         let (start, end) = (start.0 - start.0.rem_euclid(unit), start.0 + walltime.0);
         let (start, end) = (start.max(self.intervals[0].begin), end - end.rem_euclid(unit));
@@ -102,35 +104,38 @@ impl Timeline {
         }
         let from = self.split(start);
         let until = self.split(end);
-        for (node, cores) in on {
-            if rules.reserve == Reserve::Start {
-                self.intervals[from].starts[*node as usize] = true;
+        for part in on {
+            let is_node = self.rows.is_node(part.node);
+            if rules.reserve == Reserve::Start && is_node {
+                self.intervals[from].starts[part.node as usize] = true;
             }
+            let is_whole = rules.reserve == Reserve::Nodes && is_node;
+            let taken = if is_whole { Amounts::ALL } else { part.taken };
             for interval in &mut self.intervals[from..until] {
-                let whole = rules.reserve == Reserve::Nodes;
-                interval.take(*node, if whole { u32::MAX } else { *cores });
+                interval.take(&self.rows, Part { taken, ..*part });
             }
         }
     }
 }
 
 impl Interval {
-    fn take(&mut self, node: u32, cores: u32) {
+    fn take(&mut self, rows: &Rows, Part { node, taken }: Part) {
         let free = &mut self.free[node as usize];
-        let taken = cores.min(*free);
-        *free -= taken;
-        self.total -= u64::from(taken);
+        if rows.is_node(node) {
+            self.total -= u64::from(taken.cores.min(free.cores));
+        }
+        *free = free.without(taken);
     }
 }
 
-/// A growing stretch of time: the cores that are free throughout.
+/// A growing stretch of time: what is free throughout.
 pub(super) struct Stretch<'a> {
     timeline: &'a Timeline,
     /// True if starts at the end count.
     strict: bool,
     next: usize,
-    /// Free cores of each node throughout.
-    pub(super) free: Vec<u32>,
+    /// Free throughout, by row.
+    pub(super) free: Vec<Amounts>,
 }
 
 impl<'a> Stretch<'a> {
@@ -152,15 +157,10 @@ impl<'a> Stretch<'a> {
             && (interval.begin < until || self.strict && interval.begin == until)
         {
             for (node, free) in self.free.iter_mut().enumerate() {
-                *free = if interval.starts[node] { 0 } else { interval.free[node].min(*free) };
+                *free =
+                    if interval.starts[node] { Amounts::default() } else { interval.free[node].min(*free) };
             }
             self.next += 1;
         }
-    }
-
-    /// Free cores in all; of whole nodes only, if `whole`.
-    pub(super) fn total(&self, whole: bool) -> u64 {
-        let pairs = self.free.iter().zip(&self.timeline.cores);
-        pairs.filter(|(free, cores)| !whole || free == cores).map(|(free, _)| u64::from(*free)).sum()
     }
 }

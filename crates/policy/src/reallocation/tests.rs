@@ -311,7 +311,7 @@ fn a_job_keeps_its_reservation_on_a_cluster_that_takes_no_more() {
 /// A cluster of 4 cores on which nothing runs and job A waits, planned or not, next to a cluster that is busy until 100.
 fn unplanned(blocked: bool, admission: Admission) -> Federation {
     let mut federation = busy(&[(4, 1), (4, 100)]);
-    let node = Node { name: "n".to_owned(), cores: Procs(4), up: true, taken: None };
+    let node = Node::of("n", Procs(4));
     let pending = Pending { blocked, ..Pending::of(JobId(A), Shape::of(Procs(2)), Span(50)) };
     let snapshot =
         ClusterSnapshot { nodes: vec![node], pending: vec![pending], ..ClusterSnapshot::default() };

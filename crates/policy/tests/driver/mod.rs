@@ -38,7 +38,7 @@ pub(crate) enum Ties {
 }
 
 /// When a test may look at the scheduler.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Moment {
     BeforeSubmit(Submission),
     AfterSubmit(Submission),
@@ -134,16 +134,12 @@ impl Driver<'_> {
             && job.submit == now
         {
             let (procs, walltime) = (Procs(job.procs), Span(job.walltime));
-            let submission = Submission {
-                job: JobId(self.next as u32),
-                procs,
-                walltime,
-                submit: Time(now),
-                owner: owner_of(self.next),
-            };
+            let (submit, owner) = (Time(now), owner_of(self.next));
+            let job = JobId(self.next as u32);
+            let submission = Submission { submit, owner, ..Submission::new(job, procs, walltime) };
             self.next += 1;
-            watch(self.scheduler.as_mut(), Time(now), Moment::BeforeSubmit(submission));
-            self.scheduler.submit(Time(now), submission);
+            watch(self.scheduler.as_mut(), Time(now), Moment::BeforeSubmit(submission.clone()));
+            self.scheduler.submit(Time(now), submission.clone());
             watch(self.scheduler.as_mut(), Time(now), Moment::AfterSubmit(submission));
         }
     }

@@ -15,14 +15,15 @@ fn job(number: u32, cores: u32, walltime: i64, expected: Option<i64>) -> Pending
 /// One node of four cores, two of them held until 600 and expected to be free at some time before; where the waiting
 /// jobs start.
 fn check(held: Option<i64>, pending: &[Pending], rules: &Rules, starts: &[Option<i64>]) {
-    let on = vec![NodeShare { node: 0, cores: Some(Procs(2)) }];
+    let on = vec![NodeShare { node: 0, cores: Some(Procs(2)), gpus: 0 }];
     let holder =
-        AllocatedJob { job: JobId(100), cores: Procs(2), on, end: Time(600), expected: held.map(Time) };
+        AllocatedJob { on, expected: held.map(Time), ..AllocatedJob::of(JobId(100), Procs(2), Time(600)) };
     let snapshot = ClusterSnapshot {
-        nodes: vec![Node { name: "n1".to_owned(), cores: Procs(4), up: true, taken: None }],
+        nodes: vec![Node::of("n1", Procs(4))],
         running: vec![holder],
         pending: pending.to_vec(),
         rules: rules.clone(),
+        ..ClusterSnapshot::default()
     };
     let mut nodes = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap();
     assert_eq!(nodes.snapshot(), snapshot, "expectations are kept");

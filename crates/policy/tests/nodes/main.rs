@@ -5,5 +5,6 @@
 mod expected;
 mod golden;
 mod properties;
+mod resources;
 mod scheduler;
 mod situation;

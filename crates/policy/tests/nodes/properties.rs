@@ -19,7 +19,7 @@ fn pending(job: u32, nodes: u32) -> impl Strategy<Value = Pending> {
     let shape = shape.prop_map(|(cores, nodes, per_node, exclusive)| {
         let per_node = Procs(if nodes.is_some() { per_node } else { 1 });
         let cores = Procs(cores.max(nodes.unwrap_or(1) * per_node.0));
-        Shape { cores, nodes, per_node, exclusive }
+        Shape { nodes, per_node, exclusive, ..Shape::of(cores) }
     });
     let begin = prop::option::weighted(0.2, (900..1500_i64).prop_map(Time));
     let published = prop::option::weighted(0.3, (950..1600_i64, prop::collection::vec(0..nodes, 0..3)));
@@ -52,10 +52,11 @@ fn running(nodes: &[Node], jobs: Vec<(Vec<u32>, i64, bool)>) -> Vec<AllocatedJob
             continue;
         }
         let cores = Procs(on.iter().map(|(_, cores)| cores).sum());
-        let share = |(node, cores): (u32, u32)| NodeShare { node, cores: is_known.then_some(Procs(cores)) };
+        let share =
+            |(node, cores): (u32, u32)| NodeShare { node, cores: is_known.then_some(Procs(cores)), gpus: 0 };
         let (job, end) = (JobId(1000 + number as u32), Time(end));
         let on = on.into_iter().map(share).collect();
-        holders.push(AllocatedJob { job, cores, on, end, expected: None });
+        holders.push(AllocatedJob { on, ..AllocatedJob::of(job, cores, end) });
     }
     holders
 }
@@ -80,12 +81,7 @@ fn snapshots() -> impl Strategy<Value = ClusterSnapshot> {
     (1..6_usize).prop_flat_map(|count| {
         let node = (1..5_u32, prop::bool::weighted(0.9));
         let nodes = prop::collection::vec(node, count).prop_map(|nodes| {
-            let node = |(index, (cores, up))| Node {
-                name: format!("n{index}"),
-                cores: Procs(cores),
-                up,
-                taken: None,
-            };
+            let node = |(index, (cores, up))| Node { up, ..Node::of(&format!("n{index}"), Procs(cores)) };
             nodes.into_iter().enumerate().map(node).collect::<Vec<Node>>()
         });
         let job = (prop::collection::vec(0..4_u32, count), 950..1300_i64, any::<bool>());
@@ -94,7 +90,7 @@ fn snapshots() -> impl Strategy<Value = ClusterSnapshot> {
             |(nodes, jobs, mut pending, most, rules)| {
                 pending.truncate(most);
                 let running = running(&nodes, jobs);
-                ClusterSnapshot { nodes, running, pending, rules }
+                ClusterSnapshot { nodes, running, pending, rules, ..ClusterSnapshot::default() }
             },
         )
     })
@@ -125,11 +121,12 @@ fn check(snapshot: &ClusterSnapshot, planned: &[PlannedStart]) {
         let Pending { shape, walltime, begin, blocked, .. } =
             snapshot.pending.iter().find(|other| other.job == one.job).unwrap();
         assert!(!blocked && one.start >= NOW && begin.is_none_or(|begin| one.start >= begin));
-        let cores: u32 = one.on.iter().map(|(_, cores)| cores.0).sum();
+        let on: Vec<(u32, Procs)> = one.on.iter().map(|share| (share.node, share.cores.unwrap())).collect();
+        let cores: u32 = on.iter().map(|(_, cores)| cores.0).sum();
         let alone = shape.exclusive || snapshot.rules.whole_nodes;
         assert!(cores == shape.cores.0 || alone && cores > shape.cores.0, "{one:?} {shape:?}");
         assert!(shape.nodes.is_none_or(|nodes| nodes as usize == one.on.len()), "{one:?} {shape:?}");
-        for (node, cores) in &one.on {
+        for (node, cores) in &on {
             assert!(*cores >= shape.per_node && snapshot.nodes[*node as usize].up);
             taken.push((*node, one.start, one.start + rounded(*walltime), cores.0, alone));
         }
@@ -147,20 +144,15 @@ fn check(snapshot: &ClusterSnapshot, planned: &[PlannedStart]) {
 
 /// Cores are distinguished only on nodes of one core, so that counting them is enough.
 fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn BatchScheduler>) {
-    let node = |index| Node { name: format!("n{index}"), cores: Procs::ONE, up: true, taken: None };
+    let node = |index| Node::of(&format!("n{index}"), Procs::ONE);
     let mut next = 0;
     let mut running = Vec::new();
     for (number, (cores, end)) in held.iter().enumerate() {
         let cores = (*cores).min(procs - next);
         if cores > 0 {
-            let on = (next..next + cores).map(|node| NodeShare { node, cores: None }).collect();
-            running.push(AllocatedJob {
-                job: JobId(1000 + number as u32),
-                cores: Procs(cores),
-                on,
-                end: Time(*end),
-                expected: None,
-            });
+            let on = (next..next + cores).map(|node| NodeShare { node, cores: None, gpus: 0 }).collect();
+            let job = JobId(1000 + number as u32);
+            running.push(AllocatedJob { on, ..AllocatedJob::of(job, Procs(cores), Time(*end)) });
         }
         next += cores;
     }
@@ -172,7 +164,7 @@ fn both(procs: u32, held: &[(u32, i64)], rules: &Rules) -> (Nodes, Box<dyn Batch
         ..Dump::default()
     };
     let nodes = (0..procs).map(node).collect();
-    let snapshot = ClusterSnapshot { nodes, running, pending: Vec::new(), rules: rules.clone() };
+    let snapshot = ClusterSnapshot { nodes, running, rules: rules.clone(), ..ClusterSnapshot::default() };
     let mut counted = (by_name("cbf").unwrap().new)(Procs(procs), NOW);
     counted.restore(NOW, &dump).unwrap();
     (Nodes::from_snapshot(NOW, &snapshot).unwrap(), counted)
@@ -244,7 +236,7 @@ proptest! {
         for (number, (width, walltime)) in jobs.iter().enumerate() {
             let job = JobId(number as u32);
             let one = Submission::new(job, Procs((*width).min(procs)), Span(*walltime));
-            nodes.submit(NOW, one);
+            nodes.submit(NOW, one.clone());
             counted.submit(NOW, one);
         }
         prop_assert_eq!(list(&mut nodes), list(counted.as_mut()));

@@ -29,7 +29,8 @@ fn planned(nodes: &mut Nodes) -> Vec<PlannedStart> {
 /// `job@start on node:cores ...`, one a line.
 fn shown(planned: &[PlannedStart]) -> String {
     let line = |one: &PlannedStart| {
-        let on: Vec<String> = one.on.iter().map(|(node, cores)| format!("{node}:{cores}")).collect();
+        let on: Vec<String> =
+            one.on.iter().map(|share| format!("{}:{}", share.node, share.cores.unwrap())).collect();
         format!("{}@{} {}", one.job, one.start, on.join(" "))
     };
     planned.iter().map(line).collect::<Vec<_>>().join(", ")
@@ -98,9 +99,9 @@ fn unknown_shares_of_running_jobs_are_bounded() {
     let check = |nodes: &str, jobs: &[(u32, &[u32])], expected: &[&[u32]]| {
         let mut snapshot = situation::parse(nodes).snapshot;
         for (number, (cores, on)) in jobs.iter().enumerate() {
-            let on = on.iter().map(|node| NodeShare { node: *node, cores: None }).collect();
+            let on = on.iter().map(|node| NodeShare { node: *node, ..NodeShare::default() }).collect();
             let (job, cores) = (JobId(number as u32), Procs(*cores));
-            snapshot.running.push(AllocatedJob { job, cores, on, end: Time(9), expected: None });
+            snapshot.running.push(AllocatedJob { on, ..AllocatedJob::of(job, cores, Time(9)) });
         }
         let known = Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap().snapshot();
         let cores = |share: &NodeShare| share.cores.unwrap().0;
@@ -196,7 +197,7 @@ fn a_dump_of_counts_finds_nodes_again() {
     assert_eq!(other.dump(), source.dump());
     // What has no plan keeps none.
     assert_eq!(other.plan(Time::ZERO, JobId(2)), None);
-    assert_eq!(other.snapshot().running[0].on, [NodeShare { node: 0, cores: Some(Procs(2)) }]);
+    assert_eq!(other.snapshot().running[0].on, [NodeShare { node: 0, cores: Some(Procs(2)), gpus: 0 }]);
     let mut counted = (by_name("cbf").unwrap().new)(Procs(1), Time::ZERO);
     assert!(counted.restore(Time::ZERO, &source.dump()).is_err());
     assert!(cluster("node a 1 up\n", Rules::default()).restore(Time::ZERO, &source.dump()).is_err());

@@ -49,23 +49,24 @@ pub(crate) fn parse(text: &str) -> Situation {
                 interval_s = number("interval").unwrap();
             }
             Some("node") => {
-                let (name, cores) = (words[1].to_owned(), Procs(words[2].parse().unwrap()));
-                snapshot.nodes.push(Node { name, cores, up: words[3] == "up", taken: procs("taken") });
+                let cores = Procs(words[2].parse().unwrap());
+                let up = words[3] == "up";
+                snapshot.nodes.push(Node { up, taken: procs("taken"), ..Node::of(words[1], cores) });
             }
             Some("run") => {
                 let on = words.iter().skip_while(|word| **word != "on").skip(1).map(|share| {
                     let (name, cores) = share.split_once(':').unwrap();
-                    NodeShare { node: node(name), cores: Some(Procs(cores.parse().unwrap())) }
+                    NodeShare { node: node(name), cores: Some(Procs(cores.parse().unwrap())), gpus: 0 }
                 });
                 let (cores, end) = (procs("cores").unwrap(), Time(number("end").unwrap()));
                 let on = on.collect();
-                snapshot.running.push(AllocatedJob { job: job(), cores, on, end, expected: None });
+                snapshot.running.push(AllocatedJob { on, ..AllocatedJob::of(job(), cores, end) });
             }
             Some("wait") => {
                 let exclusive = words.contains(&"exclusive");
                 let nodes = number("nodes").map(|count| count as u32);
                 let per_node = procs("per").unwrap_or(Procs::ONE);
-                let shape = Shape { cores: procs("cores").unwrap(), nodes, per_node, exclusive };
+                let shape = Shape { nodes, per_node, exclusive, ..Shape::of(procs("cores").unwrap()) };
                 let published = value("plan").map(|plan| {
                     let (start, on) = plan.split_once('@').unwrap();
                     let names = on.split(',').filter(|name| !name.is_empty());

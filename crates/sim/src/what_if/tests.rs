@@ -28,7 +28,7 @@ fn cluster(name: &str, procs: u32) -> WhatIfCluster {
 
 /// A cluster with Slurm and nodes of four cores.
 fn slurm(name: &str, nodes: usize, locals: Vec<LocalJob>) -> WhatIfCluster {
-    let node = |number| Node { name: format!("n{number}"), cores: Procs(4), up: true, taken: None };
+    let node = |number| Node::of(&format!("n{number}"), Procs(4));
     let snapshot = ClusterSnapshot {
         nodes: (0..nodes).map(node).collect(),
         rules: Rules::slurm(Span(30)),

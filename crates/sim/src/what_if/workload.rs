@@ -147,7 +147,7 @@ fn local(one: &LocalJob, cluster: ClusterId, since: Time) -> Option<WorkloadEntr
     if ended.is_some_and(|ended| ended <= since) {
         return None;
     }
-    let shape_of = Some(*shape);
+    let shape_of = Some(shape.clone());
     if let Some(started) = started.filter(|started| *started < since) {
         let ended = ended.or(walltime.is_none().then(|| started.max(since) + DEFAULT_RUNTIME));
         let (job, at) = running(shape.cores, limit, started, ended, cluster, since);

@@ -46,7 +46,8 @@ pub(super) fn listed_snapshot(
             let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
             let elapsed = Span((listing.at - started).0.max(0));
             let expected = expected(job, elapsed).map(|runtime| started + runtime);
-            running.push(AllocatedJob { job: number(job), cores: Procs(job.shape.cores), on, end, expected });
+            let allocated = AllocatedJob::of(number(job), Procs(job.shape.cores), end);
+            running.push(AllocatedJob { on, expected, ..allocated });
         }
     }
     let may_start = |job: &ListedJob| target.takes(&job.partition) && job.shape.cores > 0;
@@ -74,14 +75,18 @@ pub(super) fn listed_snapshot(
         ..Pending::of(job, Shape::of(procs), walltime)
     }));
     let node = |node: &&listing::Node| Node {
-        name: node.name.clone(),
-        cores: Procs(node.cores),
         up: node.unusable.is_none(),
-        taken: None,
+        ..Node::of(&node.name, Procs(node.cores))
     };
     let rules = Rules { whole_nodes: rules.whole_nodes || target.is_exclusive(), ..rules.clone() };
     ListedSnapshot {
-        snapshot: ClusterSnapshot { nodes: nodes.iter().map(node).collect(), running, pending, rules },
+        snapshot: ClusterSnapshot {
+            nodes: nodes.iter().map(node).collect(),
+            running,
+            pending,
+            rules,
+            ..ClusterSnapshot::default()
+        },
         ids,
     }
 }
@@ -90,7 +95,8 @@ fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
     let share = |allocation: &listing::NodeAllocation| {
         let node = nodes.iter().position(|node| node.name == allocation.node)?;
         let whole = || job.shape.exclusive.then(|| nodes[node].cores);
-        Some(NodeShare { node: node as u32, cores: allocation.cores.or_else(whole).map(Procs) })
+        let cores = allocation.cores.or_else(whole).map(Procs);
+        Some(NodeShare { node: node as u32, cores, ..NodeShare::default() })
     };
     job.allocations.iter().filter_map(share).collect()
 }

@@ -133,7 +133,7 @@ fn a_held_job_keeps_its_sizes_until_it_is_released() {
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
     let submission = Submission::new(JOB, Procs(2), Span(200));
     let mut effects = Effects::default();
-    external.hold_moldable(NOW, submission, &walltimes, &mut effects);
+    external.hold_moldable(NOW, submission.clone(), &walltimes, &mut effects);
     deliver(&mut external, Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
     external.release(NOW, JOB, &mut effects);
     let Some(Outer::External(Command::Release { alternatives, .. })) = effects.commands.last() else {

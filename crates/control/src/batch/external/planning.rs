@@ -30,7 +30,7 @@ impl External {
             let mut nodes = Nodes::from_snapshot(now, &self.listed_snapshot(&[]).snapshot).ok()?;
             // Listed jobs are planned first.
             nodes.next_start();
-            self.unlisted().into_iter().for_each(|job| nodes.submit(now, as_planned(job.submission)));
+            self.unlisted().into_iter().for_each(|job| nodes.submit(now, as_planned(job.submission.clone())));
             self.plan = Some((now, nodes));
             #[cfg(test)]
             {
@@ -90,7 +90,7 @@ impl External {
         unlisted: &[&Job],
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> ListedSnapshot {
-        let unlisted = unlisted.iter().map(|job| as_planned(job.submission));
+        let unlisted = unlisted.iter().map(|job| as_planned(job.submission.clone()));
         cluster_snapshot::listed_snapshot(
             &self.current_listing(),
             &self.rules,

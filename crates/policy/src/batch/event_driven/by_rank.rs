@@ -94,7 +94,7 @@ impl<R: Rule> Ranked<'_, R> {
         let mut pushed = 0;
         for RankedSizes { ahead, least, most } in ranked_sizes(self.now, self.cluster, walltimes) {
             for job in queue.by_ref().take(ahead - pushed) {
-                plan.push(self.rule, job);
+                plan.push(self.rule, &job);
             }
             pushed = ahead;
             at(&plan.horizon, &walltimes.between(least, most));
@@ -108,7 +108,7 @@ fn ranked_sizes(now: Time, cluster: &EventDrivenCluster, walltimes: &Walltimes<'
     let mut sizes: Vec<RankedSizes> = Vec::new();
     for procs in (walltimes.least().0..=walltimes.most().0).map(Procs) {
         let (walltime, submit, owner) = (walltimes.at(procs), walltimes.submit(), walltimes.owner());
-        let submission = Submission { job: JobId(u32::MAX), procs, walltime, submit, owner };
+        let submission = Submission { submit, owner, ..Submission::new(JobId(u32::MAX), procs, walltime) };
         let ahead = queue.position_of(now, &submission);
         match sizes.last_mut() {
             Some(last) if last.ahead == ahead => last.most = procs,

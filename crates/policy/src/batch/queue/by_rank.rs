@@ -21,7 +21,7 @@ pub(in crate::batch) struct RankedQueue {
     changes_at: Time,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Ranked {
     job: Submission,
     standing: Standing,
@@ -126,13 +126,13 @@ impl RankedQueue {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
-        self.jobs.iter().flatten().map(|one| one.job)
+        self.jobs.iter().flatten().map(|one| one.job.clone())
     }
 
     pub(super) fn by_arrival(&self) -> Vec<Submission> {
         let mut jobs: Vec<&Ranked> = self.jobs.iter().flatten().collect();
         jobs.sort_unstable_by_key(|one| one.standing.arrival());
-        jobs.into_iter().map(|one| one.job).collect()
+        jobs.into_iter().map(|one| one.job.clone()).collect()
     }
 
     pub(super) fn next_where(
@@ -141,7 +141,8 @@ impl RankedQueue {
         admits: impl Fn(Procs, Span) -> bool,
     ) -> Option<(Slot, Submission)> {
         let behind = self.jobs.iter().enumerate().skip(from as usize);
-        let waiting = behind.filter_map(|(slot, one)| Some((slot as Slot, one.as_ref()?.job)));
-        waiting.into_iter().find(|(_, job)| admits(job.procs, job.walltime))
+        let waiting = behind.filter_map(|(slot, one)| Some((slot as Slot, &one.as_ref()?.job)));
+        let found = waiting.into_iter().find(|(_, job)| admits(job.procs, job.walltime));
+        found.map(|(slot, job)| (slot, job.clone()))
     }
 }

@@ -41,21 +41,21 @@ impl SubmissionQueue {
         if slot / CHUNK - self.first == self.chunks.len() as u64 {
             self.chunks.push_back(Chunk::empty());
         }
-        self.chunk_mut(slot).push(job);
         self.slots.insert(job.job, slot);
+        self.chunk_mut(slot).push(job);
     }
 
     /// The job at the head of the queue.
     pub(in crate::batch) fn head(&self) -> Option<(Slot, Submission)> {
         let chunk = self.chunks.front()?;
         let (offset, job) = chunk.iter().next()?;
-        Some((self.first * CHUNK + offset, job))
+        Some((self.first * CHUNK + offset, job.clone()))
     }
 
     /// The job that was appended last, unless it was removed.
     pub(in crate::batch) fn last(&self) -> Option<(Slot, Submission)> {
         let slot = self.next.checked_sub(1)?;
-        let job = *self.chunks.back()?.jobs.last()?;
+        let job = self.chunks.back()?.jobs.last()?.clone();
         Some((slot, job?))
     }
 
@@ -79,7 +79,7 @@ impl SubmissionQueue {
 
     /// The jobs in order.
     pub(in crate::batch) fn iter(&self) -> impl Iterator<Item = Submission> + '_ {
-        self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(_, job)| job))
+        self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(_, job)| job.clone()))
     }
 
     /// The first job at or behind `from` for which `admits` is true. If `admits` accepts a size and a walltime, it must accept
@@ -100,8 +100,8 @@ impl SubmissionQueue {
                 .iter()
                 .map(|(offset, job)| (base + offset, job))
                 .find(|(slot, job)| *slot >= from && admits(job.procs, job.walltime));
-            if found.is_some() {
-                return found;
+            if let Some((slot, job)) = found {
+                return Some((slot, job.clone()));
             }
         }
         None
@@ -119,10 +119,10 @@ impl Chunk {
     }
 
     fn push(&mut self, job: Submission) {
-        self.jobs.push(Some(job));
         self.waiting += 1;
         self.least_procs = self.least_procs.min(job.procs);
         self.least_walltime = self.least_walltime.min(job.walltime);
+        self.jobs.push(Some(job));
     }
 
     fn take(&mut self, slot: Slot) -> Option<Submission> {
@@ -139,7 +139,7 @@ impl Chunk {
         Some(job)
     }
 
-    fn iter(&self) -> impl Iterator<Item = (u64, Submission)> + '_ {
-        (0..).zip(&self.jobs).filter_map(|(offset, job)| Some((offset, (*job)?)))
+    fn iter(&self) -> impl Iterator<Item = (u64, &Submission)> {
+        (0..).zip(&self.jobs).filter_map(|(offset, job)| Some((offset, job.as_ref()?)))
     }
 }

@@ -38,19 +38,19 @@ proptest! {
                 Action::Push(procs, walltime) => {
                     let job = Submission::new(JobId(next), Procs(procs), Span(walltime));
                     next += 1;
-                    queue.push(job);
-                    plain.push(job);
+                    queue.push(job.clone());
+                    plain.push(job.clone());
                     prop_assert_eq!(queue.last().map(|(_, job)| job), Some(job));
                 }
                 Action::Remove(at) if !plain.is_empty() => {
                     let job = plain.remove(at % plain.len());
                     let slot = queue.slot(job.job).expect("the job waits");
-                    prop_assert_eq!(queue.remove(slot), Some(job));
+                    prop_assert_eq!(queue.remove(slot), Some(job.clone()));
                     prop_assert_eq!(queue.slot(job.job), None);
                 }
                 Action::RemoveHead if !plain.is_empty() => {
                     let (slot, head) = queue.head().expect("somebody waits");
-                    prop_assert_eq!(queue.remove(slot), Some(head));
+                    prop_assert_eq!(queue.remove(slot), Some(head.clone()));
                     prop_assert_eq!(plain.remove(0), head);
                 }
                 Action::Search(at, procs, walltime) if !plain.is_empty() => {
@@ -58,12 +58,12 @@ proptest! {
                     let admits = |p: Procs, w: Span| p.0 <= 2 * procs && (p.0 <= procs || w.0 <= walltime);
                     let from = queue.slot(plain[at].job).expect("the job waits");
                     let expected = plain[at..].iter().find(|job| admits(job.procs, job.walltime));
-                    prop_assert_eq!(queue.next_where(from, admits).map(|(_, job)| job), expected.copied());
+                    prop_assert_eq!(queue.next_where(from, admits).map(|(_, job)| job), expected.cloned());
                 }
                 _ => {}
             }
             prop_assert_eq!(queue.len(), plain.len());
-            prop_assert_eq!(queue.head().map(|(_, job)| job), plain.first().copied());
+            prop_assert_eq!(queue.head().map(|(_, job)| job), plain.first().cloned());
         }
         prop_assert!(queue.iter().eq(plain));
     }

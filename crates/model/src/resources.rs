@@ -1,0 +1,380 @@
+//! Resources besides processors: what a request needs of them, and what the nodes of a cluster have.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::{Procs, check_name};
+
+/// An amount of memory or of disk space, in MiB.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct Mebibytes(pub u32);
+
+impl Mebibytes {
+    /// Nothing.
+    pub const ZERO: Mebibytes = Mebibytes(0);
+}
+
+/// As people write it: `512M`, `64G`, `1T`.
+impl fmt::Display for Mebibytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            0 => "0M".to_owned(),
+            mib if mib.is_multiple_of(1 << 20) => format!("{}T", mib >> 20),
+            mib if mib.is_multiple_of(1 << 10) => format!("{}G", mib >> 10),
+            mib => format!("{mib}M"),
+        };
+        f.pad(&text)
+    }
+}
+
+/// How much memory a job needs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Memory {
+    /// So much for each processor: it grows with the size of the job.
+    PerProc(Mebibytes),
+    /// So much in all, in equal parts for its processors: on more processors each needs less.
+    Total(Mebibytes),
+}
+
+impl Memory {
+    /// The memory for each processor of a job on `procs`.
+    pub fn per_proc(self, procs: Procs) -> Mebibytes {
+        match self {
+            Self::PerProc(each) => each,
+            Self::Total(all) => Mebibytes(all.0.div_ceil(procs.0.max(1))),
+        }
+    }
+}
+
+/// How many GPUs a job needs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum GpuCount {
+    /// So many for each processor: it grows with the size of the job.
+    PerProc(u32),
+    /// So many in all. With a fixed number of nodes each has equally many.
+    Total(u32),
+}
+
+/// The GPUs that a job needs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Gpus {
+    /// How many.
+    pub count: GpuCount,
+    /// Of which kind, such as `a100`; any if none.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub kind: Option<String>,
+}
+
+/// Which features the nodes of a job must have.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Constraint {
+    /// Each node has all of these.
+    All(Vec<String>),
+    /// Each node has at least one of these.
+    Any(Vec<String>),
+}
+
+impl Constraint {
+    /// True if a node with these features will do.
+    pub fn admits(&self, features: &[String]) -> bool {
+        match self {
+            Self::All(needed) => needed.iter().all(|one| features.contains(one)),
+            Self::Any(enough) => enough.iter().any(|one| features.contains(one)),
+        }
+    }
+}
+
+/// As it is written: `a&b` or `a|b`.
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All(features) => f.write_str(&features.join("&")),
+            Self::Any(features) => f.write_str(&features.join("|")),
+        }
+    }
+}
+
+/// What a request needs besides processors, and how its processors may be spread over nodes.
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Resources {
+    /// Memory. None leaves it to the cluster.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub memory: Option<Memory>,
+    /// GPUs.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub gpus: Option<Gpus>,
+    /// Local disk space on each node.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub scratch: Mebibytes,
+    /// The number of nodes; any if none.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub nodes: Option<u32>,
+    /// The most processors on each node.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub procs_per_node: Option<Procs>,
+    /// True if it shares its nodes with no other job.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub exclusive: bool,
+    /// The features of its nodes.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub constraint: Option<Constraint>,
+    /// How many of each licence.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "BTreeMap::is_empty"))]
+    pub licences: BTreeMap<String, u32>,
+}
+
+#[cfg(feature = "serde")]
+fn is_default<A: Default + PartialEq>(value: &A) -> bool {
+    *value == A::default()
+}
+
+impl Resources {
+    /// True if only processors are needed, wherever they are.
+    pub fn is_empty(&self) -> bool {
+        *self == Resources::default()
+    }
+
+    /// True if what is needed on a node grows in proportion to the processors on it, whatever the size of the job.
+    pub fn is_per_proc(&self) -> bool {
+        let Resources { memory, gpus, scratch, nodes, procs_per_node, exclusive, constraint: _, licences: _ } =
+            self;
+        let has_total = matches!(memory, Some(Memory::Total(_)))
+            || gpus.as_ref().is_some_and(|gpus| matches!(gpus.count, GpuCount::Total(_)));
+        let is_spread = nodes.is_some() || procs_per_node.is_some() || *exclusive || *scratch > Mebibytes(0);
+        !has_total && !is_spread
+    }
+}
+
+/// As in listings: `16G, 2 GPUs, 4 nodes`. Empty if nothing is needed.
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        match self.memory {
+            Some(Memory::PerProc(each)) => parts.push(format!("{each} per processor")),
+            Some(Memory::Total(all)) => parts.push(format!("{all} of memory")),
+            None => {}
+        }
+        if let Some(Gpus { count, kind }) = &self.gpus {
+            let kind = kind.as_ref().map_or(String::new(), |kind| format!("{kind} "));
+            parts.push(match count {
+                GpuCount::PerProc(each) => format!("{each} {kind}GPUs per processor"),
+                GpuCount::Total(all) => format!("{all} {kind}GPUs"),
+            });
+        }
+        if self.scratch > Mebibytes::ZERO {
+            parts.push(format!("{} of local disk per node", self.scratch));
+        }
+        parts.extend(self.nodes.map(|nodes| format!("{nodes} nodes")));
+        parts.extend(self.procs_per_node.map(|procs| format!("at most {procs} processors per node")));
+        if self.exclusive {
+            parts.push("whole nodes".to_owned());
+        }
+        parts.extend(self.constraint.as_ref().map(|constraint| format!("nodes with {constraint}")));
+        parts.extend(self.licences.iter().map(|(name, count)| format!("{count} of licence {name}")));
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// Nodes of a cluster that are alike.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct NodeGroup {
+    /// How many nodes.
+    pub count: u32,
+    /// Processors of each.
+    pub procs: Procs,
+    /// Memory of each.
+    pub memory: Mebibytes,
+    /// GPUs of each.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub gpus: u32,
+    /// The kind of the GPUs, such as `a100`.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub gpu_kind: Option<String>,
+    /// Local disk space of each.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub scratch: Mebibytes,
+    /// Features of each.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub features: Vec<String>,
+}
+
+/// The nodes of a cluster, and what its jobs share besides nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct ClusterNodes {
+    /// The nodes.
+    pub groups: Vec<NodeGroup>,
+    /// How many jobs may hold each licence at once, in units of one.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "BTreeMap::is_empty"))]
+    pub licences: BTreeMap<String, u32>,
+    /// The memory for each processor of a request that says nothing of memory.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub default_memory: Mebibytes,
+}
+
+/// The most groups of nodes of a cluster.
+pub const NODE_GROUPS_MAX: usize = 64;
+
+/// Invalid nodes of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NodesError {
+    /// There are none, or too many groups.
+    #[error("expected 1 to {NODE_GROUPS_MAX} groups of nodes, found {0}")]
+    Groups(usize),
+    /// A group is empty.
+    #[error("expected nodes with processors, found a group of {count} nodes with {procs} processors")]
+    Empty {
+        /// Its nodes.
+        count: u32,
+        /// Their processors.
+        procs: Procs,
+    },
+    /// There are more processors than a cluster may have.
+    #[error("expected at most {} processors, found {found}", u32::MAX)]
+    TooMany {
+        /// The processors of all nodes.
+        found: u64,
+    },
+    /// A kind of GPU without GPUs.
+    #[error("expected GPUs of the kind `{0}`, found none")]
+    NoGpus(String),
+    /// A name cannot be used.
+    #[error("expected a name of letters, digits, `.`, `_` and `-`, found `{0}`")]
+    Word(String),
+}
+
+impl ClusterNodes {
+    /// Checks the nodes.
+    ///
+    /// # Errors
+    ///
+    /// The first fault.
+    pub fn check(&self) -> Result<(), NodesError> {
+        if !(1..=NODE_GROUPS_MAX).contains(&self.groups.len()) {
+            return Err(NodesError::Groups(self.groups.len()));
+        }
+        for group in &self.groups {
+            let NodeGroup { count, procs, gpus, gpu_kind, features, .. } = group;
+            if *count == 0 || procs.0 == 0 {
+                return Err(NodesError::Empty { count: *count, procs: *procs });
+            }
+            if let Some(kind) = gpu_kind.as_ref().filter(|_| *gpus == 0) {
+                return Err(NodesError::NoGpus(kind.clone()));
+            }
+            if let Some(word) = gpu_kind.iter().chain(features).find(|word| !is_word(word)) {
+                return Err(NodesError::Word(word.clone()));
+            }
+        }
+        if let Some(word) = self.licences.keys().find(|word| !is_word(word)) {
+            return Err(NodesError::Word(word.clone()));
+        }
+        let found = self.total(|group| group.procs.0);
+        if found > u64::from(u32::MAX) { Err(NodesError::TooMany { found }) } else { Ok(()) }
+    }
+
+    /// Processors of all nodes, which were checked.
+    pub fn procs(&self) -> Procs {
+        Procs(u32::try_from(self.total(|group| group.procs.0)).unwrap_or(u32::MAX))
+    }
+
+    /// The sum over all nodes of what each node of a group has.
+    fn total(&self, of: impl Fn(&NodeGroup) -> u32) -> u64 {
+        self.groups.iter().map(|group| u64::from(group.count) * u64::from(of(group))).sum()
+    }
+}
+
+/// True if text can name a feature, a kind of GPU or a licence: it stands alone in options and lists.
+pub fn is_word(text: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+    check_name(text).is_ok() && text.chars().all(is_letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(count: u32, procs: u32) -> NodeGroup {
+        NodeGroup {
+            count,
+            procs: Procs(procs),
+            memory: Mebibytes(1024),
+            gpus: 0,
+            gpu_kind: None,
+            scratch: Mebibytes::ZERO,
+            features: Vec::new(),
+        }
+    }
+
+    fn nodes(groups: Vec<NodeGroup>) -> ClusterNodes {
+        ClusterNodes { groups, licences: BTreeMap::new(), default_memory: Mebibytes::ZERO }
+    }
+
+    #[test]
+    fn amounts_are_written_in_the_largest_whole_unit() {
+        for (mib, text) in [(0, "0M"), (1, "1M"), (1023, "1023M"), (1024, "1G"), (1536, "1536M")] {
+            assert_eq!(Mebibytes(mib).to_string(), text);
+        }
+        assert_eq!(Mebibytes(3 << 20).to_string(), "3T");
+    }
+
+    #[test]
+    fn a_total_is_divided_and_rounded_up() {
+        assert_eq!(Memory::Total(Mebibytes(10)).per_proc(Procs(4)), Mebibytes(3));
+        assert_eq!(Memory::Total(Mebibytes(8)).per_proc(Procs(4)), Mebibytes(2));
+        assert_eq!(Memory::PerProc(Mebibytes(8)).per_proc(Procs(4)), Mebibytes(8));
+    }
+
+    #[test]
+    fn constraints_admit_nodes_by_their_features() {
+        let features = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<String>>();
+        let [all, any] = [Constraint::All(features("a b")), Constraint::Any(features("a b"))];
+        for (node, by_all, by_any) in [("a b c", true, true), ("a", false, true), ("c", false, false)] {
+            assert_eq!(
+                (all.admits(&features(node)), any.admits(&features(node))),
+                (by_all, by_any),
+                "{node}"
+            );
+        }
+        assert_eq!((all.to_string(), any.to_string()), ("a&b".to_owned(), "a|b".to_owned()));
+    }
+
+    #[test]
+    fn resources_are_named_in_one_line() {
+        assert_eq!(Resources::default().to_string(), "");
+        let resources = Resources {
+            memory: Some(Memory::Total(Mebibytes(16 << 10))),
+            gpus: Some(Gpus { count: GpuCount::Total(2), kind: Some("a100".to_owned()) }),
+            nodes: Some(4),
+            licences: BTreeMap::from([("matlab".to_owned(), 1)]),
+            ..Resources::default()
+        };
+        assert_eq!(resources.to_string(), "16G of memory, 2 a100 GPUs, 4 nodes, 1 of licence matlab");
+    }
+
+    #[test]
+    fn invalid_nodes_are_refused() {
+        assert_eq!(nodes(vec![group(3, 4), group(1, 2)]).check(), Ok(()));
+        assert_eq!(nodes(vec![group(3, 4), group(1, 2)]).procs(), Procs(14));
+        assert_eq!(nodes(vec![]).check(), Err(NodesError::Groups(0)));
+        assert_eq!(nodes(vec![group(1, 1); 65]).check(), Err(NodesError::Groups(65)));
+        assert_eq!(nodes(vec![group(0, 4)]).check(), Err(NodesError::Empty { count: 0, procs: Procs(4) }));
+        let many = nodes(vec![group(u32::MAX, 2)]);
+        assert_eq!(many.check(), Err(NodesError::TooMany { found: 2 * u64::from(u32::MAX) }));
+        let kind = NodeGroup { gpu_kind: Some("a100".to_owned()), ..group(1, 1) };
+        assert_eq!(nodes(vec![kind]).check(), Err(NodesError::NoGpus("a100".to_owned())));
+        let feature = NodeGroup { features: vec!["a b".to_owned()], ..group(1, 1) };
+        assert_eq!(nodes(vec![feature]).check(), Err(NodesError::Word("a b".to_owned())));
+    }
+}

@@ -1,0 +1,69 @@
+//! Amounts of what a node has and jobs take of it.
+
+use pliant_model::Mebibytes;
+
+use super::snapshot::Node;
+
+/// What is free on a node, or what a job takes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Amounts {
+    pub(super) cores: u32,
+    pub(super) memory: Mebibytes,
+    pub(super) gpus: u32,
+    pub(super) scratch: Mebibytes,
+}
+
+/// A job's part of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    /// The position of the node.
+    pub(super) node: u32,
+    pub(super) taken: Amounts,
+}
+
+impl Amounts {
+    /// More than any node has.
+    pub(super) const ALL: Amounts = Amounts {
+        cores: u32::MAX,
+        memory: Mebibytes(u32::MAX),
+        gpus: u32::MAX,
+        scratch: Mebibytes(u32::MAX),
+    };
+
+    /// So many cores and nothing else.
+    pub(super) fn of(cores: u32) -> Amounts {
+        Amounts { cores, ..Amounts::default() }
+    }
+
+    /// What a node has for jobs.
+    pub(super) fn on(node: &Node) -> Amounts {
+        if !node.up {
+            return Amounts::default();
+        }
+        Amounts { cores: node.cores.0, memory: node.memory, gpus: node.gpus, scratch: node.scratch }
+    }
+
+    /// The smaller of each.
+    pub(super) fn min(self, other: Amounts) -> Amounts {
+        self.each(other, Ord::min)
+    }
+
+    /// What is left without `taken`, at least nothing.
+    pub(super) fn without(self, taken: Amounts) -> Amounts {
+        self.each(taken, u32::saturating_sub)
+    }
+
+    /// Both together.
+    pub(super) fn with(self, more: Amounts) -> Amounts {
+        self.each(more, u32::saturating_add)
+    }
+
+    fn each(self, other: Amounts, of: impl Fn(u32, u32) -> u32) -> Amounts {
+        Amounts {
+            cores: of(self.cores, other.cores),
+            memory: Mebibytes(of(self.memory.0, other.memory.0)),
+            gpus: of(self.gpus, other.gpus),
+            scratch: Mebibytes(of(self.scratch.0, other.scratch.0)),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a job needs of its nodes besides cores.
+
+use pliant_model::{Mebibytes, Procs};
+
+use super::amounts::Amounts;
+#[cfg(feature = "serde")]
+use super::snapshot::is_default;
+
+/// What a job needs of its nodes besides cores. By default nothing, on nodes of any kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Needs {
+    /// Memory for each core.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub memory_per_core: Mebibytes,
+    /// More memory on each node.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub memory_per_node: Mebibytes,
+    /// GPUs for each core, on its node.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub gpus_per_core: u32,
+    /// More GPUs on each node.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub gpus_per_node: u32,
+    /// More GPUs in all, on whichever of its nodes.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub gpus: u32,
+    /// Local disk space on each node.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub scratch_per_node: Mebibytes,
+    /// The largest number of cores per node.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub most_per_node: Option<Procs>,
+    /// The kinds of nodes that will do.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub kinds: KindSet,
+    /// Licences: positions in [`ClusterSnapshot::licences`] and how many of each.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub licences: Vec<(u32, u32)>,
+}
+
+impl Default for Needs {
+    fn default() -> Needs {
+        Needs::NONE
+    }
+}
+
+impl Needs {
+    /// Nothing, on nodes of any kind.
+    pub const NONE: Needs = Needs {
+        memory_per_core: Mebibytes(0),
+        memory_per_node: Mebibytes(0),
+        gpus_per_core: 0,
+        gpus_per_node: 0,
+        gpus: 0,
+        scratch_per_node: Mebibytes(0),
+        most_per_node: None,
+        kinds: KindSet::ALL,
+        licences: Vec::new(),
+    };
+
+    /// The cores that a job with these needs can have of a node on which so much is free.
+    pub(super) fn cores_of(&self, free: Amounts) -> u32 {
+        if free.gpus < self.gpus_per_node || free.scratch < self.scratch_per_node {
+            return 0;
+        }
+        let Some(memory) = free.memory.0.checked_sub(self.memory_per_node.0) else { return 0 };
+        let by_memory = memory.checked_div(self.memory_per_core.0).unwrap_or(u32::MAX);
+        let by_gpus = (free.gpus - self.gpus_per_node).checked_div(self.gpus_per_core).unwrap_or(u32::MAX);
+        let most = self.most_per_node.map_or(u32::MAX, |most| most.0);
+        free.cores.min(by_memory).min(by_gpus).min(most)
+    }
+
+    /// What a job with these needs takes of a node with so many cores of it; [`Needs::gpus`] come on top.
+    pub(super) fn on(&self, cores: u32) -> Amounts {
+        let memory = self.memory_per_core.0.saturating_mul(cores).saturating_add(self.memory_per_node.0);
+        let gpus = self.gpus_per_core.saturating_mul(cores).saturating_add(self.gpus_per_node);
+        Amounts { cores, memory: Mebibytes(memory), gpus, scratch: self.scratch_per_node }
+    }
+}
+
+/// A set of positions in [`ClusterSnapshot::kinds`], one bit each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
+pub struct KindSet(pub u64);
+
+impl KindSet {
+    /// All kinds.
+    pub const ALL: KindSet = KindSet(u64::MAX);
+
+    /// Whether it has a kind.
+    pub fn has(self, kind: u8) -> bool {
+        self.0.checked_shr(u32::from(kind)).is_some_and(|rest| rest & 1 == 1)
+    }
+}
+
+impl Default for KindSet {
+    fn default() -> KindSet {
+        KindSet::ALL
+    }
+}

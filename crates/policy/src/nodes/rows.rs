@@ -1,0 +1,77 @@
+//! The rows of a timeline: nodes, then licences, which all jobs of the cluster share.
+
+use super::amounts::{Amounts, Part};
+use super::needs::Needs;
+use super::snapshot::{Licence, Node, Shape};
+
+/// What there is in all.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    /// Of each node, then of each licence: how many, as cores.
+    pub(super) all: Vec<Amounts>,
+    /// The kind of each node.
+    kinds: Vec<u8>,
+}
+
+impl Rows {
+    pub(super) fn new(nodes: &[Node], licences: &[Licence]) -> Rows {
+        let all = nodes.iter().map(Amounts::on).chain(counts(licences)).collect();
+        Rows { all, kinds: nodes.iter().map(|node| node.kind).collect() }
+    }
+
+    /// Cores of which any will do, in place of nodes.
+    pub(super) fn pool(cores: u32, licences: &[Licence]) -> Rows {
+        Rows { all: std::iter::once(Amounts::of(cores)).chain(counts(licences)).collect(), kinds: vec![0] }
+    }
+
+    /// Whether a row is a node.
+    pub(super) fn is_node(&self, row: u32) -> bool {
+        (row as usize) < self.kinds.len()
+    }
+
+    /// The cores of all nodes.
+    pub(super) fn cores(&self) -> u64 {
+        self.cores_of(&self.all)
+    }
+
+    /// Those that are free on them.
+    pub(super) fn cores_of(&self, free: &[Amounts]) -> u64 {
+        free[..self.kinds.len()].iter().map(|node| u64::from(node.cores)).sum()
+    }
+
+    /// All of a node.
+    pub(super) fn node(&self, node: usize) -> Amounts {
+        self.all[node]
+    }
+
+    /// The cores that a job can have of each node while this is free on the rows; none at all without its licences.
+    pub(super) fn usable(&self, free: &[Amounts], shape: &Shape) -> Vec<u32> {
+        let Shape { exclusive, needs, .. } = shape;
+        let (nodes, licences) = free.split_at(self.kinds.len());
+        let is_short = |(licence, count): &(u32, u32)| licences[*licence as usize].cores < *count;
+        if needs.licences.iter().any(is_short) {
+            return vec![0; nodes.len()];
+        }
+        if *needs == Needs::NONE && !exclusive {
+            return nodes.iter().map(|free| free.cores).collect();
+        }
+        let cores = |(node, free): (usize, &Amounts)| match needs.kinds.has(self.kinds[node]) {
+            true if !exclusive || *free == self.all[node] => needs.cores_of(*free),
+            _ => 0,
+        };
+        nodes.iter().enumerate().map(cores).collect()
+    }
+
+    /// The licences of a job.
+    pub(super) fn licences(&self, needs: &Needs) -> impl Iterator<Item = Part> {
+        let first = self.kinds.len() as u32;
+        needs
+            .licences
+            .iter()
+            .map(move |(licence, count)| Part { node: first + licence, taken: Amounts::of(*count) })
+    }
+}
+
+fn counts(licences: &[Licence]) -> impl Iterator<Item = Amounts> {
+    licences.iter().map(|licence| Amounts::of(licence.count))
+}

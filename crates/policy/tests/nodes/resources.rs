@@ -1,0 +1,327 @@
+//! Jobs that need memory, GPUs, disk space, licences and certain nodes: none gets what another has, none is refused that
+//! fits, and the exact tuner misses no size.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pliant_model::{
+    Constraint, GpuCount, Gpus, JobId, Mebibytes, Memory, Procs, Request, Resources, Span, Speed, Speedup,
+    Time,
+};
+use pliant_policy::batch::{BatchScheduler, Submission};
+use pliant_policy::nodes::{ClusterSnapshot, Licence, Node, NodeKind, NodeShare, Nodes, PlannedStart, Rules};
+use pliant_policy::tuning::Tuner;
+use proptest::prelude::*;
+
+const ASKED: JobId = JobId(10_000);
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Plain nodes, and two kinds with features and GPUs of a kind.
+fn kinds() -> Vec<NodeKind> {
+    let kind = |features: &str, gpu: Option<&str>| NodeKind {
+        features: words(features),
+        gpu_kind: gpu.map(str::to_owned),
+    };
+    vec![kind("", None), kind("fast", Some("a100")), kind("fast large", Some("v100"))]
+}
+
+fn clusters() -> impl Strategy<Value = ClusterSnapshot> {
+    let node = (1..5_u32, 0..9_u32, 0..4_u32, 0..3_u32, 0..3_u8, prop::bool::weighted(0.9));
+    let node = node.prop_map(|(cores, memory, gpus, scratch, kind, up)| Node {
+        memory: Mebibytes(memory),
+        gpus: if kind == 0 { 0 } else { gpus },
+        scratch: Mebibytes(scratch),
+        kind,
+        up,
+        ..Node::of("n", Procs(cores))
+    });
+    // All alike at times: then they are planned as one pool, if jobs have whole nodes.
+    let alike = (node.clone(), 1..5_usize).prop_map(|(node, count)| vec![node; count]);
+    let nodes = prop_oneof![3 => prop::collection::vec(node, 1..5), 1 => alike];
+    (nodes, 0..3_u32, 0..2_u32, prop::bool::weighted(0.2), prop::bool::weighted(0.2)).prop_map(
+        |(nodes, licences, default, whole_nodes, strict_holes)| ClusterSnapshot {
+            nodes,
+            kinds: kinds(),
+            licences: vec![Licence { name: "matlab".to_owned(), count: licences }],
+            default_memory: Mebibytes(default),
+            rules: Rules { whole_nodes, strict_holes, ..Rules::default() },
+            ..ClusterSnapshot::default()
+        },
+    )
+}
+
+fn resources() -> impl Strategy<Value = Resources> {
+    let memory = prop_oneof![
+        (0..5_u32).prop_map(|each| Memory::PerProc(Mebibytes(each))),
+        (0..12_u32).prop_map(|all| Memory::Total(Mebibytes(all))),
+    ];
+    let count = prop_oneof![(1..3_u32).prop_map(GpuCount::PerProc), (1..6_u32).prop_map(GpuCount::Total)];
+    let kind = prop::sample::select(vec![None, Some("a100"), Some("v100")]);
+    let gpus = (count, kind).prop_map(|(count, kind)| Gpus { count, kind: kind.map(str::to_owned) });
+    let constraint = prop::sample::select(vec![
+        Constraint::All(words("fast large")),
+        Constraint::Any(words("fast large")),
+        Constraint::All(words("unknown")),
+    ]);
+    let shape = (
+        prop::option::weighted(0.3, 1..4_u32),
+        prop::option::weighted(0.2, (1..3_u32).prop_map(Procs)),
+        prop::bool::weighted(0.1),
+    );
+    let needs = (
+        prop::option::weighted(0.6, memory),
+        prop::option::weighted(0.3, gpus),
+        prop_oneof![4 => Just(0), 1 => 1..3_u32],
+        prop::option::weighted(0.2, constraint),
+        prop_oneof![4 => Just(0), 1 => 1..3_u32],
+    );
+    (needs, shape).prop_map(
+        |((memory, gpus, scratch, constraint, licences), (nodes, procs_per_node, exclusive))| Resources {
+            memory,
+            gpus,
+            scratch: Mebibytes(scratch),
+            nodes,
+            procs_per_node,
+            exclusive,
+            constraint,
+            licences: (licences > 0).then(|| ("matlab".to_owned(), licences)).into_iter().collect(),
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+struct Asked {
+    procs: u32,
+    walltime: i64,
+    resources: Option<Resources>,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    (1..9_u32, 1..100_i64, prop::option::weighted(0.8, resources()))
+        .prop_map(|(procs, walltime, resources)| Asked { procs, walltime, resources })
+}
+
+fn request(now: Time, asked: &Asked, speedup: Speedup) -> Request {
+    let procs = Procs(asked.procs);
+    let request = Request::new(ASKED, now, procs, Span(asked.walltime), speedup);
+    asked.resources.clone().map_or(request.clone(), |resources| request.needing(resources))
+}
+
+/// What a job on so many processors needs of a node with so many of them: memory, GPUs and disk space.
+fn needed(asked: &Asked, cluster: &ClusterSnapshot, cores: u32) -> (u32, u32, u32) {
+    let none = Resources::default();
+    let Resources { memory, gpus, scratch, nodes, .. } = asked.resources.as_ref().unwrap_or(&none);
+    let per_proc = memory.map_or(cluster.default_memory, |memory| memory.per_proc(Procs(asked.procs)));
+    let gpus = match (gpus.as_ref().map(|gpus| gpus.count), nodes) {
+        (Some(GpuCount::PerProc(each)), _) => each * cores,
+        (Some(GpuCount::Total(all)), Some(nodes)) => all.div_ceil(*nodes),
+        _ => 0,
+    };
+    (per_proc.0 * cores, gpus, scratch.0)
+}
+
+/// The GPUs that may be on any of a job's nodes.
+fn anywhere(asked: &Asked) -> u32 {
+    let resources = asked.resources.as_ref().filter(|resources| resources.nodes.is_none());
+    match resources.and_then(|resources| resources.gpus.as_ref()).map(|gpus| gpus.count) {
+        Some(GpuCount::Total(all)) => all,
+        _ => 0,
+    }
+}
+
+/// Whether a node is of a kind that will do.
+fn will_do(asked: &Asked, kind: &NodeKind) -> bool {
+    let Some(Resources { constraint, gpus, .. }) = &asked.resources else { return true };
+    constraint.as_ref().is_none_or(|one| one.admits(&kind.features))
+        && gpus
+            .as_ref()
+            .and_then(|gpus| gpus.kind.as_ref())
+            .is_none_or(|one| kind.gpu_kind.as_ref() == Some(one))
+}
+
+fn licences(asked: &Asked) -> u32 {
+    asked.resources.as_ref().map_or(0, |resources| resources.licences.values().sum())
+}
+
+fn is_exclusive(asked: &Asked, cluster: &ClusterSnapshot) -> bool {
+    cluster.rules.whole_nodes || asked.resources.as_ref().is_some_and(|resources| resources.exclusive)
+}
+
+/// Whether a job fits on the empty cluster, by trying every number of its processors on each node.
+fn fits(asked: &Asked, cluster: &ClusterSnapshot) -> bool {
+    fn spread(asked: &Asked, cluster: &ClusterSnapshot, node: usize, on: &mut Vec<u32>) -> bool {
+        if node == cluster.nodes.len() {
+            let (procs, count) = (on.iter().sum::<u32>(), on.iter().filter(|cores| **cores > 0).count());
+            let nodes = asked.resources.as_ref().and_then(|resources| resources.nodes);
+            let parts = on.iter().zip(&cluster.nodes).filter(|(cores, _)| **cores > 0);
+            let spare: u32 = parts.map(|(cores, node)| node.gpus - needed(asked, cluster, *cores).1).sum();
+            return procs == asked.procs
+                && nodes.is_none_or(|nodes| nodes as usize == count)
+                && spare >= anywhere(asked);
+        }
+        let here = &cluster.nodes[node];
+        let most = asked.resources.as_ref().and_then(|resources| resources.procs_per_node);
+        let cores = if here.up { here.cores.0.min(most.map_or(u32::MAX, |most| most.0)) } else { 0 };
+        (0..=cores).any(|cores| {
+            let (memory, gpus, scratch) = needed(asked, cluster, cores);
+            let is_possible = cores == 0
+                || will_do(asked, &cluster.kinds[usize::from(here.kind)])
+                    && (memory <= here.memory.0 && gpus <= here.gpus && scratch <= here.scratch.0);
+            on.push(cores);
+            let fits = is_possible && spread(asked, cluster, node + 1, on);
+            on.pop();
+            fits
+        })
+    }
+    licences(asked) <= cluster.licences[0].count && spread(asked, cluster, 0, &mut Vec::new())
+}
+
+/// A job that holds its parts of nodes from a time to another.
+struct Holder<'a> {
+    asked: &'a Asked,
+    on: Vec<NodeShare>,
+    times: (Time, Time),
+}
+
+/// Each job has what it asked for, and no node and no licence is given twice.
+fn check(cluster: &ClusterSnapshot, holders: &[Holder<'_>]) {
+    for Holder { asked, on, .. } in holders {
+        let cores: u32 = on.iter().map(|share| share.cores.unwrap().0).sum();
+        let nodes = asked.resources.as_ref().and_then(|resources| resources.nodes);
+        assert!(
+            cores == asked.procs || is_exclusive(asked, cluster) && cores >= asked.procs,
+            "{asked:?} {on:?}"
+        );
+        assert!(nodes.is_none_or(|nodes| nodes as usize == on.len()), "{asked:?} {on:?}");
+        assert_eq!(on.iter().map(|share| share.node).collect::<BTreeSet<_>>().len(), on.len());
+        for share in on {
+            let node = &cluster.nodes[share.node as usize];
+            assert!(node.up && will_do(asked, &cluster.kinds[usize::from(node.kind)]), "{asked:?} {node:?}");
+        }
+        let gpus: u32 = on.iter().map(|share| share.gpus).sum();
+        assert!(is_exclusive(asked, cluster) || gpus == anywhere(asked), "{asked:?} {on:?}");
+    }
+    for at in holders.iter().map(|holder| holder.times.0) {
+        let here: Vec<_> = holders.iter().filter(|one| one.times.0 <= at && at < one.times.1).collect();
+        let held: u32 = here.iter().map(|one| licences(one.asked)).sum();
+        assert!(held <= cluster.licences[0].count, "{held} licences at {at}");
+        for (number, node) in cluster.nodes.iter().enumerate() {
+            let parts = || {
+                here.iter().filter_map(|one| {
+                    one.on.iter().find(|share| share.node as usize == number).map(|share| (one.asked, share))
+                })
+            };
+            if let Some((alone, _)) = parts().find(|(asked, _)| is_exclusive(asked, cluster)) {
+                assert_eq!(parts().count(), 1, "node {number} of {alone:?} is shared at {at}");
+                continue;
+            }
+            let mut taken = (0, 0, 0, 0);
+            for (asked, share) in parts() {
+                let cores = share.cores.unwrap().0;
+                let (memory, gpus, scratch) = needed(asked, cluster, cores);
+                taken = (taken.0 + cores, taken.1 + memory, taken.2 + gpus + share.gpus, taken.3 + scratch);
+            }
+            let has = (node.cores.0, node.memory.0, node.gpus, node.scratch.0);
+            let is_within = taken.0 <= has.0 && taken.1 <= has.1 && taken.2 <= has.2 && taken.3 <= has.3;
+            assert!(is_within, "{taken:?} of {has:?} of node {number} at {at}");
+        }
+    }
+}
+
+/// The waiting jobs that have a plan on named nodes.
+fn planned<'a>(now: Time, nodes: &mut Nodes, jobs: &'a [Asked]) -> Vec<Holder<'a>> {
+    let mut planned = Vec::new();
+    nodes.planned(now, &mut planned);
+    let named = planned.into_iter().filter(|one| !one.on.is_empty());
+    let holder = |PlannedStart { job, start, on, .. }| {
+        let asked = &jobs[job.index()];
+        Holder { asked, on, times: (start, start + Span(asked.walltime)) }
+    };
+    named.map(holder).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_node_is_over_committed(
+        cluster in clusters(),
+        jobs in prop::collection::vec((asked(), 0..30_i64, 0..100_i64), 1..20),
+    ) {
+        let mut nodes = Nodes::from_snapshot(Time::ZERO, &cluster).unwrap();
+        let (asked, times): (Vec<Asked>, Vec<(i64, i64)>) =
+            jobs.into_iter().map(|(asked, pause, early)| (asked, (pause, early))).unzip();
+        let mut ends: BTreeMap<JobId, Time> = BTreeMap::new();
+        let mut now = Time::ZERO;
+        let mut settle = |nodes: &mut Nodes, until: Time| {
+            loop {
+                let first = ends.iter().map(|(job, end)| (*end, *job)).min();
+                let next = [nodes.next_start(), first.map(|(end, _)| end)].into_iter().flatten().min();
+                let Some(at) = next.filter(|at| *at <= until) else { break };
+                if let Some((_, job)) = first.filter(|(end, _)| *end == at) {
+                    nodes.finish(at, job);
+                    ends.remove(&job);
+                }
+                let mut started = Vec::new();
+                nodes.start_due(at, &mut started);
+                ends.extend(started.iter().map(|one| {
+                    let early = times[one.job.index()].1.min(one.walltime.0 - 1);
+                    (one.job, at + Span(one.walltime.0 - early))
+                }));
+                let mut all = planned(at, nodes, &asked);
+                let running = nodes.snapshot().running;
+                let whole = |share: &NodeShare| cluster.nodes[share.node as usize].cores;
+                all.extend(running.into_iter().map(|one| {
+                    let asked = &asked[one.job.index()];
+                    // Of whole nodes a job has all.
+                    let shares = one.on.into_iter().map(|share| match is_exclusive(asked, &cluster) {
+                        true => NodeShare { cores: Some(whole(&share)), ..share },
+                        false => share,
+                    });
+                    Holder { asked, on: shares.collect(), times: (at, one.end) }
+                }));
+                check(&cluster, &all);
+            }
+        };
+        for (number, one) in asked.iter().enumerate() {
+            now += Span(times[number].0);
+            settle(&mut nodes, now);
+            let job = JobId(number as u32);
+            let submission = Submission::new(job, Procs(one.procs), Span(one.walltime));
+            let resources = one.resources.clone().map(std::sync::Arc::new);
+            nodes.submit(now, Submission { resources, ..submission });
+            prop_assert_eq!(nodes.plan(now, job).is_some(), fits(one, &cluster), "{:?}", one);
+        }
+        settle(&mut nodes, Time(1_000_000));
+        let left = nodes.queue_length();
+        prop_assert_eq!(left, asked.iter().filter(|one| !fits(one, &cluster)).count(), "jobs wait for ever");
+    }
+
+    #[test]
+    fn the_exact_tuner_misses_no_size(
+        cluster in clusters(),
+        jobs in prop::collection::vec(asked(), 0..8),
+        one in asked(),
+        parallel in 0.0..1.0_f64,
+    ) {
+        let mut nodes = Nodes::from_snapshot(Time::ZERO, &cluster).unwrap();
+        for (number, Asked { procs, walltime, resources }) in jobs.into_iter().enumerate() {
+            let submission = Submission::new(JobId(number as u32), Procs(procs), Span(walltime));
+            let resources = resources.map(std::sync::Arc::new);
+            nodes.submit(Time::ZERO, Submission { resources, ..submission });
+        }
+        let request = request(Time::ZERO, &one, Speedup::Amdahl { parallel, limit: Procs(12) });
+        let Some(walltimes) = request.on(cluster.cores(), Speed::REFERENCE) else { return Ok(()) };
+        let exhaustive = nodes.estimate(Time::ZERO, &walltimes, Tuner::Exhaustive);
+        prop_assert_eq!(nodes.estimate(Time::ZERO, &walltimes, Tuner::Exact), exhaustive);
+        if let Some(estimate) = exhaustive {
+            let submission = Submission::new(ASKED, estimate.procs, estimate.walltime);
+            nodes.submit(Time::ZERO, Submission { resources: request.resources.clone(), ..submission });
+            prop_assert_eq!(nodes.plan(Time::ZERO, ASKED), Some(estimate));
+            let again = Nodes::from_snapshot(Time::ZERO, &nodes.snapshot()).unwrap();
+            prop_assert_eq!(again.snapshot(), nodes.snapshot());
+        }
+    }
+}
