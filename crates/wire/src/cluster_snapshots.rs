@@ -23,6 +23,7 @@ message! {
             queued: list(nested(), bounds::QUEUE_MAX).exact(),
             head: optional(nested()),
             shares: optional(nested()),
+            on_nodes = Vec::new(),
         },
         nodes: optional(nested()),
         movable: list(nested(), bounds::QUEUE_MAX).exact(),

@@ -25,11 +25,12 @@
 //!
 //! Freed intervals are not part of a dump: a restored cluster tries every job once, with the same result.
 
-use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_model::{ClusterNodes, Estimate, JobId, Procs, Span, Time, Walltimes};
 
 use super::reservation_queue::{Entry, Movable, ReservationQueue, Slot};
 use super::running::Running;
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
+use crate::nodes::NodeReservations;
 use crate::profile::{Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
@@ -55,7 +56,7 @@ pub(super) struct ConservativeBackfilling {
 
 /// How the gaps are filled that early ends and cancellations leave in the plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Gaps {
+pub(crate) enum Gaps {
     /// The plan is compressed: no job gets a later reservation.
     Compressed,
     /// All waiting jobs are planned anew ([`super::cbf_replan`]).
@@ -84,6 +85,10 @@ impl PassedJobs {
 
 pub(super) fn new(procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
     Box::new(ConservativeBackfilling::new(procs, now))
+}
+
+pub(super) fn on_nodes(cluster: &ClusterNodes, now: Time) -> Box<dyn BatchScheduler> {
+    Box::new(NodeReservations::new(cluster, now, Gaps::Compressed))
 }
 
 impl ConservativeBackfilling {

@@ -11,11 +11,16 @@
 //!
 //! An event costs one search of the plan for each waiting job, so long queues are slow.
 
-use pliant_model::{Procs, Time};
+use pliant_model::{ClusterNodes, Procs, Time};
 
 use super::BatchScheduler;
 use super::cbf::{ConservativeBackfilling, Gaps};
+use crate::nodes::NodeReservations;
 
 pub(super) fn new(procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
     Box::new(ConservativeBackfilling::with_gaps(procs, now, Gaps::PlannedAnew))
+}
+
+pub(super) fn on_nodes(cluster: &ClusterNodes, now: Time) -> Box<dyn BatchScheduler> {
+    Box::new(NodeReservations::new(cluster, now, Gaps::PlannedAnew))
 }

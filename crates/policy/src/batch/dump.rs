@@ -2,11 +2,13 @@
 //! are derived data and not included.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use pliant_model::{JobId, Procs, Span, Time};
+use pliant_model::{JobId, Procs, Resources, Span, Time};
 
 use super::order::Shares;
 use super::{Start, Submission, Waiting};
+use crate::nodes::Part;
 
 /// A started job whose end was not reported yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +41,22 @@ pub struct Dump {
     /// The state of a queue order other than that of submission.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub shares: Option<Shares>,
+    /// What the running and the planned jobs have of the nodes, where nodes are distinguished.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub on_nodes: Vec<JobOnNodes>,
+}
+
+/// What a job has of the nodes of its cluster, or is to have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct JobOnNodes {
+    /// The job.
+    pub job: JobId,
+    /// Its parts.
+    pub on: Vec<Part>,
+    /// What it asked for besides processors.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub resources: Option<Arc<Resources>>,
 }
 
 /// Why a scheduler cannot be restored from a [`Dump`].
@@ -92,13 +110,14 @@ impl Dump {
     /// The same dump with other job IDs.
     #[must_use]
     pub fn renumbered(mut self, mut number: impl FnMut(JobId) -> JobId) -> Dump {
-        let Dump { running, planned, queued, head, shares } = &mut self;
+        let Dump { running, planned, queued, head, shares, on_nodes } = &mut self;
         let jobs = running.iter_mut().map(|one| &mut one.job);
         let of_shares = shares.iter_mut().flat_map(|Shares { running, by_operators, .. }| {
             let priorities = by_operators.iter_mut().map(|one| &mut one.job);
             running.iter_mut().map(|one| &mut one.job).chain(priorities)
         });
         let jobs = jobs.chain(of_shares);
+        let jobs = jobs.chain(on_nodes.iter_mut().map(|one| &mut one.job));
         let jobs = jobs.chain(planned.iter_mut().map(|one| &mut one.job));
         // The head is in the queue as well, or a job that appears nowhere else.
         for job in jobs

@@ -31,10 +31,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
+use pliant_model::{ClusterNodes, Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
 
 pub use change::PresentJobs;
-pub use dump::{Dump, RestoreError, RunningJob};
+pub(crate) use cbf::Gaps;
+pub use dump::{Dump, JobOnNodes, RestoreError, RunningJob};
 pub use order::LocalPolicy;
 
 use crate::UnknownName;
@@ -154,6 +155,9 @@ pub type Constructor = fn(Procs, Time) -> Box<dyn BatchScheduler>;
 /// Creates a scheduler that serves jobs in a queue order.
 pub type OrderedConstructor = fn(Procs, Time, order::Ordering) -> Box<dyn BatchScheduler>;
 
+/// Creates a scheduler for an empty cluster of these nodes at that time.
+pub type NodesConstructor = fn(&ClusterNodes, Time) -> Box<dyn BatchScheduler>;
+
 /// A registered policy.
 pub struct Registered {
     /// The name in options and files.
@@ -166,6 +170,8 @@ pub struct Registered {
     pub new: Constructor,
     /// Creates a scheduler that serves jobs in a queue order, if the policy supports it.
     pub ordered: Option<OrderedConstructor>,
+    /// Creates a scheduler that distinguishes the nodes of the cluster, if the policy supports it.
+    pub on_nodes: Option<NodesConstructor>,
 }
 
 /// All local batch policies, in the order of listings.
@@ -176,6 +182,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: false,
         new: fcfs::new,
         ordered: Some(fcfs::ordered),
+        on_nodes: None,
     },
     Registered {
         name: "cbf",
@@ -183,6 +190,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: false,
         new: cbf::new,
         ordered: None,
+        on_nodes: Some(cbf::on_nodes),
     },
     Registered {
         name: "cbf-replan",
@@ -190,6 +198,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: false,
         new: cbf_replan::new,
         ordered: None,
+        on_nodes: Some(cbf_replan::on_nodes),
     },
     Registered {
         name: "easy",
@@ -197,6 +206,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: false,
         new: easy::new,
         ordered: Some(easy::ordered),
+        on_nodes: None,
     },
     Registered {
         name: "easy-sjbf",
@@ -204,6 +214,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: false,
         new: easy::shortest_first,
         ordered: Some(easy::ordered_shortest_first),
+        on_nodes: None,
     },
     Registered {
         name: "backfill",
@@ -211,6 +222,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: false,
         new: backfill::new,
         ordered: Some(backfill::ordered),
+        on_nodes: None,
     },
     Registered {
         name: "h1",
@@ -218,6 +230,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: true,
         new: h1::new,
         ordered: None,
+        on_nodes: None,
     },
     Registered {
         name: "h1-completion",
@@ -225,6 +238,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: true,
         new: h1::by_completion,
         ordered: None,
+        on_nodes: None,
     },
     Registered {
         name: "h2",
@@ -232,6 +246,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: true,
         new: h2::new,
         ordered: None,
+        on_nodes: None,
     },
     Registered {
         name: "h3",
@@ -239,6 +254,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: true,
         new: h3::new,
         ordered: None,
+        on_nodes: None,
     },
     Registered {
         name: "h3-head",
@@ -246,6 +262,7 @@ pub const REGISTRY: &[Registered] = &[
         folds: true,
         new: h3_head::new,
         ordered: None,
+        on_nodes: None,
     },
 ];
 

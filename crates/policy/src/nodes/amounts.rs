@@ -6,19 +6,27 @@ use super::snapshot::Node;
 
 /// What is free on a node, or what a job takes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Amounts {
-    pub(super) cores: u32,
-    pub(super) memory: Mebibytes,
-    pub(super) gpus: u32,
-    pub(super) scratch: Mebibytes,
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
+pub struct Amounts {
+    /// Cores; of a licence, how many.
+    pub cores: u32,
+    /// Memory.
+    pub memory: Mebibytes,
+    /// GPUs.
+    pub gpus: u32,
+    /// Local disk space.
+    pub scratch: Mebibytes,
 }
 
-/// A job's part of a node.
+/// A job's part of a node, or of a licence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Part {
-    /// The position of the node.
-    pub(super) node: u32,
-    pub(super) taken: Amounts,
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Part {
+    /// The position of the node; licences follow the nodes.
+    pub node: u32,
+    /// What it takes.
+    pub taken: Amounts,
 }
 
 impl Amounts {

@@ -1,9 +1,11 @@
 //! What requests name: kinds of nodes, licences.
 
-use pliant_model::{Constraint, GpuCount, Gpus, Mebibytes, Memory, Procs, Resources};
+use pliant_model::{
+    ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, Memory, NodeGroup, Procs, Resources,
+};
 
 use super::needs::{KindSet, Needs};
-use super::snapshot::{ClusterSnapshot, Licence, NodeKind, Shape};
+use super::snapshot::{ClusterSnapshot, Licence, Node, NodeKind, Shape};
 
 /// What a cluster has by name, and what a request gets that names nothing.
 #[derive(Clone, Default, Debug)]
@@ -17,6 +19,25 @@ impl Catalogue {
     pub(super) fn of(snapshot: &ClusterSnapshot) -> Catalogue {
         let ClusterSnapshot { kinds, licences, default_memory, .. } = snapshot;
         Catalogue { kinds: kinds.clone(), licences: licences.clone(), default_memory: *default_memory }
+    }
+
+    /// The nodes of a declared cluster; those of a group are of one kind.
+    pub(super) fn declared(cluster: &ClusterNodes) -> (Vec<Node>, Catalogue) {
+        let ClusterNodes { groups, licences, default_memory } = cluster;
+        let kind = |group: &NodeGroup| NodeKind {
+            features: group.features.clone(),
+            gpu_kind: group.gpu_kind.clone(),
+        };
+        let mut nodes = Vec::new();
+        for (kind, group) in (0_u8..).zip(groups) {
+            let NodeGroup { procs, memory, gpus, scratch, .. } = *group;
+            let alike = (0..group.count).map(|_| Node { memory, gpus, scratch, kind, ..Node::of("", procs) });
+            nodes.extend(alike);
+        }
+        let count = |(name, count): (&String, &u32)| Licence { name: name.clone(), count: *count };
+        let licences = licences.iter().map(count).collect();
+        let kinds = groups.iter().map(kind).collect();
+        (nodes, Catalogue { kinds, licences, default_memory: *default_memory })
     }
 
     /// The shape of a request on so many processors. One whose licences are not there, or that has fewer processors than nodes,

@@ -25,6 +25,7 @@ mod layout;
 mod needs;
 mod passes;
 mod plan;
+mod reservations;
 mod rows;
 mod search;
 mod shares;
@@ -37,13 +38,14 @@ use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
 
+pub use amounts::{Amounts, Part};
 pub use needs::{KindSet, Needs};
+pub(crate) use reservations::NodeReservations;
 pub use snapshot::{
     AllocatedJob, ClusterSnapshot, KINDS_MAX, Licence, Node, NodeKind, NodeShare, Pending, PublishedStart,
     Reserve, Rules, Shape, SnapshotError,
 };
 
-use self::amounts::Part;
 use self::catalogue::Catalogue;
 use self::passes::Running;
 use self::plan::Plan;

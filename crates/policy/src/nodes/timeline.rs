@@ -118,7 +118,44 @@ impl Timeline {
     }
 }
 
+/// A table that is kept over many events: [`super::reservations`].
+impl Timeline {
+    /// Takes what a job has or is to have.
+    pub(super) fn take(&mut self, from: Time, until: Time, on: &[Part]) {
+        self.change(from, until, |rows, interval| on.iter().for_each(|part| interval.take(rows, *part)));
+    }
+
+    /// Gives back what was taken.
+    pub(super) fn give(&mut self, from: Time, until: Time, on: &[Part]) {
+        self.change(from, until, |rows, interval| on.iter().for_each(|part| interval.give(rows, *part)));
+    }
+
+    fn change(&mut self, from: Time, until: Time, change: impl Fn(&Rows, &mut Interval)) {
+        let from = from.0.max(self.intervals[0].begin);
+        if from < until.0 {
+            let range = self.split(from)..self.split(until.0);
+            self.intervals[range].iter_mut().for_each(|interval| change(&self.rows, interval));
+        }
+    }
+
+    /// Drops what was before `now`, and joins what has become alike.
+    pub(super) fn advance(&mut self, now: Time) {
+        let first = self.at(now.0);
+        self.intervals.drain(..first);
+        self.intervals[0].begin = self.intervals[0].begin.max(now.0);
+        self.intervals.dedup_by(|next, kept| next.free == kept.free);
+    }
+}
+
 impl Interval {
+    fn give(&mut self, rows: &Rows, Part { node, taken }: Part) {
+        let free = &mut self.free[node as usize];
+        *free = free.with(taken);
+        if rows.is_node(node) {
+            self.total += u64::from(taken.cores);
+        }
+    }
+
     fn take(&mut self, rows: &Rows, Part { node, taken }: Part) {
         let free = &mut self.free[node as usize];
         if rows.is_node(node) {

@@ -5,6 +5,7 @@
 mod expected;
 mod golden;
 mod properties;
+mod reservations;
 mod resources;
 mod scheduler;
 mod situation;

@@ -8,7 +8,7 @@ use pliant_model::{
     Time,
 };
 use pliant_policy::batch::{BatchScheduler, Submission};
-use pliant_policy::nodes::{ClusterSnapshot, Licence, Node, NodeKind, NodeShare, Nodes, PlannedStart, Rules};
+use pliant_policy::nodes::{Amounts, ClusterSnapshot, Licence, Node, NodeKind, NodeShare, Nodes, PlannedStart, Rules};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn kinds() -> Vec<NodeKind> {
     vec![kind("", None), kind("fast", Some("a100")), kind("fast large", Some("v100"))]
 }
 
-fn clusters() -> impl Strategy<Value = ClusterSnapshot> {
+pub(crate) fn clusters() -> impl Strategy<Value = ClusterSnapshot> {
     let node = (1..5_u32, 0..9_u32, 0..4_u32, 0..3_u32, 0..3_u8, prop::bool::weighted(0.9));
     let node = node.prop_map(|(cores, memory, gpus, scratch, kind, up)| Node {
         memory: Mebibytes(memory),
@@ -92,18 +92,18 @@ fn resources() -> impl Strategy<Value = Resources> {
 }
 
 #[derive(Clone, Debug)]
-struct Asked {
-    procs: u32,
-    walltime: i64,
-    resources: Option<Resources>,
+pub(crate) struct Asked {
+    pub(crate) procs: u32,
+    pub(crate) walltime: i64,
+    pub(crate) resources: Option<Resources>,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+pub(crate) fn asked() -> impl Strategy<Value = Asked> {
     (1..9_u32, 1..100_i64, prop::option::weighted(0.8, resources()))
         .prop_map(|(procs, walltime, resources)| Asked { procs, walltime, resources })
 }
 
-fn request(now: Time, asked: &Asked, speedup: Speedup) -> Request {
+pub(crate) fn request(now: Time, asked: &Asked, speedup: Speedup) -> Request {
     let procs = Procs(asked.procs);
     let request = Request::new(ASKED, now, procs, Span(asked.walltime), speedup);
     asked.resources.clone().map_or(request.clone(), |resources| request.needing(resources))
@@ -141,7 +141,7 @@ fn will_do(asked: &Asked, kind: &NodeKind) -> bool {
             .is_none_or(|one| kind.gpu_kind.as_ref() == Some(one))
 }
 
-fn licences(asked: &Asked) -> u32 {
+pub(crate) fn licences(asked: &Asked) -> u32 {
     asked.resources.as_ref().map_or(0, |resources| resources.licences.values().sum())
 }
 
@@ -149,33 +149,53 @@ fn is_exclusive(asked: &Asked, cluster: &ClusterSnapshot) -> bool {
     cluster.rules.whole_nodes || asked.resources.as_ref().is_some_and(|resources| resources.exclusive)
 }
 
-/// Whether a job fits on the empty cluster, by trying every number of its processors on each node.
+/// What the nodes of an empty cluster have.
+pub(crate) fn all(cluster: &ClusterSnapshot) -> Vec<Amounts> {
+    let has = |node: &Node| Amounts {
+        cores: if node.up { node.cores.0 } else { 0 },
+        memory: node.memory,
+        gpus: node.gpus,
+        scratch: node.scratch,
+    };
+    cluster.nodes.iter().map(has).collect()
+}
+
+/// Whether a job fits on the empty cluster.
 fn fits(asked: &Asked, cluster: &ClusterSnapshot) -> bool {
-    fn spread(asked: &Asked, cluster: &ClusterSnapshot, node: usize, on: &mut Vec<u32>) -> bool {
-        if node == cluster.nodes.len() {
-            let (procs, count) = (on.iter().sum::<u32>(), on.iter().filter(|cores| **cores > 0).count());
-            let nodes = asked.resources.as_ref().and_then(|resources| resources.nodes);
-            let parts = on.iter().zip(&cluster.nodes).filter(|(cores, _)| **cores > 0);
-            let spare: u32 = parts.map(|(cores, node)| node.gpus - needed(asked, cluster, *cores).1).sum();
-            return procs == asked.procs
-                && nodes.is_none_or(|nodes| nodes as usize == count)
-                && spare >= anywhere(asked);
-        }
-        let here = &cluster.nodes[node];
-        let most = asked.resources.as_ref().and_then(|resources| resources.procs_per_node);
-        let cores = if here.up { here.cores.0.min(most.map_or(u32::MAX, |most| most.0)) } else { 0 };
-        (0..=cores).any(|cores| {
-            let (memory, gpus, scratch) = needed(asked, cluster, cores);
-            let is_possible = cores == 0
-                || will_do(asked, &cluster.kinds[usize::from(here.kind)])
-                    && (memory <= here.memory.0 && gpus <= here.gpus && scratch <= here.scratch.0);
-            on.push(cores);
-            let fits = is_possible && spread(asked, cluster, node + 1, on);
-            on.pop();
-            fits
-        })
+    licences(asked) <= cluster.licences[0].count && fits_on(asked, cluster, &all(cluster))
+}
+
+/// Whether a job fits on what is free of the nodes, by trying every number of its processors on each node.
+pub(crate) fn fits_on(asked: &Asked, cluster: &ClusterSnapshot, free: &[Amounts]) -> bool {
+    spread(asked, cluster, free, &mut Vec::new())
+}
+
+fn spread(asked: &Asked, cluster: &ClusterSnapshot, free: &[Amounts], on: &mut Vec<u32>) -> bool {
+    let node = on.len();
+    if node == cluster.nodes.len() {
+        let (procs, count) = (on.iter().sum::<u32>(), on.iter().filter(|cores| **cores > 0).count());
+        let nodes = asked.resources.as_ref().and_then(|resources| resources.nodes);
+        let parts = on.iter().zip(free).filter(|(cores, _)| **cores > 0);
+        let spare: u32 = parts.map(|(cores, free)| free.gpus - needed(asked, cluster, *cores).1).sum();
+        return procs == asked.procs
+            && nodes.is_none_or(|nodes| nodes as usize == count)
+            && spare >= anywhere(asked);
     }
-    licences(asked) <= cluster.licences[0].count && spread(asked, cluster, 0, &mut Vec::new())
+    let here = free[node];
+    let kind = &cluster.kinds[usize::from(cluster.nodes[node].kind)];
+    let is_usable =
+        will_do(asked, kind) && (!is_exclusive(asked, cluster) || here == all(cluster)[node]);
+    let most = asked.resources.as_ref().and_then(|resources| resources.procs_per_node);
+    let cores = if is_usable { here.cores.min(most.map_or(u32::MAX, |most| most.0)) } else { 0 };
+    (0..=cores).any(|cores| {
+        let (memory, gpus, scratch) = needed(asked, cluster, cores);
+        let is_possible =
+            cores == 0 || memory <= here.memory.0 && gpus <= here.gpus && scratch <= here.scratch.0;
+        on.push(cores);
+        let fits = is_possible && spread(asked, cluster, free, on);
+        on.pop();
+        fits
+    })
 }
 
 /// A job that holds its parts of nodes from a time to another.
