@@ -19,6 +19,8 @@ pub(crate) struct Refusals {
     larger_than_all: u64,
     /// More processors than the cluster that the job's user chose.
     larger_than_cluster: u64,
+    /// In need of resources that no nodes have.
+    no_nodes: u64,
     /// Bound to a cluster that the platform has not.
     no_origin: u64,
     /// True if there is but one cluster.
@@ -41,6 +43,10 @@ impl Refusals {
                     all.larger_than_cluster += 1;
                     *requested
                 }
+                RefusalCause::NoNodes => {
+                    all.no_nodes += 1;
+                    continue;
+                }
                 RefusalCause::NoOrigin => {
                     all.no_origin += 1;
                     continue;
@@ -53,7 +59,7 @@ impl Refusals {
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.larger_than_all + self.larger_than_cluster + self.no_origin
+        self.larger_than_all + self.larger_than_cluster + self.no_nodes + self.no_origin
     }
 
     /// The reasons, each with its number if there are several.
@@ -64,6 +70,7 @@ impl Refusals {
                 self.larger_than_cluster,
                 if self.one_cluster { "larger than the cluster" } else { "larger than the user's cluster" },
             ),
+            (self.no_nodes, "in need of resources that no nodes have"),
             (self.no_origin, "bound to no cluster of the platform"),
         ];
         let met: Vec<_> = reasons.into_iter().filter(|(count, _)| *count > 0).collect();

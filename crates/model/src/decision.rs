@@ -129,6 +129,8 @@ pub enum RefusalCause {
         /// Processors of the largest cluster.
         available: Procs,
     },
+    /// No node, or no number of nodes, has the resources that it requests.
+    NoNodes,
     /// It must run on the cluster that its user chose, but names no cluster of the platform.
     NoOrigin,
 }
@@ -142,6 +144,7 @@ impl fmt::Display for RefusalCause {
             Self::LargerThanAll { requested, available } => {
                 write!(f, "asks for {requested} processors, the largest cluster has {available}")
             }
+            Self::NoNodes => write!(f, "asks for resources that no nodes have"),
             Self::NoOrigin => write!(f, "names no cluster of the platform to be submitted to"),
         }
     }

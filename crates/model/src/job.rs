@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{ClusterId, JobId, Owner, Procs, Resources, Span, Speed, Speedup, Time};
+use crate::{ClusterId, JobId, Mebibytes, Owner, Procs, Resources, Span, Speed, Speedup, Time};
 
 /// One job of a workload after repairs: the user's request and the runtime in the log. Only drivers see
 /// [`Job::runtime`]; policies get a [`Request`].
@@ -26,6 +26,17 @@ pub struct Job {
     pub executable: i32,
     /// The cluster chosen by the log's user, as a position in the platform.
     pub origin: Option<ClusterId>,
+    /// Memory for each processor, as far as the log says.
+    pub memory: LoggedMemory,
+}
+
+/// The memory of a job for each of its processors, from a log.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LoggedMemory {
+    /// What the user requested.
+    pub requested: Option<Mebibytes>,
+    /// What the job used.
+    pub used: Option<Mebibytes>,
 }
 
 /// A client's request as policies see it: a job without its runtime.
@@ -318,6 +329,7 @@ mod tests {
                 group: -1,
                 executable: -1,
                 origin: None,
+                memory: LoggedMemory::default(),
             };
             runtime_at(&job, Span(at)).0
         };

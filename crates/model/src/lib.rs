@@ -22,12 +22,12 @@ pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCaus
 pub use exploration::{Capacity, Exploration, ExplorationRun};
 pub use hash::Fnv;
 pub use ids::{ClusterId, JobId, Owner, Procs};
-pub use job::{Job, Request, Walltimes, runtime_at};
+pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use resources::{
-    ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, Memory, NODE_GROUPS_MAX, NodeGroup, NodesError,
-    Resources, is_word,
+    ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, NODE_GROUPS_MAX, NodeGroup,
+    NodesError, Resources, is_word,
 };
 pub use speedup::{Speedup, SpeedupError};
 pub use time::{Span, SpanMs, Time, TimeMs, Utc};

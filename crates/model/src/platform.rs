@@ -1,8 +1,9 @@
 //! Clusters and federations of them.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use crate::{ClusterId, Procs};
+use crate::{ClusterId, ClusterNodes, NodesError, Procs};
 
 /// The speed of a cluster's processors relative to the reference (1.0). Times are divided by it.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
@@ -61,6 +62,8 @@ pub struct Cluster {
     /// The local batch policy by its registered name, followed by queue order and aging where they are not the defaults
     /// (`cbf`, `easy`, `easy/f1`, `easy/f1/none`, ...).
     pub batch: String,
+    /// Its nodes, where a scheduler distinguishes them; `procs` are all of theirs.
+    pub nodes: Option<Arc<ClusterNodes>>,
 }
 
 /// A federation of clusters. [`ClusterId`]s are positions in it.
@@ -84,6 +87,24 @@ pub enum PlatformError {
     /// A cluster has an invalid name.
     #[error(transparent)]
     Name(NameError),
+    /// A cluster has invalid nodes.
+    #[error("cluster `{cluster}`: {error}")]
+    Nodes {
+        /// The cluster.
+        cluster: String,
+        /// The fault.
+        error: NodesError,
+    },
+    /// A cluster has another number of processors than its nodes.
+    #[error("expected the {nodes} processors of its nodes, found {procs} for cluster `{cluster}`")]
+    OtherProcessors {
+        /// The cluster.
+        cluster: String,
+        /// Its processors.
+        procs: Procs,
+        /// Those of its nodes.
+        nodes: Procs,
+    },
 }
 
 /// An invalid name of a cluster.
@@ -134,6 +155,14 @@ impl Platform {
             if cluster.procs.0 == 0 {
                 return Err(PlatformError::NoProcessors(cluster.name.clone()));
             }
+            if let Some(nodes) = &cluster.nodes {
+                let name = || cluster.name.clone();
+                nodes.check().map_err(|error| PlatformError::Nodes { cluster: name(), error })?;
+                if nodes.procs() != cluster.procs {
+                    let (procs, nodes) = (cluster.procs, nodes.procs());
+                    return Err(PlatformError::OtherProcessors { cluster: name(), procs, nodes });
+                }
+            }
             if clusters[..index].iter().any(|other| other.name == cluster.name) {
                 return Err(PlatformError::DuplicateName(cluster.name.clone()));
             }
@@ -144,7 +173,8 @@ impl Platform {
     /// One cluster of `procs` processors at reference speed under a local batch policy.
     pub fn single(procs: Procs, batch: &str) -> Result<Platform, PlatformError> {
         let name = String::from("cluster");
-        Platform::new(vec![Cluster { name, procs, speed: Speed::REFERENCE, batch: batch.to_owned() }])
+        let (speed, batch) = (Speed::REFERENCE, batch.to_owned());
+        Platform::new(vec![Cluster { name, procs, speed, batch, nodes: None }])
     }
 
     /// The same clusters, all under one local batch policy.
@@ -199,7 +229,7 @@ mod tests {
 
     fn cluster(name: &str, procs: u32) -> Cluster {
         let batch = String::from("cbf");
-        Cluster { name: name.to_owned(), procs: Procs(procs), speed: Speed::REFERENCE, batch }
+        Cluster { name: name.to_owned(), procs: Procs(procs), speed: Speed::REFERENCE, batch, nodes: None }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
-use crate::{Procs, check_name};
+use crate::Procs;
 
 /// An amount of memory or of disk space, in MiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -14,6 +15,32 @@ pub struct Mebibytes(pub u32);
 impl Mebibytes {
     /// Nothing.
     pub const ZERO: Mebibytes = Mebibytes(0);
+}
+
+/// A text that is no amount of memory or disk space.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected an amount such as 512M, 64G or 1T, less than 4096T, found `{found}`")]
+pub struct MebibytesError {
+    /// The text found.
+    pub found: String,
+}
+
+/// A whole number of MiB (`M`, or no unit), GiB (`G`) or TiB (`T`).
+impl FromStr for Mebibytes {
+    type Err = MebibytesError;
+    fn from_str(text: &str) -> Result<Mebibytes, MebibytesError> {
+        let error = || MebibytesError { found: text.to_owned() };
+        let (number, shift) = match text.char_indices().last() {
+            Some((end, 'M' | 'm')) => (&text[..end], 0),
+            Some((end, 'G' | 'g')) => (&text[..end], 10),
+            Some((end, 'T' | 't')) => (&text[..end], 20),
+            _ => (text, 0),
+        };
+        let is_whole = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+        let number: Option<u64> = number.parse().ok().filter(|_| is_whole);
+        let mib = number.and_then(|number| number.checked_mul(1 << shift));
+        mib.and_then(|mib| u32::try_from(mib).ok()).map(Mebibytes).ok_or_else(error)
+    }
 }
 
 /// As people write it: `512M`, `64G`, `1T`.
@@ -250,6 +277,20 @@ pub enum NodesError {
     /// A kind of GPU without GPUs.
     #[error("expected GPUs of the kind `{0}`, found none")]
     NoGpus(String),
+    /// A job on all processors of a node has no memory there by default.
+    #[error(
+        "expected at least {needed} of memory on a node of {procs} processors, {default} for each, found {found}"
+    )]
+    DefaultMemory {
+        /// What each processor has by default.
+        default: Mebibytes,
+        /// The processors of the node.
+        procs: Procs,
+        /// What they have together.
+        needed: Mebibytes,
+        /// The memory of the node.
+        found: Mebibytes,
+    },
     /// A name cannot be used.
     #[error("expected a name of letters, digits, `.`, `_` and `-`, found `{0}`")]
     Word(String),
@@ -269,6 +310,11 @@ impl ClusterNodes {
             let NodeGroup { count, procs, gpus, gpu_kind, features, .. } = group;
             if *count == 0 || procs.0 == 0 {
                 return Err(NodesError::Empty { count: *count, procs: *procs });
+            }
+            let needed = Mebibytes(self.default_memory.0.saturating_mul(procs.0));
+            if needed > group.memory {
+                let (default, found) = (self.default_memory, group.memory);
+                return Err(NodesError::DefaultMemory { default, procs: *procs, needed, found });
             }
             if let Some(kind) = gpu_kind.as_ref().filter(|_| *gpus == 0) {
                 return Err(NodesError::NoGpus(kind.clone()));
@@ -295,10 +341,13 @@ impl ClusterNodes {
     }
 }
 
+/// The longest name of a feature, a kind of GPU or a licence.
+const WORD_MAX: usize = 64;
+
 /// True if text can name a feature, a kind of GPU or a licence: it stands alone in options and lists.
 pub fn is_word(text: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
-    check_name(text).is_ok() && text.chars().all(is_letter)
+    (1..=WORD_MAX).contains(&text.len()) && text.chars().all(is_letter)
 }
 
 #[cfg(test)]
@@ -327,6 +376,20 @@ mod tests {
             assert_eq!(Mebibytes(mib).to_string(), text);
         }
         assert_eq!(Mebibytes(3 << 20).to_string(), "3T");
+    }
+
+    #[test]
+    fn amounts_are_read_in_each_unit() {
+        for (text, mib) in
+            [("512M", 512), ("512", 512), ("2g", 2048), ("1T", 1 << 20), ("4294967295", u32::MAX)]
+        {
+            assert_eq!(text.parse(), Ok(Mebibytes(mib)), "{text}");
+        }
+        for text in ["", "M", "-1M", "+1M", "1.5G", "4096T", "1K", "99999999999999999999T"] {
+            let expected =
+                format!("expected an amount such as 512M, 64G or 1T, less than 4096T, found `{text}`");
+            assert_eq!(text.parse::<Mebibytes>().map_err(|error| error.to_string()), Err(expected));
+        }
     }
 
     #[test]
@@ -374,6 +437,9 @@ mod tests {
         assert_eq!(many.check(), Err(NodesError::TooMany { found: 2 * u64::from(u32::MAX) }));
         let kind = NodeGroup { gpu_kind: Some("a100".to_owned()), ..group(1, 1) };
         assert_eq!(nodes(vec![kind]).check(), Err(NodesError::NoGpus("a100".to_owned())));
+        let default = ClusterNodes { default_memory: Mebibytes(300), ..nodes(vec![group(1, 4)]) };
+        let message = "expected at least 1200M of memory on a node of 4 processors, 300M for each, found 1G";
+        assert_eq!(default.check().map_err(|error| error.to_string()), Err(message.to_owned()));
         let feature = NodeGroup { features: vec!["a b".to_owned()], ..group(1, 1) };
         assert_eq!(nodes(vec![feature]).check(), Err(NodesError::Word("a b".to_owned())));
     }

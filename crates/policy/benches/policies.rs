@@ -118,6 +118,7 @@ fn earliest_with(criterion: &mut Criterion, tuner: Tuner) {
             procs: Procs(rng.random_range(100..1_500)),
             speed: Speed::new(f64::from(rng.random_range(8..17)) / 10.0).expect("positive"),
             batch: "cbf".to_owned(),
+            nodes: None,
         });
         let platform = Platform::new(all.collect()).expect("a valid platform");
         let mut federation = Federation::new(&platform, tuner, Time::ZERO).expect("cbf is registered");

@@ -10,12 +10,13 @@ pub mod batch;
 pub mod completion;
 pub mod federation;
 pub mod mapping;
-pub mod nodes;
 pub mod optional;
 pub mod profile;
 pub mod reallocation;
 pub mod runtimes;
 pub mod tuning;
+
+pub use batch::nodes;
 
 /// A name that is not in a registry, with the names that are.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

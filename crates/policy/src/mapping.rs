@@ -57,7 +57,10 @@ pub fn map(
             let cluster = known.or(only).ok_or(RefusalCause::NoOrigin)?;
             let Some(shape) = federation.shape(now, request, cluster) else {
                 let (requested, available) = (request.procs, federation.procs(cluster));
-                return Err(RefusalCause::LargerThanCluster { cluster, requested, available });
+                return Err(match requested <= available && request.resources.is_some() {
+                    true => RefusalCause::NoNodes,
+                    false => RefusalCause::LargerThanCluster { cluster, requested, available },
+                });
             };
             Ok(MappingDecision { cluster, shape, reason: MapReason::Given })
         }
@@ -66,7 +69,10 @@ pub fn map(
 
 fn too_large(federation: &Federation, request: &Request) -> RefusalCause {
     let available = federation.ids().map(|id| federation.procs(id)).max().unwrap_or(Procs(0));
-    RefusalCause::LargerThanAll { requested: request.procs, available }
+    match request.procs <= available && request.resources.is_some() {
+        true => RefusalCause::NoNodes,
+        false => RefusalCause::LargerThanAll { requested: request.procs, available },
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +115,7 @@ mod tests {
             procs: Procs(1),
             speed: Speed::REFERENCE,
             batch: String::from("cbf"),
+            nodes: None,
         };
         let platform = Platform::new((0..4).map(cluster).collect()).unwrap();
         let mut federation = Federation::new(&platform, Tuner::Exact, Time::ZERO).unwrap();
@@ -149,6 +156,7 @@ mod tests {
                 procs: Procs(procs),
                 speed: Speed::new(speed).unwrap(),
                 batch: String::from(if easy { "easy" } else { "cbf" }),
+                nodes: None,
             };
             Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
         })

@@ -39,6 +39,7 @@ impl World {
             procs: Procs(rng.random_range(4..40)),
             speed: Speed::new(f64::from(rng.random_range(5..20)) / 10.0).unwrap(),
             batch: "cbf".to_owned(),
+            nodes: None,
         };
         let platform = Platform::new((0..clusters).map(cluster).collect()).unwrap();
         let federation = Federation::new(&platform, tuner, Time::ZERO).unwrap();
@@ -277,6 +278,7 @@ fn mapping_chooses_among_clusters_that_fit() {
         procs: Procs(procs),
         speed: Speed::REFERENCE,
         batch: "cbf".to_owned(),
+        nodes: None,
     };
     let platform =
         Platform::new(vec![cluster("small", 4), cluster("large", 16), cluster("other", 16)]).unwrap();

@@ -31,6 +31,7 @@ fn platform(procs: &[u32]) -> Platform {
         procs: Procs(*procs),
         speed: Speed::REFERENCE,
         batch: "cbf".to_owned(),
+        nodes: None,
     };
     Platform::new(procs.iter().enumerate().map(cluster).collect()).unwrap()
 }

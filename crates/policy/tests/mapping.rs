@@ -68,6 +68,7 @@ fn platforms() -> impl Strategy<Value = Platform> {
             procs: Procs(procs),
             speed: Speed::new(speed).unwrap(),
             batch: batch.to_owned(),
+            nodes: None,
         };
         Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
     })
@@ -261,6 +262,7 @@ fn equal_clusters(clusters: usize) -> Platform {
         procs: Procs(8),
         speed: Speed::REFERENCE,
         batch: "cbf".to_owned(),
+        nodes: None,
     };
     Platform::new((0..clusters).map(cluster).collect()).unwrap()
 }
@@ -304,6 +306,7 @@ fn a_bound_that_equals_the_best_completion_is_asked() {
         procs: Procs(8),
         speed: Speed::REFERENCE,
         batch: batch.to_owned(),
+        nodes: None,
     };
     let mut world = World::new(&Platform::new(vec![cluster("cbf"), cluster("fcfs")]).unwrap());
     occupy(&mut world, 0, 10);

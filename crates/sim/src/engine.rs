@@ -10,8 +10,8 @@ mod planning;
 mod siblings;
 
 use pliant_model::{
-    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Owner, Platform, Reason,
-    RefusalCause, Request, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
+    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, Memory, MoveRecord, Owner, Platform, Reason,
+    RefusalCause, Request, Resources, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
@@ -21,6 +21,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 use std::borrow::Borrow;
+use std::sync::Arc;
 
 use self::planning::{Planning, StartedRun};
 use self::siblings::Siblings;
@@ -53,6 +54,8 @@ pub(crate) struct Engine<'a, I: Iterator> {
     next_starts: NextStarts,
     siblings: Siblings,
     planning: Planning,
+    /// Whether a cluster distinguishes its nodes.
+    has_nodes: bool,
     /// A batch policy of the platform that folds jobs, if there is one.
     folding: Option<&'static str>,
     next_event: Time,
@@ -94,6 +97,7 @@ where
             next_starts: NextStarts::new(federation.len()),
             siblings: Siblings::new(federation.len()),
             planning: Planning::new(policies.plan_by),
+            has_nodes: platform.clusters().iter().any(|cluster| cluster.nodes.is_some()),
             folding: folding(platform).unwrap_or(None),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
@@ -209,13 +213,20 @@ where
 
     /// Tunes, maps and submits a request of a client.
     fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
-        let request = request(id, next, self.planning.planned(&next.job));
+        let resources = self.resources(&next.job);
+        let request = Request { resources, ..request(id, next, self.planning.planned(&next.job)) };
         let MappingDecision { cluster, shape, reason } =
             mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
         self.federation.submit(now, tracked, shape);
         self.siblings.arrived(id, self.policies);
         Ok(cluster)
+    }
+
+    /// What a job needs besides processors, if a cluster counts it: the memory that its user requested, else what it used.
+    fn resources(&self, job: &Job) -> Option<Arc<Resources>> {
+        let memory = job.memory.requested.or(job.memory.used).filter(|_| self.has_nodes)?;
+        Some(Arc::new(Resources { memory: Some(Memory::PerProc(memory)), ..Resources::default() }))
     }
 
     /// Submits a local user's rigid job to its own cluster, with the shape and time of the log (paper 000, section 4.3.2).
@@ -230,7 +241,14 @@ where
         let walltime = self.planning.planned(&next.job);
         let (submit, owner) = (next.job.submit, Owner::numbered(next.job.user));
         let submission = Submission { submit, owner, ..Submission::new(id, next.job.procs, walltime) };
-        self.federation.scheduler(cluster).submit(now, submission);
+        let resources = self.resources(&next.job);
+        let is_counted = resources.is_some();
+        let scheduler = self.federation.scheduler(cluster);
+        scheduler.submit(now, Submission { resources, ..submission });
+        if is_counted && scheduler.plan(now, id).is_none() {
+            scheduler.cancel(now, &[id]);
+            return Err(RefusalCause::NoNodes);
+        }
         Ok(cluster)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
-use pliant_model::{Cluster, ClusterId, Job, Platform, PlatformError, Span, Time};
+use pliant_model::{Cluster, ClusterId, Job, LoggedMemory, Platform, PlatformError, Span, Time};
 
 use crate::SimJob;
 
@@ -38,6 +38,7 @@ impl Recorded {
             procs: server.procs,
             speed: server.speed,
             batch: server.policy.clone(),
+            nodes: None,
         };
         let platform = Platform::new(servers.iter().map(cluster).collect())?;
         let positions: BTreeMap<&Name, ClusterId> = servers
@@ -100,6 +101,7 @@ pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Op
         group: -1,
         executable: -1,
         origin,
+        memory: LoggedMemory::default(),
     };
     SimJob { job, speedup: work.speedup.clone(), true_speedup: None, managed: true }
 }

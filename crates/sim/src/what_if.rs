@@ -116,6 +116,7 @@ impl WhatIfReplay {
             procs: info.procs,
             speed: info.speed,
             batch: info.policy.clone(),
+            nodes: None,
         };
         let platform =
             Platform::new(clusters.iter().map(cluster).collect()).map_err(WhatIfError::Platform)?;

@@ -1,7 +1,7 @@
 //! Jobs that are simulated while they are read give the same run, or the reader's error.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use pliant_model::{Job, Platform, Procs, Span, Speedup, Time};
+use pliant_model::{Job, LoggedMemory, Platform, Procs, Span, Speedup, Time};
 use pliant_sim::{NoObserver, Observer, Policies, SimError, SimJob, StreamError, simulate, simulate_stream};
 
 fn job(id: i64) -> SimJob {
@@ -15,6 +15,7 @@ fn job(id: i64) -> SimJob {
         group: -1,
         executable: -1,
         origin: None,
+        memory: LoggedMemory::default(),
     };
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }

@@ -8,11 +8,29 @@
 //! batch = "cbf"   # optional; a local batch policy
 //! order = "f1"    # optional; in which order its waiting jobs are served
 //! aging = "7d"    # optional, beside `order`; after which wait a job goes before all others
+//!
+//! [[cluster]]
+//! name = "lyon"
+//! default_memory = "1G"        # optional; for each processor of a job that says nothing of memory
+//! licences = { matlab = 4 }    # optional; how many jobs may hold each at once
+//! [[cluster.nodes]]            # in place of `procs`: nodes that are alike
+//! count = 16
+//! procs = 32
+//! memory = "128G"
+//! gpus = 4                     # optional
+//! gpu_kind = "a100"            # optional
+//! scratch = "1T"               # optional; local disk space
+//! features = ["infiniband"]    # optional
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use pliant_model::{Cluster, Platform, Procs, Speed, check_name, rng::stream_seed};
+use pliant_model::{
+    Cluster, ClusterNodes, Mebibytes, MebibytesError, NodeGroup, Platform, Procs, Speed, check_name,
+    rng::stream_seed,
+};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
@@ -34,11 +52,26 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: Spanned<String>,
-    procs: Spanned<i64>,
+    procs: Option<Spanned<i64>>,
     speed: Option<Spanned<f64>>,
     batch: Option<Spanned<String>>,
     order: Option<Spanned<String>>,
     aging: Option<Spanned<String>>,
+    default_memory: Option<Spanned<String>>,
+    licences: Option<BTreeMap<String, u32>>,
+    nodes: Option<Vec<Spanned<NodesEntry>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodesEntry {
+    count: u32,
+    procs: u32,
+    memory: Spanned<String>,
+    gpus: Option<u32>,
+    gpu_kind: Option<String>,
+    scratch: Option<Spanned<String>>,
+    features: Option<Vec<String>>,
 }
 
 /// An invalid key of a cluster, with the problem.
@@ -55,7 +88,7 @@ pub fn load(path: &Path, local_policy: LocalPolicyOf) -> Result<Platform, TraceE
 
 fn parse(source: &Source, local_policy: LocalPolicyOf) -> Result<Platform, TraceError> {
     let file: File = source.parse(
-        "a platform is a list of [[cluster]] with name, procs, and optionally speed, batch, order and aging",
+        "a platform is a list of [[cluster]] with name, procs or nodes, and optionally speed, batch, order and aging",
     )?;
     let mut clusters: Vec<Cluster> = Vec::with_capacity(file.cluster.len());
     for entry in &file.cluster {
@@ -75,10 +108,24 @@ fn read_cluster(source: &Source, entry: &Entry, local_policy: LocalPolicyOf) -> 
         let hint = "logs and results name clusters by it".to_owned();
         source.error(entry.name.span(), format!("`name`: {error}"), hint)
     })?;
-    let procs = u32::try_from(*entry.procs.get_ref()).ok().filter(|procs| *procs > 0).ok_or_else(|| {
-        let message = format!("`procs`: expected 1 to {}, found {}", u32::MAX, entry.procs.get_ref());
-        source.error(entry.procs.span(), message, "a cluster needs processors to run jobs on".to_owned())
-    })?;
+    let nodes = read_nodes(source, entry)?;
+    let procs = match (&entry.procs, &nodes) {
+        (Some(given), _) => {
+            let read = u32::try_from(*given.get_ref()).ok().filter(|procs| *procs > 0);
+            let is_other = |procs: &u32| nodes.as_ref().is_none_or(|nodes| nodes.procs() == Procs(*procs));
+            Procs(read.filter(is_other).ok_or_else(|| {
+                let expected = nodes.as_ref().map(|nodes| format!("the {} of its nodes", nodes.procs()));
+                let expected = expected.unwrap_or_else(|| format!("1 to {}", u32::MAX));
+                let message = format!("`procs`: expected {expected}, found {}", given.get_ref());
+                source.error(given.span(), message, "a cluster needs processors to run jobs on".to_owned())
+            })?)
+        }
+        (None, Some(nodes)) => nodes.procs(),
+        (None, None) => {
+            let hint = "a cluster has `procs`, or [[cluster.nodes]] with theirs".to_owned();
+            return Err(source.error(entry.name.span(), "missing key `procs`".to_owned(), hint));
+        }
+    };
     let speed = match &entry.speed {
         None => Speed::REFERENCE,
         Some(speed) => Speed::new(*speed.get_ref()).map_err(|error| {
@@ -93,7 +140,42 @@ fn read_cluster(source: &Source, entry: &Entry, local_policy: LocalPolicyOf) -> 
         let span = given.map_or(0..0, Spanned::span);
         source.error(span, format!("`{key}`: {problem}"), "`pliant policies` lists them".to_owned())
     })?;
-    Ok(Cluster { name: entry.name.get_ref().clone(), procs: Procs(procs), speed, batch })
+    Ok(Cluster { name: entry.name.get_ref().clone(), procs, speed, batch, nodes: nodes.map(Arc::new) })
+}
+
+fn read_nodes(source: &Source, entry: &Entry) -> Result<Option<ClusterNodes>, TraceError> {
+    let amount = |key: &str, text: Option<&Spanned<String>>| {
+        let Some(text) = text else { return Ok(Mebibytes::ZERO) };
+        text.get_ref().parse().map_err(|error: MebibytesError| {
+            source.error(text.span(), format!("`{key}`: {error}"), "M, G and T are powers of 1024".to_owned())
+        })
+    };
+    let default_memory = amount("default_memory", entry.default_memory.as_ref())?;
+    let Some(given) = &entry.nodes else {
+        if entry.default_memory.is_some() || entry.licences.is_some() {
+            let hint = "only a cluster with [[cluster.nodes]] counts memory and licences".to_owned();
+            return Err(source.error(entry.name.span(), "missing key `nodes`".to_owned(), hint));
+        }
+        return Ok(None);
+    };
+    let mut groups = Vec::new();
+    for group in given.iter().map(Spanned::get_ref) {
+        groups.push(NodeGroup {
+            count: group.count,
+            procs: Procs(group.procs),
+            memory: amount("memory", Some(&group.memory))?,
+            gpus: group.gpus.unwrap_or(0),
+            gpu_kind: group.gpu_kind.clone(),
+            scratch: amount("scratch", group.scratch.as_ref())?,
+            features: group.features.clone().unwrap_or_default(),
+        });
+    }
+    let nodes = ClusterNodes { groups, licences: entry.licences.clone().unwrap_or_default(), default_memory };
+    let span = given.first().map_or_else(|| entry.name.span(), Spanned::span);
+    nodes.check().map_err(|error| {
+        source.error(span, format!("`nodes`: {error}"), "nodes of a group are alike".to_owned())
+    })?;
+    Ok(Some(nodes))
 }
 
 /// A platform file's text.
@@ -106,7 +188,26 @@ pub fn to_toml(platform: &Platform) -> String {
         for (key, word) in ["batch", "order", "aging"].into_iter().zip(cluster.batch.split('/')) {
             text.push_str(&format!("{key} = \"{word}\"\n"));
         }
+        if let Some(nodes) = &cluster.nodes {
+            text.push_str(&nodes_toml(nodes));
+        }
         text.push('\n');
+    }
+    text
+}
+
+fn nodes_toml(ClusterNodes { groups, licences, default_memory }: &ClusterNodes) -> String {
+    let mut text = format!("default_memory = \"{default_memory}\"\n");
+    let counts: Vec<String> = licences.iter().map(|(name, count)| format!("\"{name}\" = {count}")).collect();
+    text.push_str(&format!("licences = {{ {} }}\n", counts.join(", ")));
+    for NodeGroup { count, procs, memory, gpus, gpu_kind, scratch, features } in groups {
+        text.push_str(&format!(
+            "[[cluster.nodes]]\ncount = {count}\nprocs = {procs}\nmemory = \"{memory}\"\n"
+        ));
+        text.push_str(&format!("gpus = {gpus}\nscratch = \"{scratch}\"\nfeatures = {features:?}\n"));
+        if let Some(kind) = gpu_kind {
+            text.push_str(&format!("gpu_kind = \"{kind}\"\n"));
+        }
     }
     text
 }
@@ -130,6 +231,7 @@ pub fn built_in(name: &str) -> Option<Platform> {
         procs: Procs(procs),
         speed: Speed::new(if homogeneous { 1.0 } else { speed }).unwrap_or(Speed::REFERENCE),
         batch: DEFAULT_BATCH.to_owned(),
+        nodes: None,
     };
     Platform::new(clusters.map(cluster).to_vec()).ok()
 }
@@ -151,6 +253,7 @@ pub fn generated(clusters: u32, total_procs: u64, seed: u64) -> Platform {
             procs: Procs(share.clamp(1, u64::from(u32::MAX)) as u32),
             speed: Speed::new(f64::from(rng.random_range(8..=16)) / 10.0).unwrap_or(Speed::REFERENCE),
             batch: DEFAULT_BATCH.to_owned(),
+            nodes: None,
         }
     });
     Platform::new(all.collect()).expect("names are numbers and sizes are positive")
@@ -187,6 +290,13 @@ mod tests {
         let text = to_toml(&ordered);
         assert!(text.contains("batch = \"easy\"\norder = \"f1\"\naging = \"none\"\n"), "{text}");
         assert_eq!(parse(&Source::of(Path::new("p.toml"), &text), two_policies).expect("valid"), ordered);
+        let nodes = "[[cluster]]\nname = \"a\"\nlicences = { \"b.c\" = 3 }\ndefault_memory = \"1G\"\n\
+            [[cluster.nodes]]\ncount = 3\nprocs = 4\nmemory = \"16G\"\nscratch = \"1T\"\n\
+            [[cluster.nodes]]\ncount = 1\nprocs = 8\nmemory = \"64G\"\ngpus = 2\ngpu_kind = \"a100\"\nfeatures = [\"ib\"]\n";
+        let platform = parse(&Source::of(Path::new("p.toml"), nodes), two_policies).expect("valid");
+        assert_eq!(platform.total_procs(), 20);
+        let text = to_toml(&platform);
+        assert_eq!(parse(&Source::of(Path::new("p.toml"), &text), two_policies).expect("valid"), platform);
         let large = generated(300, 240_000, 1);
         assert_eq!((large.clusters().len(), large.total_procs()), (300, 240_000));
     }
@@ -234,8 +344,9 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_errors() {
-        let hint = "a platform is a list of [[cluster]] with name, procs, and optionally speed, batch, order and aging";
-        let known = "`name`, `procs`, `speed`, `batch`, `order`, `aging`";
+        let hint = "a platform is a list of [[cluster]] with name, procs or nodes, and optionally speed, batch, order and aging";
+        let known =
+            "`name`, `procs`, `speed`, `batch`, `order`, `aging`, `default_memory`, `licences`, `nodes`";
         check(
             "[[cluster]]\nname = \"a\"\nprocs = 4\ncores = 4\n",
             &format!("platform.toml:4:1: unknown key `cores`, expected one of {known}\n{hint}"),

@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use pliant_model::{Job, Procs, Span, Time};
+use pliant_model::{Job, LoggedMemory, Mebibytes, Procs, Span, Time};
 
 use crate::error::{Problem, TraceError};
 use crate::job_numbers::JobNumbers;
@@ -272,6 +272,7 @@ impl Repairer {
             group: small(record.group),
             executable: small(record.executable),
             origin: None,
+            memory: LoggedMemory { requested: mebibytes(record.req_memory), used: mebibytes(record.memory) },
         };
         self.report.kept += 1;
         Ok(Some((job, small(record.partition))))
@@ -365,6 +366,12 @@ impl CollectedJobs {
         self.partitions.shrink_to_fit();
         first
     }
+}
+
+/// An amount of memory in KB, rounded up; none if it is unknown.
+fn mebibytes(kilobytes: i64) -> Option<Mebibytes> {
+    let known = u64::try_from(kilobytes).ok().filter(|kilobytes| *kilobytes > 0);
+    known.map(|kilobytes| Mebibytes(u32::try_from(kilobytes.div_ceil(1024)).unwrap_or(u32::MAX)))
 }
 
 /// A number of the log that names something; -1 if it is unknown or no such number.

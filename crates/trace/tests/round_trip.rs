@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pliant_model::{Job, Procs, Span, Time};
+use pliant_model::{Job, LoggedMemory, Procs, Span, Time};
 use pliant_trace::{RepairReport, Workload, load, swf};
 use proptest::prelude::*;
 use support::invariants::schedulable;
@@ -35,6 +35,7 @@ fn workload() -> impl Strategy<Value = Workload> {
                 group,
                 executable,
                 origin: None,
+                memory: LoggedMemory::default(),
             });
             partitions.push(if partition == 0 { -1 } else { partition });
         }

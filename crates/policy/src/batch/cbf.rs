@@ -27,10 +27,10 @@
 
 use pliant_model::{ClusterNodes, Estimate, JobId, Procs, Span, Time, Walltimes};
 
+use super::nodes::NodeReservations;
 use super::reservation_queue::{Entry, Movable, ReservationQueue, Slot};
 use super::running::Running;
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::nodes::NodeReservations;
 use crate::profile::{Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 

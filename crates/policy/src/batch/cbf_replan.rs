@@ -15,7 +15,7 @@ use pliant_model::{ClusterNodes, Procs, Time};
 
 use super::BatchScheduler;
 use super::cbf::{ConservativeBackfilling, Gaps};
-use crate::nodes::NodeReservations;
+use super::nodes::NodeReservations;
 
 pub(super) fn new(procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
     Box::new(ConservativeBackfilling::with_gaps(procs, now, Gaps::PlannedAnew))

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use pliant_model::{JobId, Procs, Resources, Span, Time};
 
+use super::nodes::Part;
 use super::order::Shares;
 use super::{Start, Submission, Waiting};
-use crate::nodes::Part;
 
 /// A started job whose end was not reported yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

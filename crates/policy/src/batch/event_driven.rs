@@ -348,7 +348,14 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         let mut running = processors.running();
         running.retain(|one| !not_handed_out.contains(&one.job));
         let head = self.rule.chosen().filter(|head| self.cluster.is_head(head.job));
-        Dump { running, planned: due.clone(), queued: queue.submissions(), head, shares: queue.shares(), on_nodes: Vec::new() }
+        Dump {
+            running,
+            planned: due.clone(),
+            queued: queue.submissions(),
+            head,
+            shares: queue.shares(),
+            on_nodes: Vec::new(),
+        }
     }
 
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {

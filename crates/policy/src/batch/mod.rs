@@ -21,6 +21,7 @@ mod h1;
 mod h2;
 mod h3;
 mod h3_head;
+pub mod nodes;
 mod occupancy;
 pub mod order;
 mod queue;
@@ -33,8 +34,8 @@ use std::sync::Arc;
 
 use pliant_model::{ClusterNodes, Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
 
-pub use change::PresentJobs;
 pub(crate) use cbf::Gaps;
+pub use change::PresentJobs;
 pub use dump::{Dump, JobOnNodes, RestoreError, RunningJob};
 pub use order::LocalPolicy;
 

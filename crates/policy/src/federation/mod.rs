@@ -130,7 +130,10 @@ impl Federation {
             .iter()
             .map(|cluster| {
                 let local = cluster.batch.parse::<LocalPolicy>()?;
-                let scheduler = local.scheduler_under(cluster.procs, now, priority);
+                let scheduler = match &cluster.nodes {
+                    Some(nodes) => local.scheduler_on(nodes, now)?,
+                    None => local.scheduler_under(cluster.procs, now, priority),
+                };
                 Ok(FederatedCluster {
                     procs: cluster.procs,
                     speed: cluster.speed,
@@ -229,7 +232,7 @@ impl Federation {
     /// much under policies without reservations.
     pub fn shape(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<(Procs, Span)> {
         let walltimes = self.walltimes(request, cluster)?;
-        if walltimes.least() == walltimes.most() {
+        if walltimes.least() == walltimes.most() && request.resources.is_none() {
             return Some((walltimes.least(), walltimes.at(walltimes.least())));
         }
         self.estimate(now, request, cluster).map(|estimate| estimate.shape())

@@ -38,6 +38,7 @@ fn busy(clusters: &[(u32, i64)]) -> Federation {
         procs: Procs(*procs),
         speed: Speed::REFERENCE,
         batch: "cbf".to_owned(),
+        nodes: None,
     };
     let platform = Platform::new(clusters.iter().enumerate().map(cluster).collect()).unwrap();
     let mut federation = Federation::new(&platform, Tuner::Exact, Time::ZERO).unwrap();

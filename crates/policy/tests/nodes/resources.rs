@@ -8,7 +8,9 @@ use pliant_model::{
     Time,
 };
 use pliant_policy::batch::{BatchScheduler, Submission};
-use pliant_policy::nodes::{Amounts, ClusterSnapshot, Licence, Node, NodeKind, NodeShare, Nodes, PlannedStart, Rules};
+use pliant_policy::nodes::{
+    Amounts, ClusterSnapshot, Licence, Node, NodeKind, NodeShare, Nodes, PlannedStart, Rules,
+};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 
@@ -183,8 +185,7 @@ fn spread(asked: &Asked, cluster: &ClusterSnapshot, free: &[Amounts], on: &mut V
     }
     let here = free[node];
     let kind = &cluster.kinds[usize::from(cluster.nodes[node].kind)];
-    let is_usable =
-        will_do(asked, kind) && (!is_exclusive(asked, cluster) || here == all(cluster)[node]);
+    let is_usable = will_do(asked, kind) && (!is_exclusive(asked, cluster) || here == all(cluster)[node]);
     let most = asked.resources.as_ref().and_then(|resources| resources.procs_per_node);
     let cores = if is_usable { here.cores.min(most.map_or(u32::MAX, |most| most.0)) } else { 0 };
     (0..=cores).any(|cores| {

@@ -238,6 +238,7 @@ fn a_federation_moves_jobs_between_snapshots() {
         procs: Procs(8),
         speed: Speed::REFERENCE,
         batch: "cbf".to_owned(),
+        nodes: None,
     };
     let platform = Platform::new(vec![cluster("full"), cluster("free")]).unwrap();
     let mut federation = Federation::new(&platform, Tuner::Exact, Time::ZERO).unwrap();

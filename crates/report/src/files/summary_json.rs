@@ -36,7 +36,7 @@ pub(super) fn platform(path: &Path, summary: &Summary) -> Result<Platform, FileE
         let speed =
             Speed::new(row.speed).map_err(|error| wrong(format!("cluster `{}`: {error}", row.name)))?;
         let (name, batch) = (row.name.clone(), row.batch.clone());
-        clusters.push(Cluster { name, procs: Procs(row.procs), speed, batch });
+        clusters.push(Cluster { name, procs: Procs(row.procs), speed, batch, nodes: None });
     }
     Platform::new(clusters).map_err(|problem| wrong(problem.to_string()))
 }

@@ -18,6 +18,7 @@ pub fn platform(clusters: &[(&str, u32, f64)]) -> Platform {
         procs: Procs(*procs),
         speed: Speed::new(*speed).unwrap(),
         batch: "cbf".to_owned(),
+        nodes: None,
     };
     Platform::new(clusters.iter().map(cluster).collect()).unwrap()
 }

@@ -110,6 +110,7 @@ mod tests {
             group: -1,
             executable: -1,
             origin: None,
+            memory: pliant_model::LoggedMemory::default(),
         };
         (0..jobs).map(job).collect()
     }

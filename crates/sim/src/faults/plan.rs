@@ -258,6 +258,7 @@ fn cluster(rng: &mut ChaCha8Rng, index: usize, seed: u64) -> Cluster {
         } else {
             in_some_order(batch, index + procs as usize)
         },
+        nodes: None,
     }
 }
 

@@ -129,6 +129,7 @@ mod tests {
             procs: Procs::ONE,
             speed: Speed::REFERENCE,
             batch: "cbf".to_owned(),
+            nodes: None,
         };
         Platform::new((0..clusters).map(cluster).collect()).unwrap()
     }

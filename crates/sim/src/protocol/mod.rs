@@ -58,6 +58,8 @@ pub enum Unsupported {
     PlanBy(Basis),
     /// All speedups must be as assumed.
     Misjudged,
+    /// Servers do not distinguish nodes.
+    Nodes,
 }
 
 impl fmt::Display for Unsupported {
@@ -72,6 +74,12 @@ impl fmt::Display for Unsupported {
                 "expected jobs with the assumed speedup in a protocol simulation, found one with another speedup: simulate \
                  directly"
             ),
+            Self::Nodes => {
+                write!(
+                    f,
+                    "expected clusters without nodes in a protocol simulation, found some: simulate directly"
+                )
+            }
             Self::PlanBy(found) => write!(
                 f,
                 "expected plans by walltimes in a protocol simulation, found plans by {found}: simulate directly"
@@ -139,6 +147,9 @@ where
     }
     if policies.plan_by != PlanBy::Walltimes {
         return Err(SimError::Protocol(Unsupported::PlanBy(policies.plan_by.basis())));
+    }
+    if platform.clusters().iter().any(|cluster| cluster.nodes.is_some()) {
+        return Err(SimError::Protocol(Unsupported::Nodes));
     }
     policies.check(platform)?;
     let layout = hierarchy.layout(platform).map_err(SimError::Hierarchy)?;

@@ -12,7 +12,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
 use pliant_control::names::Name;
 use pliant_model::{
-    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, Procs, Reason, Span, Speedup, Time,
+    ClusterId, Estimate, Job, JobId, JobOutcome, LoggedMemory, MapReason, Procs, Reason, Span, Speedup, Time,
 };
 use pliant_policy::nodes::Shape;
 
@@ -188,6 +188,7 @@ fn rigid(submit: Time, procs: Procs, walltime: Span, elapsed: Span, cluster: Clu
         group: -1,
         executable: -1,
         origin: Some(cluster),
+        memory: LoggedMemory::default(),
     };
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: false }
 }

@@ -1,6 +1,6 @@
 //! Strategies for platforms, jobs and speedup models, shared by the tests of both speeds.
 
-use pliant_model::{Cluster, Job, Platform, Procs, Span, Speed, Speedup, Time};
+use pliant_model::{Cluster, Job, LoggedMemory, Platform, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::batch;
 use pliant_sim::SimJob;
 use proptest::prelude::*;
@@ -12,6 +12,7 @@ pub(crate) fn platform<B: Into<String>>(clusters: impl IntoIterator<Item = (u32,
         procs: Procs(procs),
         speed: Speed::new(speed).unwrap(),
         batch: batch.into(),
+        nodes: None,
     };
     Platform::new(clusters.into_iter().enumerate().map(cluster).collect()).unwrap()
 }
@@ -49,6 +50,7 @@ pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: 
         group: -1,
         executable: -1,
         origin: None,
+        memory: LoggedMemory::default(),
     };
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }

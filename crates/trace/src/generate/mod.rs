@@ -13,7 +13,7 @@ mod walltime;
 use std::collections::BTreeMap;
 
 use pliant_model::rng::stream_seed;
-use pliant_model::{ClusterId, Job, Platform, Procs, Span, Time};
+use pliant_model::{ClusterId, Job, LoggedMemory, Platform, Procs, Span, Time};
 
 pub use diurnal::{diurnal_arrivals, diurnal_rate};
 pub use grid_log::{GridLog, grid_log};
@@ -162,6 +162,7 @@ fn job(submit: f64, procs: u32, walltime: i64, runtime: i64) -> Job {
         group: -1,
         executable: -1,
         origin: None,
+        memory: LoggedMemory::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pliant_model::{Platform, Procs, Time};
+use pliant_model::{ClusterNodes, Platform, Procs, Time};
 
 use super::{Aging, ORDERS, Order, Ordering};
 use crate::UnknownName;
@@ -59,6 +59,25 @@ impl LocalPolicy {
             Some(ordered) if !self.ordering.order.is_first_come() => ordered(procs, now, self.ordering),
             _ => (self.batch.new)(procs, now),
         }
+    }
+
+    /// A cluster of these nodes under it, empty at that time.
+    ///
+    /// # Errors
+    ///
+    /// If the batch policy does not distinguish nodes, or cannot in this queue order.
+    pub fn scheduler_on(
+        &self,
+        nodes: &ClusterNodes,
+        now: Time,
+    ) -> Result<Box<dyn BatchScheduler>, UnknownName> {
+        let on_nodes = self.batch.on_nodes.filter(|_| self.ordering.order.is_first_come());
+        let supporting = || batch::REGISTRY.iter().filter(|one| one.on_nodes.is_some()).map(|one| one.name);
+        on_nodes.map(|new| new(nodes, now)).ok_or_else(|| UnknownName {
+            what: "local policy for a cluster with nodes",
+            found: self.to_string(),
+            expected: supporting().collect(),
+        })
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Needs {
     /// The kinds of nodes that will do.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub kinds: KindSet,
-    /// Licences: positions in [`ClusterSnapshot::licences`] and how many of each.
+    /// Licences: positions in [`super::ClusterSnapshot::licences`] and how many of each.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub licences: Vec<(u32, u32)>,
 }
@@ -80,7 +80,7 @@ impl Needs {
     }
 }
 
-/// A set of positions in [`ClusterSnapshot::kinds`], one bit each.
+/// A set of positions in [`super::ClusterSnapshot::kinds`], one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(transparent))]

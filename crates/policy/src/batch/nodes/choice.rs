@@ -160,7 +160,7 @@ mod tests {
     use pliant_model::Procs;
 
     use super::*;
-    use crate::nodes::Node;
+    use crate::batch::nodes::Node;
 
     fn shape(cores: u32) -> Shape {
         Shape::of(Procs(cores))

@@ -216,11 +216,8 @@ impl BatchScheduler for NodeReservations {
     }
 
     fn dump(&self) -> Dump {
-        let running = |(job, held): (&JobId, &Reservation)| RunningJob {
-            job: *job,
-            procs: held.procs,
-            end: held.end,
-        };
+        let running =
+            |(job, held): (&JobId, &Reservation)| RunningJob { job: *job, procs: held.procs, end: held.end };
         let mut dump = Dump { running: self.running.iter().map(running).collect(), ..Dump::default() };
         for (job, one) in &self.waiting {
             let Reservation { procs, walltime, resources, .. } = one;
@@ -254,7 +251,10 @@ impl BatchScheduler for NodeReservations {
         let rows = u32::try_from(self.timeline.rows().all.len()).unwrap_or(u32::MAX);
         for JobOnNodes { job, on, .. } in &dump.on_nodes {
             if on.iter().any(|part| part.node >= rows) {
-                return Err(RestoreError::OtherPolicy { job: *job, expected: "jobs on nodes of this cluster" });
+                return Err(RestoreError::OtherPolicy {
+                    job: *job,
+                    expected: "jobs on nodes of this cluster",
+                });
             }
         }
         let mut restored = NodeReservations { running: BTreeMap::new(), waiting: Vec::new(), ..self.clone() };

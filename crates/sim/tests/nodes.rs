@@ -1,0 +1,152 @@
+//! Simulations of clusters whose nodes and memory are counted.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pliant_model::{
+    Cluster, ClusterNodes, Job, LoggedMemory, Mebibytes, NodeGroup, Platform, Procs, RefusalCause, Run, Span,
+    Speed, Speedup,
+};
+use pliant_policy::mapping::Mapping;
+use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_sim::protocol::{Hierarchy, Network, Unsupported, simulate_protocol};
+use pliant_sim::{NoObserver, Policies, SimError, SimJob, simulate};
+use proptest::prelude::*;
+
+/// So many nodes of two processors and 4 GiB.
+fn cluster(name: &str, count: u32, batch: &str) -> Cluster {
+    let group = NodeGroup {
+        count,
+        procs: Procs(2),
+        memory: Mebibytes(4096),
+        gpus: 0,
+        gpu_kind: None,
+        scratch: Mebibytes::ZERO,
+        features: Vec::new(),
+    };
+    let nodes =
+        ClusterNodes { groups: vec![group], licences: BTreeMap::new(), default_memory: Mebibytes(1024) };
+    Cluster {
+        name: name.to_owned(),
+        procs: nodes.procs(),
+        speed: Speed::REFERENCE,
+        batch: batch.to_owned(),
+        nodes: Some(Arc::new(nodes)),
+    }
+}
+
+fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, memory: Option<u32>) -> SimJob {
+    let job = common::job(log_id, submit, procs, walltime, walltime);
+    let memory = LoggedMemory { requested: memory.map(Mebibytes), used: None };
+    SimJob { job: Job { memory, ..job.job }, ..job }
+}
+
+fn run(clusters: Vec<Cluster>, jobs: &[SimJob], policies: &Policies) -> Run {
+    simulate(&Platform::new(clusters).unwrap(), jobs, policies, &mut NoObserver).unwrap()
+}
+
+#[test]
+fn jobs_wait_for_memory_though_processors_are_free() {
+    let two = || vec![cluster("a", 2, "cbf")];
+    let jobs = [
+        job(1, 0, 1, 100, Some(3000)),
+        job(2, 1, 1, 100, Some(3000)),
+        job(3, 2, 1, 50, Some(3000)),
+        // A job that says nothing has 1 GiB for each processor: it fits beside the first one.
+        job(4, 3, 1, 10, None),
+        // On two nodes, one processor each, once both have 3 GiB.
+        job(5, 4, 2, 10, Some(2500)),
+    ];
+    let starts = |run: &Run| run.jobs.iter().map(|job| job.start.0).collect::<Vec<_>>();
+    for mapping in [Mapping::Mct, Mapping::Given] {
+        let policies = Policies { mapping, ..Policies::default() };
+        assert_eq!(starts(&run(two(), &jobs, &policies)), [0, 1, 100, 3, 150]);
+        let local: Vec<SimJob> = jobs.iter().map(|one| SimJob { managed: false, ..one.clone() }).collect();
+        assert_eq!(starts(&run(two(), &local, &policies)), [0, 1, 100, 3, 150], "jobs of local users");
+    }
+    let plain = Cluster { nodes: None, ..cluster("a", 2, "cbf") };
+    let pooled = run(vec![plain], &jobs, &Policies::default());
+    assert_eq!(starts(&pooled), [0, 1, 2, 3, 52], "without nodes memory is not counted");
+}
+
+#[test]
+fn a_job_that_no_nodes_can_run_is_refused() {
+    let jobs = [job(1, 0, 1, 10, Some(5000)), job(2, 0, 4, 10, Some(2048)), job(3, 0, 4, 10, Some(2049))];
+    for managed in [true, false] {
+        let jobs: Vec<SimJob> = jobs.iter().map(|one| SimJob { managed, ..one.clone() }).collect();
+        let found = run(vec![cluster("a", 2, "cbf")], &jobs, &Policies::default());
+        assert_eq!(found.refused, [(1, RefusalCause::NoNodes), (3, RefusalCause::NoNodes)]);
+        assert_eq!(found.jobs.len(), 1);
+    }
+}
+
+#[test]
+fn used_memory_counts_where_none_was_requested() {
+    let used = |log_id, memory| {
+        let SimJob { job, .. } = job(log_id, 0, 1, 10, None);
+        let memory = LoggedMemory { requested: None, used: Some(Mebibytes(memory)) };
+        SimJob { job: Job { memory, ..job }, speedup: Speedup::Rigid, true_speedup: None, managed: true }
+    };
+    let found = run(
+        vec![cluster("a", 1, "cbf")],
+        &[used(1, 3000), used(2, 1000), used(3, 1200)],
+        &Policies::default(),
+    );
+    assert_eq!(found.jobs.iter().map(|job| job.start.0).collect::<Vec<_>>(), [0, 0, 10]);
+}
+
+#[test]
+fn policies_that_do_not_distinguish_nodes_are_refused() {
+    for batch in ["easy", "h1"] {
+        let platform = Platform::new(vec![cluster("a", 1, batch)]).unwrap();
+        let Err(SimError::Batch(error)) = simulate(&platform, &[], &Policies::default(), &mut NoObserver)
+        else {
+            panic!("{batch} does not distinguish nodes")
+        };
+        assert_eq!(
+            error.to_string(),
+            format!("expected a local policy for a cluster with nodes (cbf, cbf-replan), found `{batch}`")
+        );
+    }
+    let platform = Platform::new(vec![cluster("a", 1, "cbf")]).unwrap();
+    let (hierarchy, network) = (Hierarchy::flat(&platform), Network::default());
+    let jobs: [SimJob; 0] = [];
+    let found = simulate_protocol(&platform, &hierarchy, &jobs, &Policies::default(), &network);
+    assert!(matches!(found, Err(SimError::Protocol(Unsupported::Nodes))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// On one node the jobs that run at a time are all that takes of it.
+    #[test]
+    fn no_node_is_over_committed_with_moves(
+        asked in prop::collection::vec((0..30_i64, 1..3_u32, 1..60_i64, prop::option::of(1..2500_u32), any::<bool>()), 1..40),
+        batches in prop::array::uniform2(prop::sample::select(vec!["cbf", "cbf-replan"])),
+        moves in any::<bool>(),
+    ) {
+        let mut at = 0;
+        let mut jobs = Vec::new();
+        for (number, (pause, procs, walltime, memory, moldable)) in asked.into_iter().enumerate() {
+            at += pause;
+            let one = job(number as u64, at, procs, walltime, memory);
+            let amdahl = Speedup::Amdahl { parallel: 0.9, limit: Procs(2) };
+            jobs.push(SimJob { speedup: if moldable { amdahl } else { Speedup::Rigid }, ..one });
+        }
+        let reallocation = Reallocation::new(Algorithm::AllCancellation, Heuristic::MinMin);
+        let reallocation = Reallocation { period: Span(20), ..reallocation };
+        let policies = Policies { reallocation: moves.then_some(reallocation), ..Policies::default() };
+        let clusters = vec![cluster("a", 1, batches[0]), cluster("b", 1, batches[1])];
+        let found = run(clusters, &jobs, &policies);
+        prop_assert_eq!(found.jobs.len() + found.refused.len(), jobs.len());
+        for (number, cluster) in found.jobs.iter().map(|job| (job.start, job.cluster)) {
+            let here = found.jobs.iter().filter(|job| job.cluster == cluster && job.start <= number && number < job.end);
+            let memory = |log_id: u64| jobs[log_id as usize].job.memory.requested.unwrap_or(Mebibytes(1024)).0;
+            let taken: u32 = here.map(|job| memory(job.log_id) * job.procs.0).sum();
+            prop_assert!(taken <= 4096, "{} MiB of a node", taken);
+        }
+    }
+}
