@@ -26,8 +26,8 @@ pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use resources::{
-    ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, NODE_GROUPS_MAX, NodeGroup,
-    NodesError, Resources, is_word,
+    ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, NODE_GROUPS_MAX, NODES_MAX,
+    NodeGroup, NodesError, PROCS_PER_NODE_MAX, Resources, is_word,
 };
 pub use speedup::{Speedup, SpeedupError};
 pub use time::{Span, SpanMs, Time, TimeMs, Utc};

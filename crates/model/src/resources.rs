@@ -166,23 +166,6 @@ fn is_default<A: Default + PartialEq>(value: &A) -> bool {
     *value == A::default()
 }
 
-impl Resources {
-    /// True if only processors are needed, wherever they are.
-    pub fn is_empty(&self) -> bool {
-        *self == Resources::default()
-    }
-
-    /// True if what is needed on a node grows in proportion to the processors on it, whatever the size of the job.
-    pub fn is_per_proc(&self) -> bool {
-        let Resources { memory, gpus, scratch, nodes, procs_per_node, exclusive, constraint: _, licences: _ } =
-            self;
-        let has_total = matches!(memory, Some(Memory::Total(_)))
-            || gpus.as_ref().is_some_and(|gpus| matches!(gpus.count, GpuCount::Total(_)));
-        let is_spread = nodes.is_some() || procs_per_node.is_some() || *exclusive || *scratch > Mebibytes(0);
-        !has_total && !is_spread
-    }
-}
-
 /// As in listings: `16G, 2 GPUs, 4 nodes`. Empty if nothing is needed.
 impl fmt::Display for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -251,6 +234,12 @@ pub struct ClusterNodes {
     pub default_memory: Mebibytes,
 }
 
+/// The most nodes of a cluster: more than the largest machines have.
+pub const NODES_MAX: u64 = 200_000;
+
+/// The most processors of a node. All processors of a cluster so have a 32-bit number.
+pub const PROCS_PER_NODE_MAX: u32 = 20_000;
+
 /// The most groups of nodes of a cluster.
 pub const NODE_GROUPS_MAX: usize = 64;
 
@@ -268,12 +257,15 @@ pub enum NodesError {
         /// Their processors.
         procs: Procs,
     },
-    /// There are more processors than a cluster may have.
-    #[error("expected at most {} processors, found {found}", u32::MAX)]
+    /// There are too many nodes.
+    #[error("expected at most {NODES_MAX} nodes, found {found}")]
     TooMany {
-        /// The processors of all nodes.
+        /// The nodes of all groups.
         found: u64,
     },
+    /// A node has too many processors.
+    #[error("expected at most {PROCS_PER_NODE_MAX} processors on a node, found {0}")]
+    TooLarge(Procs),
     /// A kind of GPU without GPUs.
     #[error("expected GPUs of the kind `{0}`, found none")]
     NoGpus(String),
@@ -311,6 +303,9 @@ impl ClusterNodes {
             if *count == 0 || procs.0 == 0 {
                 return Err(NodesError::Empty { count: *count, procs: *procs });
             }
+            if procs.0 > PROCS_PER_NODE_MAX {
+                return Err(NodesError::TooLarge(*procs));
+            }
             let needed = Mebibytes(self.default_memory.0.saturating_mul(procs.0));
             if needed > group.memory {
                 let (default, found) = (self.default_memory, group.memory);
@@ -326,18 +321,14 @@ impl ClusterNodes {
         if let Some(word) = self.licences.keys().find(|word| !is_word(word)) {
             return Err(NodesError::Word(word.clone()));
         }
-        let found = self.total(|group| group.procs.0);
-        if found > u64::from(u32::MAX) { Err(NodesError::TooMany { found }) } else { Ok(()) }
+        let found = self.groups.iter().map(|group| u64::from(group.count)).sum();
+        if found > NODES_MAX { Err(NodesError::TooMany { found }) } else { Ok(()) }
     }
 
     /// Processors of all nodes, which were checked.
     pub fn procs(&self) -> Procs {
-        Procs(u32::try_from(self.total(|group| group.procs.0)).unwrap_or(u32::MAX))
-    }
-
-    /// The sum over all nodes of what each node of a group has.
-    fn total(&self, of: impl Fn(&NodeGroup) -> u32) -> u64 {
-        self.groups.iter().map(|group| u64::from(group.count) * u64::from(of(group))).sum()
+        let procs = |group: &NodeGroup| group.count.saturating_mul(group.procs.0);
+        Procs(self.groups.iter().map(procs).fold(0, u32::saturating_add))
     }
 }
 
@@ -433,8 +424,9 @@ mod tests {
         assert_eq!(nodes(vec![]).check(), Err(NodesError::Groups(0)));
         assert_eq!(nodes(vec![group(1, 1); 65]).check(), Err(NodesError::Groups(65)));
         assert_eq!(nodes(vec![group(0, 4)]).check(), Err(NodesError::Empty { count: 0, procs: Procs(4) }));
-        let many = nodes(vec![group(u32::MAX, 2)]);
-        assert_eq!(many.check(), Err(NodesError::TooMany { found: 2 * u64::from(u32::MAX) }));
+        let many = nodes(vec![group(u32::MAX, 2), group(1, 2)]);
+        assert_eq!(many.check(), Err(NodesError::TooMany { found: 1 << 32 }));
+        assert_eq!(nodes(vec![group(1, 20_001)]).check(), Err(NodesError::TooLarge(Procs(20_001))));
         let kind = NodeGroup { gpu_kind: Some("a100".to_owned()), ..group(1, 1) };
         assert_eq!(nodes(vec![kind]).check(), Err(NodesError::NoGpus("a100".to_owned())));
         let default = ClusterNodes { default_memory: Mebibytes(300), ..nodes(vec![group(1, 4)]) };

@@ -55,7 +55,7 @@ fn jobs_wait_for_memory_though_processors_are_free() {
         job(1, 0, 1, 100, Some(3000)),
         job(2, 1, 1, 100, Some(3000)),
         job(3, 2, 1, 50, Some(3000)),
-        // A job that says nothing has 1 GiB for each processor: it fits beside the first one.
+        // A job that says nothing has 1 GiB for each processor: it fits on the node of the first one.
         job(4, 3, 1, 10, None),
         // On two nodes, one processor each, once both have 3 GiB.
         job(5, 4, 2, 10, Some(2500)),

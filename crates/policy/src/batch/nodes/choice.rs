@@ -55,7 +55,7 @@ fn emptiest(usable: &[u32], shape: &Shape, count: usize) -> Option<Vec<usize>> {
 /// GPUs with fewer cores.
 fn with_gpus(free: &[Amounts], usable: &[u32], shape: &Shape, gpus: u32) -> Option<Vec<Part>> {
     let least = shape.per_node.0.max(1);
-    // What is left on a node beside the GPUs that its cores bring.
+    // What a node has left besides the GPUs that its cores bring.
     let spare = |node: usize, cores: u32| free[node].gpus.saturating_sub(shape.needs.on(cores).gpus);
     let mut order: Vec<usize> = (0..usable.len()).filter(|node| usable[*node] >= least).collect();
     order.sort_by_key(|node| std::cmp::Reverse((spare(*node, least), usable[*node])));

@@ -83,7 +83,8 @@ impl Layout {
     pub(super) fn shape(&self, shape: &Shape) -> Shape {
         let mut shape = shape.clone();
         if let Some(nodes) = shape.nodes {
-            shape.needs.gpus_per_node += std::mem::take(&mut shape.needs.gpus).div_ceil(nodes.max(1));
+            let gpus = std::mem::take(&mut shape.needs.gpus).div_ceil(nodes.max(1));
+            shape.needs.gpus_per_node = shape.needs.gpus_per_node.saturating_add(gpus);
         }
         match &self.pool {
             Some(pool) => {

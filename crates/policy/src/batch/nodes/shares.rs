@@ -24,7 +24,7 @@ pub(super) fn bound(nodes: &[Node], running: &[AllocatedJob]) -> Vec<Vec<Part>> 
     }
     let part = |holder: &AllocatedJob, share: &Share| {
         let taken = holder.needs.on(share.most);
-        Part { node: share.node, taken: Amounts { gpus: taken.gpus + share.gpus, ..taken } }
+        Part { node: share.node, taken: Amounts { gpus: taken.gpus.saturating_add(share.gpus), ..taken } }
     };
     let parts = shares
         .iter()
