@@ -343,6 +343,32 @@ mod tests {
     }
 
     #[test]
+    fn errors_in_nodes_say_where() {
+        let nodes = |keys: &str, group: &str| {
+            format!("[[cluster]]\nname = \"a\"\n{keys}[[cluster.nodes]]\ncount = 2\nprocs = 4\n{group}\n")
+        };
+        check(
+            &nodes("procs = 9\n", "memory = \"1G\""),
+            "platform.toml:3:9: `procs`: expected the 8 of its nodes, found 9\n\
+             a cluster needs processors to run jobs on",
+        );
+        check(
+            &nodes("", "memory = \"1.5G\""),
+            "platform.toml:6:10: `memory`: expected an amount such as 512M, 64G or 1T, less than 4096T, found `1.5G`\n\
+             M, G and T are powers of 1024",
+        );
+        check(
+            &nodes("default_memory = \"1G\"\n", "memory = \"3G\""),
+            "platform.toml:4:1: `nodes`: expected at least 4G of memory on a node of 4 processors, 1G for each, found \
+             3G\nnodes of a group are alike",
+        );
+        check(
+            "[[cluster]]\nname = \"a\"\nprocs = 4\nlicences = { b = 1 }\n",
+            "platform.toml:2:8: missing key `nodes`\nonly a cluster with [[cluster.nodes]] counts memory and licences",
+        );
+    }
+
+    #[test]
     fn unknown_keys_are_errors() {
         let hint = "a platform is a list of [[cluster]] with name, procs or nodes, and optionally speed, batch, order and aging";
         let known =
@@ -351,7 +377,10 @@ mod tests {
             "[[cluster]]\nname = \"a\"\nprocs = 4\ncores = 4\n",
             &format!("platform.toml:4:1: unknown key `cores`, expected one of {known}\n{hint}"),
         );
-        check("[[cluster]]\nname = \"a\"\n", &format!("platform.toml:1:1: missing key `procs`\n{hint}"));
+        check(
+            "[[cluster]]\nname = \"a\"\n",
+            "platform.toml:2:8: missing key `procs`\na cluster has `procs`, or [[cluster.nodes]] with theirs",
+        );
         check(
             "[[cluster]]\nname = \"a\"\nprocs = \"4\"\n",
             &format!("platform.toml:3:9: `procs`: expected a whole number, found \"4\"\n{hint}"),
