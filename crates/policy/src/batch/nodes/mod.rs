@@ -1,4 +1,5 @@
-//! The plan of an external cluster: its nodes, its jobs, and the next starts of its batch system.
+//! Plans where nodes are distinguished, in cores, memory, GPUs, local disk space, features and licences: of clusters that declare
+//! their nodes (`reservations.rs`), and of external clusters, with their jobs and the next starts of their batch systems.
 //!
 //! An external batch system cannot give estimates, so a server plans its queue as the batch system does, from listings
 //! ([`ClusterSnapshot`]). [`Nodes`] is that plan. It is a [`BatchScheduler`], so that a federation can try moves on it, but it
