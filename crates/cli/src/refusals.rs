@@ -43,7 +43,7 @@ impl Refusals {
                     all.larger_than_cluster += 1;
                     *requested
                 }
-                RefusalCause::NoNodes => {
+                RefusalCause::InsufficientResources => {
                     all.no_nodes += 1;
                     continue;
                 }

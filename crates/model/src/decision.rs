@@ -130,7 +130,7 @@ pub enum RefusalCause {
         available: Procs,
     },
     /// No node, or no number of nodes, has the resources that it requests.
-    NoNodes,
+    InsufficientResources,
     /// It must run on the cluster that its user chose, but names no cluster of the platform.
     NoOrigin,
 }
@@ -144,7 +144,7 @@ impl fmt::Display for RefusalCause {
             Self::LargerThanAll { requested, available } => {
                 write!(f, "asks for {requested} processors, the largest cluster has {available}")
             }
-            Self::NoNodes => write!(f, "asks for resources that no nodes have"),
+            Self::InsufficientResources => write!(f, "asks for resources that no nodes have"),
             Self::NoOrigin => write!(f, "names no cluster of the platform to be submitted to"),
         }
     }

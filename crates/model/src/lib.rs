@@ -6,6 +6,7 @@
 
 #[cfg(feature = "serde")]
 pub mod campaign;
+mod cluster_nodes;
 mod decision;
 mod exploration;
 mod hash;
@@ -18,6 +19,9 @@ pub mod rng;
 mod speedup;
 mod time;
 
+pub use cluster_nodes::{
+    ClusterNodes, NODE_GROUPS_MAX, NODES_MAX, NodeGroup, NodesError, PROCS_PER_NODE_MAX,
+};
 pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCause};
 pub use exploration::{Capacity, Exploration, ExplorationRun};
 pub use hash::Fnv;
@@ -26,8 +30,7 @@ pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use resources::{
-    ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, NODE_GROUPS_MAX, NODES_MAX,
-    NodeGroup, NodesError, PROCS_PER_NODE_MAX, Resources, is_word,
+    Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, Resources, WORD_BYTES_MAX, is_word,
 };
 pub use speedup::{Speedup, SpeedupError};
 pub use time::{Span, SpanMs, Time, TimeMs, Utc};

@@ -58,7 +58,7 @@ pub fn map(
             let Some(shape) = federation.shape(now, request, cluster) else {
                 let (requested, available) = (request.procs, federation.procs(cluster));
                 return Err(match requested <= available && request.resources.is_some() {
-                    true => RefusalCause::NoNodes,
+                    true => RefusalCause::InsufficientResources,
                     false => RefusalCause::LargerThanCluster { cluster, requested, available },
                 });
             };
@@ -70,7 +70,7 @@ pub fn map(
 fn too_large(federation: &Federation, request: &Request) -> RefusalCause {
     let available = federation.ids().map(|id| federation.procs(id)).max().unwrap_or(Procs(0));
     match request.procs <= available && request.resources.is_some() {
-        true => RefusalCause::NoNodes,
+        true => RefusalCause::InsufficientResources,
         false => RefusalCause::LargerThanAll { requested: request.procs, available },
     }
 }

@@ -242,12 +242,12 @@ where
         let (submit, owner) = (next.job.submit, Owner::numbered(next.job.user));
         let submission = Submission { submit, owner, ..Submission::new(id, next.job.procs, walltime) };
         let resources = self.resources(&next.job);
-        let is_counted = resources.is_some();
         let scheduler = self.federation.scheduler(cluster);
+        let may_not_fit = resources.is_some() && scheduler.counts_resources();
         scheduler.submit(now, Submission { resources, ..submission });
-        if is_counted && scheduler.plan(now, id).is_none() {
+        if may_not_fit && scheduler.plan(now, id).is_none() {
             scheduler.cancel(now, &[id]);
-            return Err(RefusalCause::NoNodes);
+            return Err(RefusalCause::InsufficientResources);
         }
         Ok(cluster)
     }

@@ -78,7 +78,10 @@ fn a_job_that_no_nodes_can_run_is_refused() {
     for managed in [true, false] {
         let jobs: Vec<SimJob> = jobs.iter().map(|one| SimJob { managed, ..one.clone() }).collect();
         let found = run(vec![cluster("a", 2, "cbf")], &jobs, &Policies::default());
-        assert_eq!(found.refused, [(1, RefusalCause::NoNodes), (3, RefusalCause::NoNodes)]);
+        assert_eq!(
+            found.refused,
+            [(1, RefusalCause::InsufficientResources), (3, RefusalCause::InsufficientResources)]
+        );
         assert_eq!(found.jobs.len(), 1);
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! [[cluster]]
 //! name = "lyon"
-//! default_memory = "1G"        # optional; for each processor of a job that says nothing of memory
+//! default_memory = "1G"        # optional; for each processor of a job that does not mention memory
 //! licences = { matlab = 4 }    # optional; how many jobs may hold each at once
 //! [[cluster.nodes]]            # in place of `procs`: nodes that are alike
 //! count = 16
@@ -24,12 +24,13 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use pliant_model::{
-    Cluster, ClusterNodes, Mebibytes, MebibytesError, NodeGroup, Platform, Procs, Speed, check_name,
-    rng::stream_seed,
+    Cluster, ClusterNodes, Mebibytes, MebibytesError, NodeGroup, NodesError, Platform, Procs, Speed,
+    check_name, rng::stream_seed,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -117,7 +118,11 @@ fn read_cluster(source: &Source, entry: &Entry, local_policy: LocalPolicyOf) -> 
                 let expected = nodes.as_ref().map(|nodes| format!("the {} of its nodes", nodes.procs()));
                 let expected = expected.unwrap_or_else(|| format!("1 to {}", u32::MAX));
                 let message = format!("`procs`: expected {expected}, found {}", given.get_ref());
-                source.error(given.span(), message, "a cluster needs processors to run jobs on".to_owned())
+                let hint = match nodes {
+                    Some(_) => "it can be left out where there are nodes",
+                    None => "a cluster needs processors to run jobs on",
+                };
+                source.error(given.span(), message, hint.to_owned())
             })?)
         }
         (None, Some(nodes)) => nodes.procs(),
@@ -159,23 +164,41 @@ fn read_nodes(source: &Source, entry: &Entry) -> Result<Option<ClusterNodes>, Tr
         return Ok(None);
     };
     let mut groups = Vec::new();
-    for group in given.iter().map(Spanned::get_ref) {
-        groups.push(NodeGroup {
-            count: group.count,
-            procs: Procs(group.procs),
-            memory: amount("memory", Some(&group.memory))?,
-            gpus: group.gpus.unwrap_or(0),
-            gpu_kind: group.gpu_kind.clone(),
-            scratch: amount("scratch", group.scratch.as_ref())?,
-            features: group.features.clone().unwrap_or_default(),
-        });
+    let wrong = |span: Range<usize>, error: NodesError| {
+        source.error(span, format!("`nodes`: {error}"), nodes_hint(&error).to_owned())
+    };
+    for entry in given {
+        let one = entry.get_ref();
+        let group = NodeGroup {
+            count: one.count,
+            procs: Procs(one.procs),
+            memory: amount("memory", Some(&one.memory))?,
+            gpus: one.gpus.unwrap_or(0),
+            gpu_kind: one.gpu_kind.clone(),
+            scratch: amount("scratch", one.scratch.as_ref())?,
+            features: one.features.clone().unwrap_or_default(),
+        };
+        group.check(default_memory).map_err(|error| wrong(entry.span(), error))?;
+        groups.push(group);
     }
     let nodes = ClusterNodes { groups, licences: entry.licences.clone().unwrap_or_default(), default_memory };
-    let span = given.first().map_or_else(|| entry.name.span(), Spanned::span);
-    nodes.check().map_err(|error| {
-        source.error(span, format!("`nodes`: {error}"), "nodes of a group are alike".to_owned())
-    })?;
+    nodes.check().map_err(|error| wrong(entry.name.span(), error))?;
     Ok(Some(nodes))
+}
+
+fn nodes_hint(error: &NodesError) -> &'static str {
+    match error {
+        NodesError::Groups(_) => "nodes that are alike can be one group, with their `count`",
+        NodesError::Empty { .. } => "`count` and `procs` of a group are at least 1",
+        NodesError::TooMany { .. } | NodesError::TooLarge(_) => {
+            "a cluster of several parts can be several clusters"
+        }
+        NodesError::NoGpus(_) => "`gpus` is their number on each node",
+        NodesError::DefaultMemory { .. } => {
+            "a smaller `default_memory` lets a job use all processors of a node"
+        }
+        NodesError::Word(_) => "jobs ask for features, kinds of GPU and licences by these names",
+    }
 }
 
 /// A platform file's text.
@@ -350,7 +373,7 @@ mod tests {
         check(
             &nodes("procs = 9\n", "memory = \"1G\""),
             "platform.toml:3:9: `procs`: expected the 8 of its nodes, found 9\n\
-             a cluster needs processors to run jobs on",
+             it can be left out where there are nodes",
         );
         check(
             &nodes("", "memory = \"1.5G\""),
@@ -359,8 +382,13 @@ mod tests {
         );
         check(
             &nodes("default_memory = \"1G\"\n", "memory = \"3G\""),
-            "platform.toml:4:1: `nodes`: expected at least 4G of memory on a node of 4 processors, 1G for each, found \
-             3G\nnodes of a group are alike",
+            "platform.toml:4:1: `nodes`: expected the default memory of 1G for each of the 4 processors of a node, \
+             found 3G in all\na smaller `default_memory` lets a job use all processors of a node",
+        );
+        check(
+            &nodes("", "memory = \"1G\"\n[[cluster.nodes]]\ncount = 0\nprocs = 1\nmemory = \"1G\""),
+            "platform.toml:7:1: `nodes`: expected nodes with processors, found a group of 0 nodes with 1 processors\n\
+             `count` and `procs` of a group are at least 1",
         );
         check(
             "[[cluster]]\nname = \"a\"\nprocs = 4\nlicences = { b = 1 }\n",

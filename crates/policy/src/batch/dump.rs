@@ -93,6 +93,9 @@ pub enum RestoreError {
         /// Processors of the cluster.
         capacity: Procs,
     },
+    /// What a job has of the nodes is not free.
+    #[error("expected free nodes for job {0}, found what it has there taken by other jobs")]
+    NodesTaken(JobId),
     /// A job is in a state that the policy never produces.
     #[error(
         "expected {expected}, found job {job} otherwise; restore only the running jobs and submit the others \

@@ -103,6 +103,11 @@ pub trait BatchScheduler: Send {
     /// Cancels those of `jobs` that still wait and are not due; returns their number. Running jobs are not affected.
     fn cancel(&mut self, now: Time, jobs: &[JobId]) -> usize;
 
+    /// Whether jobs need what they ask for besides processors: [`Submission::resources`]. Else only processors count.
+    fn counts_resources(&self) -> bool {
+        false
+    }
+
     /// Removes a job that has ended, at its walltime or before.
     fn finish(&mut self, now: Time, job: JobId);
 

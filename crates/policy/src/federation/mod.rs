@@ -232,7 +232,9 @@ impl Federation {
     /// much under policies without reservations.
     pub fn shape(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<(Procs, Span)> {
         let walltimes = self.walltimes(request, cluster)?;
-        if walltimes.least() == walltimes.most() && request.resources.is_none() {
+        let scheduler = &self.clusters[cluster.index()].scheduler;
+        let may_not_fit = request.resources.is_some() && scheduler.counts_resources();
+        if walltimes.least() == walltimes.most() && !may_not_fit {
             return Some((walltimes.least(), walltimes.at(walltimes.least())));
         }
         self.estimate(now, request, cluster).map(|estimate| estimate.shape())

@@ -64,7 +64,11 @@ pub fn choose(tuner: Tuner, plan: &mut impl SizePlan, present: &Present<'_>) -> 
         Tuner::FairShare => plan.earliest(allowed(rules::fair_share(plan, present))),
         Tuner::Knee => plan.earliest(allowed(rules::knee(plan))),
         Tuner::Efficiency { least: efficiency } => plan.earliest(allowed(rules::efficient(efficiency, plan))),
-        Tuner::Lpa => plan.estimate_at(allowed(rules::local_allocation(plan))),
+        Tuner::Lpa => {
+            let procs = allowed(rules::local_allocation(plan));
+            // On nodes it can fall between sizes that fit.
+            plan.estimate_at(procs).or_else(|| plan.earliest(procs))
+        }
         Tuner::Price { weight } => rules::cheapest(weight, plan, present),
     }
 }

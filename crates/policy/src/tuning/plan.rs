@@ -42,16 +42,16 @@ pub trait SizePlan {
     /// Processors of the cluster.
     fn capacity(&self) -> Procs;
 
-    /// The smallest size that may be tried.
+    /// The smallest size that fits on the empty cluster.
     fn least(&self) -> Procs;
 
-    /// The largest size that may be tried.
+    /// The largest size that fits on the empty cluster; smaller than the smallest if none does.
     fn most(&self) -> Procs;
 
     /// The walltime of a size. It never grows with the size.
     fn walltime(&self, procs: Procs) -> Span;
 
-    /// The earliest start of a size; none if it never fits.
+    /// The earliest start of a size; none if it never fits, which on nodes can be so for a size between two that do.
     fn estimate_at(&mut self, procs: Procs) -> Option<Estimate>;
 
     /// The size that completes first among those of at most `most` processors; ties go to the smaller size.

@@ -4,18 +4,21 @@
 
 use std::collections::BTreeMap;
 
-use pliant_model::{ClusterNodes, JobId, NodeGroup, Procs, Span, Speed, Speedup, Time};
-use pliant_policy::batch::{self, BatchScheduler, Dump, JobOnNodes, Submission, Waiting};
-use pliant_policy::nodes::{Amounts, ClusterSnapshot, Part, Rules};
+use pliant_model::{ClusterNodes, JobId, Mebibytes, NodeGroup, Procs, Span, Speed, Speedup, Time};
+use pliant_policy::batch::{
+    self, BatchScheduler, Dump, JobOnNodes, RestoreError, RunningJob, Submission, Waiting,
+};
+use pliant_policy::nodes::{Amounts, ClusterSnapshot, Node, NodeKind, Part, Rules};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 
 use super::resources::{Asked, all, asked, clusters, fits_on, licences, request};
 
-/// The same nodes, declared.
+/// The same nodes, declared. Each has a feature of its own, so that nodes that are alike are not planned as a pool.
 fn declared(cluster: &ClusterSnapshot) -> ClusterNodes {
-    let group = |node: &pliant_policy::nodes::Node| {
+    let group = |(number, node): (usize, &Node)| {
         let kind = &cluster.kinds[usize::from(node.kind)];
+        let features = kind.features.iter().cloned().chain([format!("node-{number}")]);
         NodeGroup {
             count: 1,
             procs: node.cores,
@@ -23,11 +26,11 @@ fn declared(cluster: &ClusterSnapshot) -> ClusterNodes {
             gpus: node.gpus,
             gpu_kind: kind.gpu_kind.clone(),
             scratch: node.scratch,
-            features: kind.features.clone(),
+            features: features.collect(),
         }
     };
     ClusterNodes {
-        groups: cluster.nodes.iter().map(group).collect(),
+        groups: cluster.nodes.iter().enumerate().map(group).collect(),
         licences: cluster.licences.iter().map(|one| (one.name.clone(), one.count)).collect(),
         default_memory: cluster.default_memory,
     }
@@ -40,6 +43,8 @@ enum Event {
     Finish(usize),
     /// The which-th waiting job is withdrawn.
     Cancel(usize),
+    /// The which-th running job runs on for so many seconds after the end that it was to have.
+    Extend(usize, i64),
     Wait(i64),
     Restore,
 }
@@ -49,6 +54,7 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (asked(), 1..20_i64).prop_map(|(asked, walltime)| Event::Submit(Asked { walltime, ..asked })),
         3 => (0..8_usize).prop_map(Event::Finish),
         1 => (0..8_usize).prop_map(Event::Cancel),
+        1 => (0..8_usize, 1..10_i64).prop_map(|(which, more)| Event::Extend(which, more)),
         3 => (1..12_i64).prop_map(Event::Wait),
         1 => Just(Event::Restore),
     ]
@@ -87,12 +93,26 @@ impl Table {
                 let free = &mut self.free[(second - self.now) as usize][*node as usize];
                 *free = Amounts {
                     cores: to(free.cores, taken.cores),
-                    memory: pliant_model::Mebibytes(to(free.memory.0, taken.memory.0)),
+                    memory: Mebibytes(to(free.memory.0, taken.memory.0)),
                     gpus: to(free.gpus, taken.gpus),
-                    scratch: pliant_model::Mebibytes(to(free.scratch.0, taken.scratch.0)),
+                    scratch: Mebibytes(to(free.scratch.0, taken.scratch.0)),
                 };
             }
         }
+    }
+
+    /// Whether these parts are free until then.
+    fn has(&self, from: i64, until: i64, on: &[Part]) -> bool {
+        let seconds = from.max(self.now)..until;
+        seconds.into_iter().all(|second| {
+            on.iter().all(|Part { node, taken }| {
+                let free = self.free[(second - self.now) as usize][*node as usize];
+                free.cores >= taken.cores
+                    && free.memory >= taken.memory
+                    && free.gpus >= taken.gpus
+                    && free.scratch >= taken.scratch
+            })
+        })
     }
 
     /// The first second from which a job fits for all of its walltime.
@@ -168,6 +188,31 @@ impl Checked {
         }
     }
 
+    /// A job runs on. If what it has is free for that long nothing else changes, else all waiting jobs are planned anew in order.
+    fn extend(&mut self, before: &Dump, which: usize, more: i64) {
+        let Some(one) = before.running.get(which % before.running.len().max(1)) else { return };
+        let end = Time(one.end.0 + more);
+        let on = &before.on_nodes.iter().find(|held| held.job == one.job).expect("it has nodes").on;
+        let mut table = Table::of(&self.cluster, self.now, before, None);
+        let is_free = table.has(one.end.0, end.0, on);
+        self.scheduler.extend_running(self.at(), &[(one.job, end)]);
+        let after = self.scheduler.dump();
+        assert_eq!(after.running.iter().find(|held| held.job == one.job).map(|held| held.end), Some(end));
+        if is_free {
+            assert_eq!(after.planned, before.planned);
+            return;
+        }
+        table = Table::of(&self.cluster, self.now, &Dump { planned: Vec::new(), ..after.clone() }, None);
+        for Waiting { job, plan } in &after.planned {
+            let expected = table.earliest(&self.cluster, &self.jobs[job.index()]);
+            assert_eq!(Some(plan.start.0), expected, "job {job}");
+            let on = &after.on_nodes.iter().find(|one| one.job == *job).expect("it has nodes").on;
+            table.change(plan.start.0, plan.completion().0, on, |free, taken| {
+                free.checked_sub(taken).expect("nothing is given twice")
+            });
+        }
+    }
+
     fn wait(&mut self, until: i64) {
         loop {
             let dump = self.scheduler.dump();
@@ -200,7 +245,7 @@ fn new(policy: &str, cluster: &ClusterSnapshot, now: Time) -> Box<dyn BatchSched
 
 /// All nodes are up, and jobs share them.
 fn plain(cluster: ClusterSnapshot) -> ClusterSnapshot {
-    let nodes = cluster.nodes.into_iter().map(|node| pliant_policy::nodes::Node { up: true, ..node });
+    let nodes = cluster.nodes.into_iter().map(|node| Node { up: true, ..node });
     ClusterSnapshot { nodes: nodes.collect(), rules: Rules::default(), ..cluster }
 }
 
@@ -228,6 +273,7 @@ proptest! {
                     prop_assert_eq!(checked.scheduler.cancel(now, &[one.job]), 1);
                     checked.check_compressed(&before, one.job);
                 }
+                Event::Extend(which, more) => checked.extend(&before, which, more),
                 Event::Wait(seconds) => checked.wait(checked.now + seconds),
                 Event::Restore => checked.restore("cbf"),
             }
@@ -269,6 +315,7 @@ proptest! {
                 }
                 Event::Wait(seconds) => checked.wait(checked.now + seconds),
                 Event::Restore => checked.restore("cbf-replan"),
+                Event::Extend(which, more) => checked.extend(&before, which, more),
                 Event::Finish(_) | Event::Cancel(_) => {}
             }
         }
@@ -288,7 +335,7 @@ proptest! {
             match event {
                 Event::Submit(asked) => checked.submit(asked),
                 Event::Wait(seconds) => checked.wait(checked.now + seconds),
-                Event::Finish(_) | Event::Cancel(_) | Event::Restore => {}
+                Event::Finish(_) | Event::Cancel(_) | Event::Extend(..) | Event::Restore => {}
             }
         }
         let request = request(checked.at(), &one, Speedup::Amdahl { parallel, limit: Procs(12) });
@@ -303,4 +350,120 @@ proptest! {
             prop_assert_eq!(checked.scheduler.plan(now, job), Some(estimate));
         }
     }
+
+    /// Where nodes have one processor each and jobs ask for nothing else, plans are those of a pool of processors.
+    #[test]
+    fn one_processor_nodes_are_a_pool(
+        procs in 1..9_u32,
+        replan in any::<bool>(),
+        events in prop::collection::vec(event(), 1..40),
+    ) {
+        let policy = batch::by_name(if replan { "cbf-replan" } else { "cbf" }).unwrap();
+        let group = NodeGroup {
+            count: procs,
+            procs: Procs(1),
+            memory: Mebibytes(1),
+            gpus: 0,
+            gpu_kind: None,
+            scratch: Mebibytes(0),
+            features: Vec::new(),
+        };
+        let (licences, default_memory) = (BTreeMap::new(), Mebibytes(1));
+        let nodes = ClusterNodes { groups: vec![group], licences, default_memory };
+        let on_nodes = (policy.on_nodes.unwrap())(&nodes, Time::ZERO);
+        let mut both = [on_nodes, (policy.new)(Procs(procs), Time::ZERO)];
+        let (mut now, mut submitted) = (Time::ZERO, 0);
+        for event in events {
+            let running = both[0].dump().running;
+            let waiting = both[0].dump().planned;
+            let which = |which: usize, count: usize| which % count.max(1);
+            for scheduler in &mut both {
+                match &event {
+                    Event::Submit(Asked { procs: asked, walltime, .. }) => {
+                        let asked = Procs((*asked).min(procs));
+                        scheduler.submit(now, Submission::new(JobId(submitted), asked, Span(*walltime)));
+                    }
+                    Event::Finish(number) => {
+                        if let Some(one) = running.get(which(*number, running.len())) {
+                            scheduler.finish(now, one.job);
+                        }
+                    }
+                    Event::Cancel(number) => {
+                        if let Some(one) = waiting.get(which(*number, waiting.len())) {
+                            scheduler.cancel(now, &[one.job]);
+                        }
+                    }
+                    Event::Extend(number, more) => {
+                        if let Some(one) = running.get(which(*number, running.len())) {
+                            scheduler.extend_running(now, &[(one.job, one.end + Span(*more))]);
+                        }
+                    }
+                    Event::Wait(_) | Event::Restore => {}
+                }
+            }
+            submitted += 1;
+            let until = if let Event::Wait(seconds) = event { now + Span(seconds) } else { now };
+            loop {
+                let ends = both[0].dump().running.into_iter().map(|one| (one.end, one.job)).min();
+                let next = [both[0].next_start(), ends.map(|(end, _)| end)].into_iter().flatten().min();
+                let Some(at) = next.filter(|at| *at <= until) else { break };
+                now = now.max(at);
+                for scheduler in &mut both {
+                    match ends.filter(|(end, _)| *end <= now) {
+                        Some((_, job)) => scheduler.finish(now, job),
+                        None => scheduler.start_due(now, &mut Vec::new()),
+                    }
+                }
+            }
+            now = until;
+            let [on_nodes, pool] = both.each_ref().map(|scheduler| scheduler.dump());
+            prop_assert_eq!((on_nodes.running, on_nodes.planned), (pool.running, pool.planned), "at {}", now);
+        }
+    }
+}
+
+/// A cluster of two nodes with two processors and 4 MiB each.
+fn two_nodes() -> ClusterSnapshot {
+    let node = Node { memory: Mebibytes(4), ..Node::of("n", Procs(2)) };
+    let kinds = vec![NodeKind::default()];
+    ClusterSnapshot { nodes: vec![node; 2], kinds, ..ClusterSnapshot::default() }
+}
+
+fn part(node: u32, cores: u32, memory: u32) -> Part {
+    Part { node, taken: Amounts { cores, memory: Mebibytes(memory), ..Amounts::default() } }
+}
+
+fn restored(running: &[(u32, u32)], on_nodes: &[(u32, Vec<Part>)]) -> Result<Dump, RestoreError> {
+    let running = running.iter().map(|(job, procs)| RunningJob {
+        job: JobId(*job),
+        procs: Procs(*procs),
+        end: Time(9),
+    });
+    let on = |(job, on): &(u32, Vec<Part>)| JobOnNodes { job: JobId(*job), on: on.clone(), resources: None };
+    let on_nodes = on_nodes.iter().map(on).collect();
+    let dump = Dump { running: running.collect(), on_nodes, ..Dump::default() };
+    let mut scheduler = new("cbf", &two_nodes(), Time::ZERO);
+    scheduler.restore(Time::ZERO, &dump).map(|()| scheduler.dump())
+}
+
+#[test]
+fn running_jobs_without_known_nodes_get_some_that_are_free() {
+    let dump = restored(&[(0, 2), (1, 2)], &[(1, vec![part(0, 2, 4)])]).unwrap();
+    let on: Vec<_> = dump.on_nodes.iter().map(|one| (one.job.0, one.on.clone())).collect();
+    assert_eq!(on, [(0, vec![part(1, 2, 0)]), (1, vec![part(0, 2, 4)])]);
+}
+
+#[test]
+fn what_no_cluster_of_these_nodes_can_have_is_not_restored() {
+    let check = |running: &[(u32, u32)], on_nodes: &[(u32, Vec<Part>)], expected: &str| {
+        let error = restored(running, on_nodes).expect_err("it is impossible").to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    let nodes = "expected each job on nodes of this cluster, with as many cores as processors, found job 0";
+    check(&[(0, 1)], &[(0, vec![part(2, 1, 0)])], nodes);
+    check(&[(0, 2)], &[(0, vec![part(0, 1, 0)])], nodes);
+    check(&[(0, 2)], &[(0, vec![part(0, 1, 0), part(0, 1, 0)])], nodes);
+    let taken = "expected free nodes for job 1, found what it has there taken";
+    check(&[(0, 1), (1, 1)], &[(0, vec![part(0, 1, 3)]), (1, vec![part(0, 1, 2)])], taken);
+    check(&[(0, 3), (1, 2)], &[], "expected at most 4 processors taken, found 5");
 }

@@ -9,7 +9,8 @@ use pliant_model::{
 };
 use pliant_policy::batch::{BatchScheduler, Submission};
 use pliant_policy::nodes::{
-    Amounts, ClusterSnapshot, Licence, Node, NodeKind, NodeShare, Nodes, PlannedStart, Rules,
+    AllocatedJob, Amounts, ClusterSnapshot, KindSet, Licence, Needs, Node, NodeKind, NodeShare, Nodes,
+    Pending, PlannedStart, Reserve, Rules, Shape,
 };
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -42,16 +43,25 @@ pub(crate) fn clusters() -> impl Strategy<Value = ClusterSnapshot> {
     // All alike at times: then they are planned as one pool, if jobs have whole nodes.
     let alike = (node.clone(), 1..5_usize).prop_map(|(node, count)| vec![node; count]);
     let nodes = prop_oneof![3 => prop::collection::vec(node, 1..5), 1 => alike];
-    (nodes, 0..3_u32, 0..2_u32, prop::bool::weighted(0.2), prop::bool::weighted(0.2)).prop_map(
-        |(nodes, licences, default, whole_nodes, strict_holes)| ClusterSnapshot {
-            nodes,
-            kinds: kinds(),
-            licences: vec![Licence { name: "matlab".to_owned(), count: licences }],
-            default_memory: Mebibytes(default),
-            rules: Rules { whole_nodes, strict_holes, ..Rules::default() },
-            ..ClusterSnapshot::default()
-        },
-    )
+    let reserve =
+        prop_oneof![4 => Just(Reserve::Cores), 1 => Just(Reserve::Start), 1 => Just(Reserve::Nodes)];
+    let rules = (prop::bool::weighted(0.2), prop::bool::weighted(0.2), reserve);
+    let rules = rules.prop_map(|(whole_nodes, strict_holes, reserve)| Rules {
+        whole_nodes,
+        strict_holes,
+        reserve,
+        passes: if strict_holes { 5 } else { 0 },
+        interval: Span(10),
+        ..Rules::default()
+    });
+    (nodes, 0..3_u32, 0..2_u32, rules).prop_map(|(nodes, licences, default, rules)| ClusterSnapshot {
+        nodes,
+        kinds: kinds(),
+        licences: vec![Licence { name: "matlab".to_owned(), count: licences }],
+        default_memory: Mebibytes(default),
+        rules,
+        ..ClusterSnapshot::default()
+    })
 }
 
 fn resources() -> impl Strategy<Value = Resources> {
@@ -337,6 +347,10 @@ proptest! {
         let Some(walltimes) = request.on(cluster.cores(), Speed::REFERENCE) else { return Ok(()) };
         let exhaustive = nodes.estimate(Time::ZERO, &walltimes, Tuner::Exhaustive);
         prop_assert_eq!(nodes.estimate(Time::ZERO, &walltimes, Tuner::Exact), exhaustive);
+        for tuner in Tuner::ALL {
+            let found = nodes.estimate(Time::ZERO, &walltimes, *tuner);
+            prop_assert_eq!(found.is_some(), exhaustive.is_some(), "{}", tuner);
+        }
         if let Some(estimate) = exhaustive {
             let submission = Submission::new(ASKED, estimate.procs, estimate.walltime);
             nodes.submit(Time::ZERO, Submission { resources: request.resources.clone(), ..submission });
@@ -345,4 +359,32 @@ proptest! {
             prop_assert_eq!(again.snapshot(), nodes.snapshot());
         }
     }
+}
+
+/// What is announced does not share reserved licences: two are there, a job on the second node has one of them from 100 s to
+/// 200 s, and one that needs both for 50 s would have the first node from 60 s on.
+#[test]
+fn announced_starts_wait_for_reserved_licences() {
+    let node = |kind| Node { kind, ..Node::of("n", Procs(1)) };
+    let running = |job, node, end| {
+        let share = NodeShare { node, cores: Some(Procs(1)), gpus: 0 };
+        AllocatedJob { on: vec![share], ..AllocatedJob::of(JobId(job), Procs(1), Time(end)) }
+    };
+    let pending = |job, kind: u8, licences, walltime| {
+        let needs = Needs { kinds: KindSet(1_u64 << kind), licences: vec![(0, licences)], ..Needs::NONE };
+        Pending::of(JobId(job), Shape { needs, ..Shape::of(Procs(1)) }, Span(walltime))
+    };
+    let snapshot = ClusterSnapshot {
+        nodes: vec![node(0), node(1)],
+        kinds: vec![NodeKind::default(); 2],
+        licences: vec![Licence { name: "matlab".to_owned(), count: 2 }],
+        running: vec![running(0, 0, 60), running(1, 1, 100)],
+        pending: vec![pending(2, 1, 1, 100), pending(3, 0, 2, 50)],
+        rules: Rules { reserve: Reserve::Nodes, ..Rules::default() },
+        ..ClusterSnapshot::default()
+    };
+    let mut planned = Vec::new();
+    Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap().planned(Time::ZERO, &mut planned);
+    let starts: Vec<_> = planned.iter().map(|one| (one.job.0, one.start.0)).collect();
+    assert_eq!(starts, [(2, 100), (3, 200)]);
 }

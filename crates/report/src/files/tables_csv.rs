@@ -13,7 +13,7 @@ const REFUSED: &[&str] = &["job", "cause", "cluster", "requested", "available"];
 
 const LARGER_THAN_CLUSTER: &str = "larger-than-cluster";
 const LARGER_THAN_ALL: &str = "larger-than-all";
-const NO_NODES: &str = "no-nodes";
+const INSUFFICIENT_RESOURCES: &str = "insufficient-resources";
 const NO_ORIGIN: &str = "no-origin";
 
 /// Writes `moves.csv`.
@@ -57,7 +57,7 @@ pub(super) fn write_refused(out: &mut impl Write, run: &Run) -> io::Result<()> {
             RefusalCause::LargerThanAll { requested, available } => {
                 writeln!(out, "{log_id},{LARGER_THAN_ALL},,{requested},{available}")?;
             }
-            RefusalCause::NoNodes => writeln!(out, "{log_id},{NO_NODES},,,")?,
+            RefusalCause::InsufficientResources => writeln!(out, "{log_id},{INSUFFICIENT_RESOURCES},,,")?,
             RefusalCause::NoOrigin => writeln!(out, "{log_id},{NO_ORIGIN},,,")?,
         }
     }
@@ -85,8 +85,8 @@ fn cause(row: &Row<'_>, platform: &Platform) -> Result<RefusalCause, FileError> 
             let (requested, available) = sizes()?;
             Ok(RefusalCause::LargerThanAll { requested, available })
         }
-        NO_NODES => Ok(RefusalCause::NoNodes),
+        INSUFFICIENT_RESOURCES => Ok(RefusalCause::InsufficientResources),
         NO_ORIGIN => Ok(RefusalCause::NoOrigin),
-        _ => Err(row.wrong(1, "larger-than-cluster, larger-than-all, no-nodes or no-origin")),
+        _ => Err(row.wrong(1, "larger-than-cluster, larger-than-all, insufficient-resources or no-origin")),
     }
 }

@@ -98,7 +98,8 @@ fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
         let cores = allocation.cores.or_else(whole).map(Procs);
         Some(NodeShare { node: node as u32, cores, ..NodeShare::default() })
     };
-    job.allocations.iter().filter_map(share).collect()
+    let mut seen = std::collections::BTreeSet::new();
+    job.allocations.iter().filter_map(share).filter(|share| seen.insert(share.node)).collect()
 }
 
 /// The number of cores of the largest node.
@@ -119,7 +120,7 @@ pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
 /// Whether a listed waiting job can have a plan.
 pub(super) fn may_be_planned(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     let usable = target.nodes().filter(|node| node.unusable.is_none()).map(|node| node.cores);
-    !is_blocked(job, target) && usable.sum::<u32>() >= job.shape.cores
+    !is_blocked(job, target) && usable.map(u64::from).sum::<u64>() >= u64::from(job.shape.cores)
 }
 
 fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {

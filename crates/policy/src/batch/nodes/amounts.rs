@@ -66,6 +66,11 @@ impl Amounts {
         self.each(more, u32::saturating_add)
     }
 
+    /// Whether there is as much of each.
+    pub(super) fn covers(self, needed: Amounts) -> bool {
+        self.min(needed) == needed
+    }
+
     fn each(self, other: Amounts, of: impl Fn(u32, u32) -> u32) -> Amounts {
         Amounts {
             cores: of(self.cores, other.cores),

@@ -48,7 +48,7 @@ pub(super) fn earliest(
             if next.is_none_or(|next| start <= next) {
                 overlap.begin(timeline.at(start));
                 overlap.extend(start + walltime.0);
-                if on.iter().all(|part| overlap.free[part.node as usize].cores > 0) {
+                if is_unreserved(timeline, &overlap.free, &on, start) {
                     return Some(NodeFit { start: Time(start), on });
                 }
                 first = start;
@@ -57,6 +57,20 @@ pub(super) fn earliest(
         }
         first = next?;
     }
+}
+
+/// Whether a job that starts at `start` gets nothing that is reserved: `unreserved` is what no planned job has while it runs.
+/// A reserved node is reserved as a whole, of a licence some units.
+fn is_unreserved(timeline: &Timeline, unreserved: &[Amounts], on: &[Part], start: i64) -> bool {
+    on.iter().all(|part| {
+        let free = unreserved[part.node as usize];
+        if timeline.rows().is_node(part.node) {
+            return free.cores > 0;
+        }
+        let held = timeline.still_held(start).flat_map(|(_, on)| on).filter(|held| held.node == part.node);
+        let free = held.fold(free, |free, held| free.without(held.taken));
+        free.covers(part.taken)
+    })
 }
 
 /// When enough running jobs will have ended on nodes that are not reserved, and the nodes and cores then.

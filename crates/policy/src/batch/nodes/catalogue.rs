@@ -21,22 +21,23 @@ impl Catalogue {
         Catalogue { kinds: kinds.clone(), licences: licences.clone(), default_memory: *default_memory }
     }
 
-    /// The nodes of a declared cluster; those of a group are of one kind.
+    /// The nodes of a declared cluster, which was checked. Groups with the same features and kind of GPU are of one kind.
     pub(super) fn declared(cluster: &ClusterNodes) -> (Vec<Node>, Catalogue) {
         let ClusterNodes { groups, licences, default_memory } = cluster;
-        let kind = |group: &NodeGroup| NodeKind {
-            features: group.features.clone(),
-            gpu_kind: group.gpu_kind.clone(),
-        };
-        let mut nodes = Vec::new();
-        for (kind, group) in (0_u8..).zip(groups) {
+        let (mut nodes, mut kinds) = (Vec::new(), Vec::new());
+        for group in groups {
             let NodeGroup { procs, memory, gpus, scratch, .. } = *group;
+            let of_group = NodeKind { features: group.features.clone(), gpu_kind: group.gpu_kind.clone() };
+            let known = kinds.iter().position(|kind| *kind == of_group);
+            let kind = known.unwrap_or(kinds.len()) as u8;
+            if known.is_none() {
+                kinds.push(of_group);
+            }
             let alike = (0..group.count).map(|_| Node { memory, gpus, scratch, kind, ..Node::of("", procs) });
             nodes.extend(alike);
         }
         let count = |(name, count): (&String, &u32)| Licence { name: name.clone(), count: *count };
         let licences = licences.iter().map(count).collect();
-        let kinds = groups.iter().map(kind).collect();
         (nodes, Catalogue { kinds, licences, default_memory: *default_memory })
     }
 

@@ -50,9 +50,10 @@ fn emptiest(usable: &[u32], shape: &Shape, count: usize) -> Option<Vec<usize>> {
     (chosen.len() == count && sum >= u64::from(shape.cores.0)).then_some(chosen)
 }
 
-/// The parts of a job that needs so many GPUs on whichever of its nodes: those with the most GPUs, then those with the most
-/// cores until there are enough. If any nodes do, these do: a node gives a core at least, and no other nodes have as many
-/// GPUs with fewer cores.
+/// The parts of a job that needs so many GPUs on any of its nodes: the nodes with the most GPUs, then those with the most cores
+/// until there are enough. If any nodes suffice, these do. The number of chosen nodes never exceeds the cores, because a node is
+/// added only while the cores found are too few, and each node adds at least one; and no other nodes have as many GPUs with
+/// fewer cores.
 fn with_gpus(free: &[Amounts], usable: &[u32], shape: &Shape, gpus: u32) -> Option<Vec<Part>> {
     let least = shape.per_node.0.max(1);
     // What a node has left besides the GPUs that its cores bring.

@@ -49,20 +49,27 @@ impl Layout {
         self.pool.is_some()
     }
 
-    /// The nodes that a starting job gets: its part of the plan, or any free ones of the pool. `held` are the cores by node.
-    pub(super) fn seats(&self, shape: &Shape, planned: &[Part], nodes: &[Node], held: &[u32]) -> Vec<Part> {
+    /// What a starting job gets of the nodes: its part of the plan, or any nodes of the pool that are not used.
+    pub(super) fn parts(
+        &self,
+        shape: &Shape,
+        planned: &[Part],
+        nodes: &[Node],
+        is_used: &[bool],
+    ) -> Vec<Part> {
         let on_nodes = planned.iter().filter(|part| self.rows.is_node(part.node));
         let Some(pool) = &self.pool else { return on_nodes.copied().collect() };
         let count = on_nodes.map(|part| part.taken.cores / pool.cores.0).sum::<u32>();
-        let free = (0_u32..).zip(nodes.iter().zip(held)).filter(|(_, (node, held))| node.up && **held == 0);
+        let free =
+            (0_u32..).zip(nodes.iter().zip(is_used)).filter(|(_, (node, is_used))| node.up && !**is_used);
         let mut remaining = shape.needs.gpus;
-        let seat = |(node, _)| {
+        let part = |(node, _)| {
             let taken = shape.needs.on(pool.cores.0);
             let more = remaining.min(pool.gpus.saturating_sub(taken.gpus));
             remaining -= more;
             Part { node, taken: Amounts { gpus: taken.gpus + more, ..taken } }
         };
-        free.map(seat).take(count as usize).collect()
+        free.map(part).take(count as usize).collect()
     }
 
     /// What a running job with these needs occupies: `on` its nodes, and its licences.
@@ -77,6 +84,12 @@ impl Layout {
         };
         held.extend(self.rows.licences(needs));
         held
+    }
+
+    /// Whether a job with such a shape can have of all nodes together what it can have of each, if its needs of a node are the
+    /// same at every size. Of a pool of whole nodes it can only if it can use all cores of a node.
+    pub(super) fn is_sum_of_nodes(&self, shape: &Shape) -> bool {
+        self.pool.as_ref().is_none_or(|pool| usable(shape, pool) == pool.cores.0)
     }
 
     /// What a job asks for. GPUs of a job with a fixed number of nodes are the same on each.
@@ -99,10 +112,15 @@ impl Layout {
     }
 }
 
+/// The cores that a job can use of a node that it has to itself.
+fn usable(Shape { needs, .. }: &Shape, node: &Node) -> u32 {
+    if needs.kinds.has(node.kind) { needs.cores_of(Amounts::on(node)) } else { 0 }
+}
+
 /// How many whole nodes a job needs; none if no number will do.
 fn nodes_of(shape: &Shape, node: &Node) -> Option<u32> {
     let Shape { cores, nodes, per_node, needs, .. } = shape;
-    let usable = if needs.kinds.has(node.kind) { needs.cores_of(Amounts::on(node)) } else { 0 };
+    let usable = usable(shape, node);
     if usable < per_node.0.max(1) {
         return None;
     }

@@ -37,7 +37,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Owner, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
 
 pub use amounts::{Amounts, Part};
 pub use needs::{KindSet, Needs};
@@ -225,7 +225,7 @@ impl Nodes {
         };
         let others = OtherJobs { count: self.running.len() + self.pending.len(), shapes: &shapes };
         let Plan { layout, timeline, .. } = plan;
-        let mut sizes = NodesPlan { catalogue: &self.catalogue, layout, timeline, now: self.now, walltimes };
+        let mut sizes = NodesPlan::new(&self.catalogue, (layout, timeline), self.now, walltimes);
         tuning::choose(tuner, &mut sizes, &Present { now: self.now, others })
     }
 
@@ -302,14 +302,14 @@ impl BatchScheduler for Nodes {
             _ => true,
         });
         due.sort_by_key(|(start, _)| *start);
-        let mut held = vec![0; self.nodes.len()];
+        let mut is_used = vec![false; self.nodes.len()];
         for Part { node, taken } in self.running.values().flat_map(|held| &held.on) {
-            held[*node as usize] += taken.cores;
+            is_used[*node as usize] |= taken.cores > 0;
         }
         for (start, Pending { job, shape, walltime, expected, .. }) in due {
             let fit = plan.fits.get(&job).map_or(&[][..], |fit| &fit.on);
-            let on = plan.layout.seats(&shape, fit, &self.nodes, &held);
-            on.iter().for_each(|part| held[part.node as usize] += part.taken.cores);
+            let on = plan.layout.parts(&shape, fit, &self.nodes, &is_used);
+            on.iter().for_each(|part| is_used[part.node as usize] = true);
             let end = start + rounded(walltime, &self.rules);
             let expected = expected.map(|expected| start + expected);
             let Shape { cores, needs, .. } = shape;
@@ -337,6 +337,10 @@ impl BatchScheduler for Nodes {
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
         self.advance(now);
         self.expected(self.pending.iter().find(|one| one.job == job)?)
+    }
+
+    fn counts_resources(&self) -> bool {
+        true
     }
 
     fn queue_length(&self) -> usize {
@@ -410,12 +414,18 @@ fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
         }
         running.insert(one.job, RunningAllocation { cores: one.procs, end: one.end, expected, on, needs });
     }
-    let waiting = dump.planned.iter().map(|one| (one.job, one.plan.procs, one.plan.walltime, false));
-    let line = dump.queued.iter().map(|one| (one.job, one.procs, one.walltime, true));
-    let pending = waiting.chain(line).map(|(job, procs, walltime, blocked)| {
+    let asked: BTreeMap<JobId, &Resources> =
+        dump.on_nodes.iter().filter_map(|one| Some((one.job, one.resources.as_deref()?))).collect();
+    let waiting = dump
+        .planned
+        .iter()
+        .map(|Waiting { job, plan }| (*job, plan.procs, plan.walltime, false, asked.get(job).copied()));
+    let line =
+        dump.queued.iter().map(|one| (one.job, one.procs, one.walltime, true, one.resources.as_deref()));
+    let pending = waiting.chain(line).map(|(job, procs, walltime, blocked, resources)| {
         let known = cluster.pending.iter().find(|one| one.job == job && one.shape.cores == procs);
-        let fresh =
-            || Pending { blocked, ..Pending::of(job, cluster.catalogue.shape(procs, None), walltime) };
+        let shape = || cluster.catalogue.shape(procs, resources);
+        let fresh = || Pending { blocked, ..Pending::of(job, shape(), walltime) };
         Pending { walltime, ..known.cloned().unwrap_or_else(fresh) }
     });
     let (nodes, catalogue, rules) = (cluster.nodes.clone(), cluster.catalogue.clone(), cluster.rules.clone());

@@ -32,7 +32,7 @@ pub struct Needs {
     /// The largest number of cores per node.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub most_per_node: Option<Procs>,
-    /// The kinds of nodes that will do.
+    /// The kinds of nodes on which it can run.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub kinds: KindSet,
     /// Licences: positions in [`super::ClusterSnapshot::licences`] and how many of each.

@@ -1,11 +1,12 @@
 //! Conservative backfilling on nodes: `batch::cbf` where memory, GPUs and the nodes themselves matter too.
 //!
 //! Every job gets a reservation at submission, at the earliest time that delays no other, on named nodes. When a job ends
-//! early or is withdrawn, each waiting job in order of submission gives up its reservation and takes the earliest one left,
+//! or is withdrawn, each waiting job in order of submission gives up its reservation and takes the earliest one left,
 //! while the others stay: none starts later than it was promised. Under `cbf-replan` all waiting jobs are planned anew
-//! instead, in order of submission, and may start later.
+//! instead when a job ends early or is withdrawn, in order of submission, and may start later. If a running job keeps what a
+//! waiting one was to have, all waiting jobs are planned anew in either case.
 //!
-//! Costs, for `q` waiting jobs: a search for each of them at every early end and withdrawal ([`super::search::earliest`]), one
+//! Costs, for `q` waiting jobs: a search for each of them at every end and withdrawal ([`super::search::earliest`]), one
 //! at a submission.
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use super::catalogue::Catalogue;
 use super::choice::choose;
 use super::layout::Layout;
 use super::search::{self, NodesPlan};
-use super::snapshot::Rules;
+use super::snapshot::{Rules, Shape};
 use super::timeline::Timeline;
 use crate::batch::{
     BatchScheduler, Dump, Gaps, JobOnNodes, RestoreError, RunningJob, Start, Submission, Waiting,
@@ -84,7 +85,7 @@ impl NodeReservations {
         }
     }
 
-    /// Fills the gaps that an early end or a withdrawal has left.
+    /// Fills the gaps that ends, withdrawals and moves of jobs behind others have left.
     fn fill_gaps(&mut self, now: Time) {
         match self.gaps {
             Gaps::Compressed => self.compress(now),
@@ -119,6 +120,36 @@ impl NodeReservations {
         }
     }
 
+    /// Takes what the jobs of a dump have whose nodes it knows.
+    fn take_known(&mut self, now: Time) -> Result<(), RestoreError> {
+        let waiting = self.waiting.iter().map(|(job, one)| (job, one));
+        for (job, one) in self.running.iter().chain(waiting).filter(|(_, one)| !one.on.is_empty()) {
+            if !self.layout.rows.are_parts_of(&one.on, one.procs) {
+                let expected = "each job on nodes of this cluster, with as many cores as processors";
+                return Err(RestoreError::OtherPolicy { job: *job, expected });
+            }
+            let from = one.start.map_or(now, |start| start.max(now));
+            if !self.timeline.has(from, one.end, &one.on) {
+                return Err(RestoreError::NodesTaken(*job));
+            }
+            self.timeline.take(from, one.end, &one.on);
+        }
+        Ok(())
+    }
+
+    /// Gives nodes to the running jobs that have none yet: with the memory of a request that says nothing, or else without any.
+    fn seat_running(&mut self, now: Time) -> Result<(), RestoreError> {
+        for (job, held) in self.running.iter_mut().filter(|(_, held)| held.on.is_empty()) {
+            let free = &self.timeline.intervals()[0].free;
+            let rows = self.timeline.rows();
+            let usual = self.layout.shape(&self.catalogue.shape(held.procs, None));
+            let chosen = choose(free, rows, &usual).or_else(|| choose(free, rows, &Shape::of(held.procs)));
+            held.on = chosen.ok_or(RestoreError::NodesTaken(*job))?;
+            self.timeline.take(now, held.end, &held.on);
+        }
+        Ok(())
+    }
+
     fn find(&self, job: JobId) -> Option<usize> {
         self.waiting.iter().position(|(other, _)| *other == job)
     }
@@ -147,7 +178,7 @@ impl BatchScheduler for NodeReservations {
                 self.timeline.give(start, one.end, &one.on);
             }
         }
-        if !leaving.is_empty() {
+        if leaving.iter().any(|(_, one)| one.start.is_some()) {
             self.fill_gaps(now);
         }
         before - self.waiting.len()
@@ -157,17 +188,26 @@ impl BatchScheduler for NodeReservations {
         self.timeline.advance(now);
         let Some(held) = self.running.remove(&job) else { return };
         self.timeline.give(now, held.end, &held.on);
-        self.fill_gaps(now);
+        if held.end > now || self.gaps == Gaps::Compressed {
+            self.fill_gaps(now);
+        }
     }
 
     fn extend_running(&mut self, now: Time, jobs: &[(JobId, Time)]) {
         self.timeline.advance(now);
+        let mut is_free = true;
         for (job, end) in jobs {
-            if let Some(held) = self.running.get_mut(job) {
-                held.end = held.end.max(*end);
+            let Some(held) = self.running.get_mut(job) else { continue };
+            let from = held.end.max(now);
+            is_free = is_free && self.timeline.has(from, *end, &held.on);
+            if is_free {
+                self.timeline.take(from, *end, &held.on);
             }
+            held.end = held.end.max(*end);
         }
-        self.plan_anew(now, |_| false);
+        if !is_free {
+            self.plan_anew(now, |_| false);
+        }
     }
 
     fn start_due(&mut self, now: Time, started: &mut Vec<Start>) {
@@ -197,7 +237,7 @@ impl BatchScheduler for NodeReservations {
         };
         let others = OtherJobs { count: self.running.len() + self.waiting.len(), shapes: &shapes };
         let Self { catalogue, layout, timeline, .. } = self;
-        let mut sizes = NodesPlan { catalogue, layout, timeline, now, walltimes };
+        let mut sizes = NodesPlan::new(catalogue, (layout, timeline), now, walltimes);
         tuning::choose(tuner, &mut sizes, &Present { now, others })
     }
 
@@ -209,6 +249,10 @@ impl BatchScheduler for NodeReservations {
 
     fn plan(&mut self, _now: Time, job: JobId) -> Option<Estimate> {
         self.waiting[self.find(job)?].1.plan()
+    }
+
+    fn counts_resources(&self) -> bool {
+        true
     }
 
     fn queue_length(&self) -> usize {
@@ -242,48 +286,37 @@ impl BatchScheduler for NodeReservations {
 
     /// Jobs whose nodes the dump does not know get some.
     fn restore(&mut self, now: Time, dump: &Dump) -> Result<(), RestoreError> {
-        let cores = u32::try_from(self.timeline.rows().cores()).unwrap_or(u32::MAX);
-        dump.check(now, Procs(cores))?;
+        dump.check(now, self.layout.rows.capacity())?;
         if let Some(head) = dump.head {
             return Err(RestoreError::OtherPolicy { job: head.job, expected: "no job with a kept shape" });
         }
         let known: BTreeMap<JobId, &JobOnNodes> = dump.on_nodes.iter().map(|one| (one.job, one)).collect();
-        let rows = u32::try_from(self.timeline.rows().all.len()).unwrap_or(u32::MAX);
-        for JobOnNodes { job, on, .. } in &dump.on_nodes {
-            if on.iter().any(|part| part.node >= rows) {
-                return Err(RestoreError::OtherPolicy {
-                    job: *job,
-                    expected: "jobs on nodes of this cluster",
-                });
-            }
-        }
-        let mut restored = NodeReservations { running: BTreeMap::new(), waiting: Vec::new(), ..self.clone() };
+        let (running, waiting) = (BTreeMap::new(), Vec::new());
+        let mut restored = NodeReservations { running, waiting, ..self.clone() };
         restored.timeline = Timeline::new(self.layout.rows.clone(), now);
-        let resources = |job: JobId| known.get(&job).and_then(|one| one.resources.clone());
+        let reservation = |job: JobId, procs: Procs, walltime: Span| {
+            let resources = known.get(&job).and_then(|one| one.resources.clone());
+            let on = known.get(&job).map(|one| one.on.clone()).unwrap_or_default();
+            Reservation { on, ..Reservation::new(procs, walltime, resources) }
+        };
         for RunningJob { job, procs, end } in &dump.running {
-            let mut held = Reservation::new(*procs, Span(1), resources(*job));
-            let shape = self.layout.shape(&self.catalogue.shape(*procs, None));
-            let free = &restored.timeline.intervals()[0].free;
-            let some = || choose(free, self.timeline.rows(), &shape).unwrap_or_default();
-            held.on = known.get(job).map_or_else(some, |one| one.on.clone());
-            held.end = *end;
-            restored.timeline.take(now, held.end, &held.on);
+            let held = Reservation { end: *end, ..reservation(*job, *procs, Span(1)) };
             restored.running.insert(*job, held);
         }
         for Waiting { job, plan } in &dump.planned {
-            let mut one = Reservation::new(plan.procs, plan.walltime, resources(*job));
-            if let Some(known) = known.get(job) {
-                (one.start, one.end, one.on) = (Some(plan.start), plan.completion(), known.on.clone());
-                restored.timeline.take(plan.start.max(now), one.end, &one.on);
-            }
-            restored.waiting.push((*job, one));
+            let one = reservation(*job, plan.procs, plan.walltime);
+            restored
+                .waiting
+                .push((*job, Reservation { start: Some(plan.start), end: plan.completion(), ..one }));
         }
+        restored.take_known(now)?;
+        restored.seat_running(now)?;
         for Submission { job, procs, walltime, resources, .. } in &dump.queued {
             restored.waiting.push((*job, Reservation::new(*procs, *walltime, resources.clone())));
         }
         for index in 0..restored.waiting.len() {
             let mut one = restored.waiting[index].1.clone();
-            if one.start.is_none() {
+            if one.on.is_empty() {
                 restored.place(now, &mut one);
                 restored.waiting[index].1 = one;
             }

@@ -1,10 +1,14 @@
 //! The rows of a timeline: nodes, then licences, which all jobs of the cluster share.
 
+use std::collections::BTreeSet;
+
+use pliant_model::Procs;
+
 use super::amounts::{Amounts, Part};
 use super::needs::Needs;
 use super::snapshot::{Licence, Node, Shape};
 
-/// What there is in all.
+/// All that jobs can have of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     /// Of each node, then of each licence: how many, as cores.
@@ -32,6 +36,19 @@ impl Rows {
     /// The cores of all nodes.
     pub(super) fn cores(&self) -> u64 {
         self.cores_of(&self.all)
+    }
+
+    /// The processors of all nodes, whose number was checked.
+    pub(super) fn capacity(&self) -> Procs {
+        Procs(u32::try_from(self.cores()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether a job on `procs` can have these parts: of rows that there are, each once, with at least as many cores.
+    pub(super) fn are_parts_of(&self, on: &[Part], procs: Procs) -> bool {
+        let mut seen = BTreeSet::new();
+        let are_rows = on.iter().all(|part| (part.node as usize) < self.all.len() && seen.insert(part.node));
+        let of_nodes = on.iter().filter(|part| self.is_node(part.node));
+        are_rows && of_nodes.map(|part| u64::from(part.taken.cores)).sum::<u64>() >= u64::from(procs.0)
     }
 
     /// Those that are free on them.

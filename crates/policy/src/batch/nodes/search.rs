@@ -7,7 +7,6 @@ use super::announced;
 use super::catalogue::{Catalogue, is_sum_of_nodes};
 use super::choice::choose;
 use super::layout::Layout;
-use super::needs::Needs;
 use super::snapshot::{Pending, Reserve, Rules, Shape};
 use super::timeline::{Stretch, Timeline};
 use crate::tuning::{self, SizePlan};
@@ -128,16 +127,57 @@ pub(super) fn at(
 
 /// The sizes of a request at the end of the queue, with the walltime rounded as in listings.
 pub(super) struct NodesPlan<'a, 'b> {
-    pub(super) catalogue: &'a Catalogue,
-    pub(super) layout: &'a Layout,
-    pub(super) timeline: &'a Timeline,
-    pub(super) now: Time,
-    pub(super) walltimes: &'a Walltimes<'b>,
+    catalogue: &'a Catalogue,
+    layout: &'a Layout,
+    timeline: &'a Timeline,
+    now: Time,
+    walltimes: &'a Walltimes<'b>,
+    /// The smallest and the largest size that fit on the empty cluster; the smallest is larger if none does.
+    fitting: (Procs, Procs),
 }
 
-impl NodesPlan<'_, '_> {
+impl<'a, 'b> NodesPlan<'a, 'b> {
+    pub(super) fn new(
+        catalogue: &'a Catalogue,
+        (layout, timeline): (&'a Layout, &'a Timeline),
+        now: Time,
+        walltimes: &'a Walltimes<'b>,
+    ) -> Self {
+        let nodes = walltimes.resources().and_then(|resources| resources.nodes);
+        let least = walltimes.least().max(Procs(nodes.unwrap_or(0)));
+        let most = walltimes.most().min(layout.rows.capacity());
+        let mut plan = NodesPlan { catalogue, layout, timeline, now, walltimes, fitting: (least, most) };
+        if least < most {
+            plan.fitting = plan.fitting(least, most);
+        }
+        plan
+    }
+
     fn shape(&self, procs: Procs) -> Shape {
         self.layout.shape(&self.catalogue.shape(procs, self.walltimes.resources()))
+    }
+
+    /// Neither more processors nor fewer need fit where some do: a job on one node can be too large for it, and one with a
+    /// total of GPUs too small to have a processor on each of its nodes.
+    fn fitting(&self, least: Procs, most: Procs) -> (Procs, Procs) {
+        let rows = &self.layout.rows;
+        if let Some(shape) = self.of_any_size(most) {
+            let usable: u64 = rows.usable(&rows.all, &shape).into_iter().map(u64::from).sum();
+            return (least, Procs(usable.min(u64::from(most.0)) as u32));
+        }
+        let fits = |procs: &Procs| choose(&rows.all, rows, &self.shape(*procs)).is_some();
+        let sizes = || (least.0..=most.0).map(Procs);
+        let ends = sizes().find(fits).zip(sizes().rev().find(fits));
+        ends.unwrap_or((Procs(most.0.saturating_add(1)), most))
+    }
+
+    /// The shape of all sizes but for the number of cores, if there is one and the largest size that can start is the sum of
+    /// what it can have of each node.
+    fn of_any_size(&self, most: Procs) -> Option<Shape> {
+        let resources = self.walltimes.resources();
+        let asked = self.catalogue.shape(most, resources);
+        let is_sum = is_sum_of_nodes(resources) && self.layout.is_sum_of_nodes(&asked);
+        is_sum.then(|| self.layout.shape(&asked))
     }
 
     /// From the largest size down, until a size would be too late even if it started now.
@@ -157,16 +197,15 @@ impl NodesPlan<'_, '_> {
 impl SizePlan for NodesPlan<'_, '_> {
     /// The processors of all usable nodes.
     fn capacity(&self) -> Procs {
-        Procs(self.timeline.rows().cores() as u32)
+        self.layout.rows.capacity()
     }
 
     fn least(&self) -> Procs {
-        let nodes = self.walltimes.resources().and_then(|resources| resources.nodes);
-        self.walltimes.least().max(Procs(nodes.unwrap_or(0)))
+        self.fitting.0
     }
 
     fn most(&self) -> Procs {
-        self.walltimes.most().min(self.capacity())
+        self.fitting.1
     }
 
     fn walltime(&self, procs: Procs) -> Span {
@@ -174,35 +213,30 @@ impl SizePlan for NodesPlan<'_, '_> {
     }
 
     fn estimate_at(&mut self, procs: Procs) -> Option<Estimate> {
-        let walltime = self.walltime(procs);
-        let rules = &self.layout.rules;
-        let fit = earliest(self.timeline, rules, &self.shape(procs), occupied(walltime, rules), self.now)?;
+        let (walltime, rules) = (self.walltime(procs), &self.layout.rules);
+        let shape = self.shape(procs);
+        let fit = earliest(self.timeline, rules, &shape, occupied(walltime, rules), self.now)?;
         Some(Estimate { procs, walltime, start: fit.start })
     }
 
-    /// Where the largest size that can start is a sum over nodes ([`is_sum_of_nodes`]), this scans every interval that can
-    /// still lead to an earlier completion. The size starts at the largest for the instant and shrinks until its walltime
-    /// fits: the largest size that can start there, which is the best since walltimes never grow with the size. Costs about
-    /// as much as one [`earliest`] for the smallest size. Elsewhere it costs one for each size.
+    /// Where the largest size that can start is a sum over nodes, this scans every interval that can still lead to an earlier
+    /// completion. The size starts at the largest for the instant and shrinks until its walltime fits: the largest size that
+    /// can start there, which is the best since walltimes never grow with the size. Costs about as much as one [`earliest`]
+    /// for the smallest size. Elsewhere it costs one for each size.
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
         let (least, most) = (self.least(), most.max(self.least()));
-        let asked = self.catalogue.shape(most, self.walltimes.resources());
-        let is_sum = is_sum_of_nodes(self.walltimes.resources())
-            && (asked.needs == Needs::NONE || !self.layout.is_pool());
-        if self.layout.rules.reserve == Reserve::Nodes || !is_sum {
-            return self.each_size(least, most);
+        match self.of_any_size(most) {
+            Some(shape) if self.layout.rules.reserve != Reserve::Nodes => exact(self, &shape, least, most),
+            _ => self.each_size(least, most),
         }
-        let shape = self.layout.shape(&asked);
-        exact(self, &shape, least, most)
     }
 
-    /// Sizes that are too long even if started now are skipped.
+    /// One search for each size from the smallest that is short enough if started now.
     fn fewest(&mut self, least: Procs, known: Estimate, latest: Time) -> Estimate {
-        let fits = |procs| {
-            let is_short = self.now + self.walltime(procs) <= latest;
-            if is_short { self.estimate_at(procs).filter(|one| one.completion() <= latest) } else { None }
-        };
-        (least.0..known.procs.0).map(Procs).find_map(fits).unwrap_or(known)
+        let least = tuning::fewest_with(latest - self.now, least, known.procs, self.walltimes);
+        let mut sizes = (least.0..known.procs.0).map(Procs);
+        let in_time = |procs| self.estimate_at(procs).filter(|one| one.completion() <= latest);
+        sizes.find_map(in_time).unwrap_or(known)
     }
 }
 

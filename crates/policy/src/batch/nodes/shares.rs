@@ -73,15 +73,16 @@ fn settle_by_job(shares: &mut [Share], cores: u32) -> bool {
 
 /// Applies that a node's shares add up to its allocated cores, unless the listing omits a job.
 fn settle_by_node(nodes: &[Node], shares: &mut [Vec<Share>]) -> bool {
-    let mut least = vec![0_u32; nodes.len()];
+    let mut least = vec![0_u64; nodes.len()];
     for share in shares.iter().flatten() {
-        least[share.node as usize] += share.least;
+        least[share.node as usize] += u64::from(share.least);
     }
     let mut changed = false;
     for share in shares.iter_mut().flatten() {
         let Some(taken) = nodes[share.node as usize].taken else { continue };
-        let upper =
-            taken.0.saturating_sub(least[share.node as usize] - share.least).clamp(share.least, share.most);
+        let others = least[share.node as usize] - u64::from(share.least);
+        let left = u64::from(taken.0).saturating_sub(others) as u32;
+        let upper = left.clamp(share.least, share.most);
         changed |= upper != share.most;
         share.most = upper;
     }

@@ -24,7 +24,7 @@ pub struct ClusterSnapshot {
     /// What all jobs of the cluster share besides nodes.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
     pub licences: Vec<Licence>,
-    /// The memory for each processor of a request that says nothing of memory.
+    /// The memory for each processor of a request that does not mention memory.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
     pub default_memory: Mebibytes,
 }
@@ -47,13 +47,13 @@ pub struct NodeKind {
 /// The most kinds of nodes of a cluster.
 pub const KINDS_MAX: usize = 64;
 
-/// A licence that so many jobs may hold at once, in units of one.
+/// A licence, of which jobs may hold so many units at once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Licence {
     /// Its name.
     pub name: String,
-    /// How many there are for the jobs of this cluster.
+    /// The units that there are for the jobs of this cluster.
     pub count: u32,
 }
 
@@ -317,10 +317,22 @@ pub enum SnapshotError {
         /// Its walltime.
         found: Span,
     },
-    /// A node is of a kind that does not exist, or there are too many kinds.
-    #[error(
-        "expected one of {kinds} kinds of nodes (at most {KINDS_MAX}), counted from 0, found {found} for node {node}"
-    )]
+    /// The nodes have too many cores.
+    #[error("expected at most 4294967295 cores on all nodes, found {0}")]
+    Cores(u64),
+    /// A job is on a node twice.
+    #[error("expected every node of job {job} once, found node {node} twice")]
+    NodeTwice {
+        /// The job.
+        job: JobId,
+        /// The position of the node.
+        node: u32,
+    },
+    /// There are too many kinds.
+    #[error("expected at most {KINDS_MAX} kinds of nodes, found {0}")]
+    Kinds(usize),
+    /// A node is of a kind that does not exist.
+    #[error("expected one of {kinds} kinds of nodes, counted from 0, found {found} for node {node}")]
     Kind {
         /// The node.
         node: String,
@@ -353,9 +365,13 @@ pub enum SnapshotError {
 }
 
 impl ClusterSnapshot {
-    /// Cores of all nodes, up or not.
+    /// Cores of all nodes, up or not; of a snapshot that was checked.
     pub fn cores(&self) -> Procs {
-        Procs(self.nodes.iter().map(|node| node.cores.0).sum())
+        Procs(u32::try_from(self.all_cores()).unwrap_or(u32::MAX))
+    }
+
+    fn all_cores(&self) -> u64 {
+        self.nodes.iter().map(|node| u64::from(node.cores.0)).sum()
     }
 
     /// Checks the snapshot. More allocated cores than exist are permitted, since listings are not atomic. O(jobs log jobs).
@@ -367,35 +383,29 @@ impl ClusterSnapshot {
                 return Err(SnapshotError::Unit { rule, found });
             }
         }
-        let kinds = self.kinds.len().max(1);
-        let no_kind = |node: &&Node| usize::from(node.kind) >= kinds || kinds > KINDS_MAX;
-        if let Some(Node { name, kind, .. }) = self.nodes.iter().find(no_kind) {
-            return Err(SnapshotError::Kind { node: name.clone(), found: *kind, kinds });
-        }
-        let needs = self.running.iter().map(|one| (one.job, &one.needs));
-        let needs = needs.chain(self.pending.iter().map(|one| (one.job, &one.shape.needs)));
-        let licences = self.licences.len();
-        let mut counted = needs.flat_map(|(job, needs)| needs.licences.iter().map(move |one| (job, one.0)));
-        if let Some((job, found)) = counted.find(|(_, found)| *found as usize >= licences) {
-            return Err(SnapshotError::Licence { job, found, licences });
-        }
+        self.check_nodes()?;
+        let jobs = self.running.iter().map(|one| (one.job, &one.needs));
+        let jobs = jobs.chain(self.pending.iter().map(|one| (one.job, &one.shape.needs)));
         let mut seen = BTreeSet::new();
-        let jobs = self.running.iter().map(|one| one.job).chain(self.pending.iter().map(|one| one.job));
-        for job in jobs {
+        for (job, needs) in jobs {
             if !seen.insert(job) {
                 return Err(SnapshotError::Twice(job));
             }
+            let licences = self.licences.len();
+            let unknown = needs.licences.iter().find(|(licence, _)| *licence as usize >= licences);
+            if let Some((found, _)) = unknown {
+                return Err(SnapshotError::Licence { job, found: *found, licences });
+            }
         }
-        let held = self.running.iter().flat_map(|one| one.on.iter().map(|share| (one.job, share.node)));
-        let published = |one: &Pending| one.published.iter().flat_map(|plan| plan.nodes.clone()).collect();
-        let planned = self.pending.iter().map(|one| (one.job, published(one)));
-        let planned =
-            planned.flat_map(|(job, nodes): (_, Vec<u32>)| nodes.into_iter().map(move |n| (job, n)));
-        let nodes = self.nodes.len();
-        if let Some((job, found)) = held.chain(planned).find(|(_, node)| *node as usize >= nodes) {
-            return Err(SnapshotError::Node { job, found, nodes });
+        for AllocatedJob { job, on, .. } in &self.running {
+            let mut seen = BTreeSet::new();
+            if let Some(NodeShare { node, .. }) = on.iter().find(|share| !seen.insert(share.node)) {
+                return Err(SnapshotError::NodeTwice { job: *job, node: *node });
+            }
+            self.check_position(*job, on.iter().map(|share| share.node))?;
         }
-        for Pending { job, shape, walltime, expected, .. } in &self.pending {
+        for Pending { job, shape, walltime, expected, published, .. } in &self.pending {
+            self.check_position(*job, published.iter().flat_map(|one| one.nodes.iter().copied()))?;
             for found in expected.iter().chain([walltime]) {
                 if !(Span(1)..=Span::MAX).contains(found) {
                     return Err(SnapshotError::Walltime { job: *job, found: *found });
@@ -406,5 +416,30 @@ impl ClusterSnapshot {
             }
         }
         Ok(())
+    }
+
+    fn check_nodes(&self) -> Result<(), SnapshotError> {
+        let cores = self.all_cores();
+        if cores > u64::from(u32::MAX) {
+            return Err(SnapshotError::Cores(cores));
+        }
+        if self.kinds.len() > KINDS_MAX {
+            return Err(SnapshotError::Kinds(self.kinds.len()));
+        }
+        let kinds = self.kinds.len().max(1);
+        match self.nodes.iter().find(|node| usize::from(node.kind) >= kinds) {
+            Some(Node { name, kind, .. }) => {
+                Err(SnapshotError::Kind { node: name.clone(), found: *kind, kinds })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_position(&self, job: JobId, mut on: impl Iterator<Item = u32>) -> Result<(), SnapshotError> {
+        let nodes = self.nodes.len();
+        match on.find(|node| *node as usize >= nodes) {
+            Some(found) => Err(SnapshotError::Node { job, found, nodes }),
+            None => Ok(()),
+        }
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Interval {
     /// The free cores of all nodes.
     pub(super) total: u64,
     /// Nodes on which a planned job starts here that requires them empty ([`Reserve::Start`]).
-    starts: Vec<bool>,
+    starts: Vec<u32>,
 }
 
 /// What is free over time.
@@ -33,8 +33,8 @@ pub(super) struct Timeline {
 impl Timeline {
     /// All of it is free from `now` on.
     pub(super) fn new(rows: Rows, now: Time) -> Timeline {
-        let starts = vec![false; rows.all.len()];
-        let first = Interval { begin: now.0, free: rows.all.clone(), total: rows.cores(), starts };
+        let first =
+            Interval { begin: now.0, free: rows.all.clone(), total: rows.cores(), starts: Vec::new() };
         Timeline { rows, intervals: vec![first], held: Vec::new() }
     }
 
@@ -67,7 +67,7 @@ impl Timeline {
         }
         let mut second = self.intervals[index].clone();
         second.begin = at;
-        second.starts.fill(false);
+        second.starts.clear();
         self.intervals.insert(index + 1, second);
         index + 1
     }
@@ -107,7 +107,7 @@ impl Timeline {
         for part in on {
             let is_node = self.rows.is_node(part.node);
             if rules.reserve == Reserve::Start && is_node {
-                self.intervals[from].starts[part.node as usize] = true;
+                self.intervals[from].starts.push(part.node);
             }
             let is_whole = rules.reserve == Reserve::Nodes && is_node;
             let taken = if is_whole { Amounts::ALL } else { part.taken };
@@ -123,6 +123,14 @@ impl Timeline {
     /// Takes what a job has or is to have.
     pub(super) fn take(&mut self, from: Time, until: Time, on: &[Part]) {
         self.change(from, until, |rows, interval| on.iter().for_each(|part| interval.take(rows, *part)));
+    }
+
+    /// Whether so much is free from `from` until `until`.
+    pub(super) fn has(&self, from: Time, until: Time, on: &[Part]) -> bool {
+        let last = self.intervals.partition_point(|one| one.begin < until.0);
+        let intervals = self.intervals.get(self.at(from.0)..last).unwrap_or_default();
+        let has_all = |one: &Interval| on.iter().all(|part| one.free[part.node as usize].covers(part.taken));
+        from >= until || intervals.iter().all(has_all)
     }
 
     /// Gives back what was taken.
@@ -193,9 +201,11 @@ impl<'a> Stretch<'a> {
         while let Some(interval) = intervals.get(self.next)
             && (interval.begin < until || self.strict && interval.begin == until)
         {
-            for (node, free) in self.free.iter_mut().enumerate() {
-                *free =
-                    if interval.starts[node] { Amounts::default() } else { interval.free[node].min(*free) };
+            for (free, then) in self.free.iter_mut().zip(&interval.free) {
+                *free = free.min(*then);
+            }
+            for node in &interval.starts {
+                self.free[*node as usize] = Amounts::default();
             }
             self.next += 1;
         }
