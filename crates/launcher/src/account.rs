@@ -22,16 +22,18 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account of that name, if the file allows it and the name service has it.
+    /// The account of that name, if the file allows it and the name service has it. As an account in `end_only` processes are only ended.
     ///
     /// # Errors
     /// The account is unknown, not allowed or banned, the caller's own or one of the system's.
-    pub(crate) fn allowed(name: &str, config: &Config, caller: u32) -> Result<Account, Error> {
+    pub(crate) fn allowed(name: &str, config: &Config, caller: u32, ends: bool) -> Result<Account, Error> {
         let refused = |expected: &str| Error::refused("account", name, expected);
         if !is_name(name) {
             return Err(refused("letters, digits, `.`, `_`, `-`, `@`, `+`, `$` and `\\`"));
         }
-        if !config.allow.as_ref().is_none_or(|allow| allow.iter().any(|allowed| allowed == name)) {
+        let has_name = |names: &[String]| names.iter().any(|one| one == name);
+        let is_allowed = config.allow.as_ref().is_none_or(|allow| has_name(allow));
+        if !(is_allowed || ends && has_name(&config.end_only)) {
             return Err(refused("one in `allow` of the launcher's file"));
         }
         let entry = entry(name)?.ok_or_else(|| refused("one that exists"))?;
@@ -39,11 +41,11 @@ impl Account {
             return Err(refused("the name that the account has itself"));
         }
         requirement(&entry, config.uid_min, caller).map_or(Ok(()), |expected| Err(refused(&expected)))?;
-        // By uid: an account may have several names.
-        for denied in &config.deny {
-            if denied == name || self::entry(denied)?.is_some_and(|denied| denied.uid == entry.uid) {
-                return Err(refused("one that `deny` of the launcher's file does not ban"));
-            }
+        if is_among(&config.deny, name, &entry)? {
+            return Err(refused("one that `deny` of the launcher's file does not ban"));
+        }
+        if !ends && is_among(&config.end_only, name, &entry)? {
+            return Err(refused("one that `end_only` of the launcher's file does not ban"));
         }
         let groups = c_library::groups(&entry.name, entry.gid)
             .map_err(Error::system(format!("look up the groups of {name:?}")))?;
@@ -52,6 +54,16 @@ impl Account {
         }
         Ok(Account { entry, groups })
     }
+}
+
+/// Whether an account is in a list, under whatever name: it may have several.
+fn is_among(list: &[String], name: &str, account: &Entry) -> Result<bool, Error> {
+    for listed in list {
+        if listed == name || entry(listed)?.is_some_and(|listed| listed.uid == account.uid) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The uid of the user who may call the launcher.

@@ -26,6 +26,8 @@ pub struct Config {
     pub allow: Option<Vec<String>>,
     /// Accounts as which it does nothing, under whatever name of the same uid.
     pub deny: Vec<String>,
+    /// Accounts as which nothing is begun any more, under whatever name of the same uid: what runs as them can be ended.
+    pub end_only: Vec<String>,
     /// The folders in which folders of jobs are made and emptied.
     pub folders: Vec<PathBuf>,
     /// The programs that are run.
@@ -44,7 +46,7 @@ impl Config {
         file.take(MAX_BYTES + 1)
             .read_to_string(&mut text)
             .map_err(Error::system(format!("read {path:?}")))?;
-        Config::parse(&text).map_err(|cause| Error(format!("{}:{cause}", path.display())))
+        Config::parse(&text).map_err(|cause| Error::lasting(format!("{}:{cause}", path.display())))
     }
 
     /// Parses the text of a file.
@@ -60,6 +62,7 @@ impl Config {
             uid_min: UID_MIN,
             allow: None,
             deny: Vec::new(),
+            end_only: Vec::new(),
             folders: Vec::new(),
             programs: Vec::new(),
         };
@@ -71,6 +74,9 @@ impl Config {
                     each(names, account_name).map(|names| config.allow = Some(names))
                 }
                 ("deny", Value::List(names)) => each(names, account_name).map(|names| config.deny = names),
+                ("end_only", Value::List(names)) => {
+                    each(names, account_name).map(|names| config.end_only = names)
+                }
                 ("folders", Value::List(paths)) => {
                     each(paths, plain_path).map(|paths| config.folders = paths)
                 }
@@ -79,11 +85,11 @@ impl Config {
                 }
                 ("caller", _) => Err("expected a text: `caller = \"pliant\"`".to_owned()),
                 ("uid_min", _) => Err("expected a number: `uid_min = 1000`".to_owned()),
-                (key @ ("allow" | "deny" | "folders" | "programs"), _) => {
+                (key @ ("allow" | "deny" | "end_only" | "folders" | "programs"), _) => {
                     Err(format!("expected a list of texts: `{key} = [\"...\"]`"))
                 }
                 (key, _) => Err(format!(
-                    "unknown key `{key}`; expected caller, uid_min, allow, deny, folders or programs"
+                    "unknown key `{key}`; expected caller, uid_min, allow, deny, end_only, folders or programs"
                 )),
             };
             set.map_err(|message| ConfigError { line: entry.line, message })?;
@@ -177,6 +183,7 @@ mod tests {
             uid_min: 500,
             allow: Some(vec!["alice".into(), "bob".into()]),
             deny: Vec::new(),
+            end_only: Vec::new(),
             folders: vec!["/var/spool/pliant".into()],
             programs: vec!["/usr/bin/pliant".into()],
         };
@@ -203,7 +210,7 @@ mod tests {
         check("deny = [\n'a:b']", "1: expected the name of an account other than root, found \"a:b\"");
         check(
             "allows = []",
-            "1: unknown key `allows`; expected caller, uid_min, allow, deny, folders or programs",
+            "1: unknown key `allows`; expected caller, uid_min, allow, deny, end_only, folders or programs",
         );
         check("caller = 'a'\ncaller = 'b'", "2: the key `caller` is there twice, first in line 1");
         for path in ["tmp", "", "/", "/a/", "/a//b", "/a/./b", "/a/../b", "./a"] {

@@ -9,7 +9,7 @@
 //! root. So the launcher
 //!
 //! - reads nothing from its environment or its arguments, and starts programs with an environment of their own;
-//! - refuses a caller other than the user in the file, and open descriptors beside the three usual ones;
+//! - refuses a caller other than the user in the file, and closes all descriptors beside the three usual ones;
 //! - is root only until it has become the account, or has given a new folder to it; it opens no file of the account as root;
 //! - gives up root for good before it starts a program: real, effective and saved ids, and all groups.
 //!
@@ -30,4 +30,4 @@ mod toml;
 pub use config::Config;
 pub use error::ConfigError;
 pub use request::{Action, MAX_REQUEST_BYTES, Request, Signal};
-pub use serve::{REFUSED, launch};
+pub use serve::{REFUSED, UNAVAILABLE, launch};

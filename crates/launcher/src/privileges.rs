@@ -83,17 +83,24 @@ pub(crate) fn give_up() -> Result<(), Error> {
 }
 
 /// Becomes the account, but can still write into a folder of somebody else, while `make` makes something there. What it makes belongs to the
-/// account from its first moment.
+/// account from its first moment. Processes of the account cannot signal this one, as in [`become_signaller`].
 pub(crate) fn make_as<T>(account: &Account, make: impl FnOnce() -> T) -> Result<T, Error> {
     set_groups(account)?;
-    let uid = Uid::from_raw(account.entry.uid);
-    set_thread_res_uid(uid, uid, Uid::ROOT).map_err(Error::system("become the account"))?;
+    let is_guarded = take_effective_uid(account, Uid::ROOT)?;
+    if !is_guarded {
+        let uid = Uid::from_raw(account.entry.uid);
+        set_thread_res_uid(uid, uid, Uid::ROOT).map_err(Error::system("become the account"))?;
+    }
     let write = CapabilitySet::DAC_OVERRIDE;
     let writing = CapabilitySets { effective: write, permitted: write, ..NONE };
     set_capabilities(None, writing).map_err(Error::system("keep the right to write"))?;
     let made = make();
     set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
-    finish(account)?;
+    if is_guarded {
+        keep_effective_uid(account)?
+    } else {
+        finish(account)?
+    }
     Ok(made)
 }
 
@@ -108,15 +115,29 @@ pub(crate) fn become_account(account: &Account) -> Result<(), Error> {
 /// again could keep its own end away.
 pub(crate) fn become_signaller(account: &Account) -> Result<(), Error> {
     set_groups(account)?;
-    let (uid, other) = (Uid::from_raw(account.entry.uid), Uid::from_raw(UNUSED_UID));
-    match set_thread_res_uid(other, uid, other) {
-        Ok(()) => {}
-        // A user namespace that has no such uid.
-        Err(Errno::INVAL) => return finish(account),
-        Err(cause) => return Err(Error::system("take the account's uid")(cause)),
+    if take_effective_uid(account, unused())? { keep_effective_uid(account) } else { finish(account) }
+}
+
+/// The real uid of a process that processes of the account must not signal.
+fn unused() -> Uid {
+    Uid::from_raw(UNUSED_UID)
+}
+
+/// Takes the account's uid as the effective one alone; false in a user namespace that has no other one to keep.
+fn take_effective_uid(account: &Account, saved: Uid) -> Result<bool, Error> {
+    match set_thread_res_uid(unused(), Uid::from_raw(account.entry.uid), saved) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(cause) => Err(Error::system("take the account's uid")(cause)),
     }
+}
+
+/// Gives up all but the account's effective uid for good.
+fn keep_effective_uid(account: &Account) -> Result<(), Error> {
+    let uid = Uid::from_raw(account.entry.uid);
+    set_thread_res_uid(unused(), uid, unused()).map_err(Error::system("keep the account's uid alone"))?;
     set_capabilities(None, NONE).map_err(Error::system("give up capabilities"))?;
-    verify(|| Ok((getuid(), geteuid()) == (other, uid)))
+    verify(|| Ok((getuid(), geteuid()) == (unused(), uid)))
 }
 
 fn set_groups(account: &Account) -> Result<(), Error> {

@@ -47,7 +47,7 @@ pub(crate) fn open(path: &Path, expected: FileType, owner: u32) -> Result<OwnedF
     }
     if FileType::from_raw_mode(stat.st_mode) != expected {
         let expected = if expected == FileType::Directory { "folder" } else { "file" };
-        return Err(Error(format!("{path:?}: expected a {expected}, found another kind of file")));
+        return Err(Error::lasting(format!("{path:?}: expected a {expected}, found another kind of file")));
     }
     Ok(at)
 }
@@ -89,7 +89,7 @@ fn is_protected(stat: &Stat, owner: u32) -> Result<(), String> {
 }
 
 fn unprotected(path: &Path, name: &OsStr, found: &str) -> Error {
-    Error(format!("{path:?}: {name:?} {found}"))
+    Error::lasting(format!("{path:?}: {name:?} {found}"))
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ use crate::request::{Action, Request, Signal};
 
 /// The exit code of the launcher if it has not done what it was asked for.
 pub const REFUSED: u8 = 125;
+/// The same if it may be done later: the name service does not answer, or the disk is full.
+pub const UNAVAILABLE: u8 = 124;
 
 /// `PATH` of a program whose request has none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -44,7 +46,7 @@ pub fn launch(config: &Path) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             refuse(&error);
-            ExitCode::from(REFUSED)
+            ExitCode::from(if error.may_pass { UNAVAILABLE } else { REFUSED })
         }
     }
 }
@@ -61,10 +63,12 @@ fn serve(path: &Path) -> Result<(), Error> {
     let caller = privileges::prepare()?;
     load(path, caller)?;
     let request = privileges::as_caller(request)?;
-    let request = request.map_err(|why| Error(format!("no request on standard input: {why}")))?;
+    let request = request.map_err(|why| Error::lasting(format!("no request on standard input: {why}")))?;
     // Again: a caller can take as long as it likes for its request, and begin it before an account is banned.
     let config = load(path, caller)?;
-    let account = Account::allowed(&request.account, &config, caller)?;
+    // What was stopped has to go on to end.
+    let ends = matches!(request.action, Action::Signal { signal, .. } if signal != Signal::Stop);
+    let account = Account::allowed(&request.account, &config, caller, ends)?;
     match request.action {
         Action::Check => Ok(()),
         Action::MakeFolder { folder } => JobFolder::allowed(&folder, &config, caller)?.make(&account),

@@ -166,7 +166,7 @@ fn a_job_cannot_signal_the_launcher_that_signals_it(site: &Site) {
             "signals to a job that signals all processes (uids of a user namespace)",
         );
     }
-    for number in ["9", "19"] {
+    for (number, name) in [("9", "killed"), ("19", "stopped")] {
         let child = site.start("ptl-caller", "", Stdio::piped());
         let id = child.id().cast_signed();
         let begun = path("home/ptl-alice/begun");
@@ -180,9 +180,13 @@ fn a_job_cannot_signal_the_launcher_that_signals_it(site: &Site) {
         for _ in 0..200 {
             done(site, &signal("ptl-alice", Signal::Cont, &[id]));
         }
+        for count in 0..100 {
+            done(site, &make("ptl-alice", path(&format!("spool/{name}-{count}"))));
+        }
         done(site, &signal("ptl-alice", Signal::Kill, &[-id]));
         assert_eq!(process.join().unwrap().0, Some(-9));
         fs::remove_file(&begun).unwrap();
+        shell(&format!("rm -r spool/{name}-*"));
     }
 }
 
@@ -195,5 +199,18 @@ fn lists_of_accounts(site: &Site) {
     check("allow = ['ptl-bob', 'ptl-alice']", "ptl-alice");
     check("deny = ['ptl-bob']", "ptl-alice");
     check("uid_min = 1\nallow = ['ptl-system']", "ptl-system");
+    check("end_only = ['ptl-bob']", "ptl-alice");
+    for more in ["end_only = ['ptl-alice']", "allow = []\nend_only = ['ptl-alice']"] {
+        configure(&format!("{lines}{more}\n"));
+        for ending in [Signal::Term, Signal::Kill, Signal::Cont] {
+            done(site, &signal("ptl-alice", ending, &[i32::MAX]));
+        }
+        let (code, _, stderr) =
+            outcome(&site.call("", &signal("ptl-alice", Signal::Stop, &[i32::MAX]).encode()));
+        assert!(
+            code == Some(pliant_launcher::REFUSED.into()) && stderr.contains("launcher's file"),
+            "{stderr}"
+        );
+    }
     configure(crate::site::CONFIG);
 }

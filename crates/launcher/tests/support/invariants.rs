@@ -62,7 +62,7 @@ fn written(config: &Config) -> String {
     if let Some(allow) = &config.allow {
         let _ = writeln!(text, "allow = [{}]", names(allow));
     }
-    let _ = writeln!(text, "deny = [{}]", names(&config.deny));
+    let _ = writeln!(text, "deny = [{}]\nend_only = [{}]", names(&config.deny), names(&config.end_only));
     let _ =
         writeln!(text, "folders = [{}]\nprograms = [{}]", paths(&config.folders), paths(&config.programs));
     text
