@@ -173,6 +173,7 @@ impl JobLimitsFile {
             processes: self.processes,
             disk_bytes: self.disk_bytes.bytes(),
             disk_files: self.disk_files,
+            cpus: Some(cores.max(1)),
             cgroup: self.cgroup.as_ref().map(PathBuf::from),
         }
     }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use pliant_control::names::User;
 use pliant_site::accounts::{Account, AccountName, AccountRun, Launcher, LauncherError};
 use pliant_site::services::Refusal;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::config::{AccountMap, AccountsFile};
 
@@ -18,8 +20,9 @@ const LOOKED_UP: Duration = Duration::from_secs(30);
 /// How many such answers are kept.
 const LOOKED_UP_MAX: usize = 10_000;
 
-/// When the name service and the launcher were asked for an account, and why nothing runs as it, if nothing does.
-type LookedUp = BTreeMap<AccountName, (Instant, Result<(), String>)>;
+/// When the name service and the launcher were asked for an account, and why nothing runs as it, if nothing does. Locked while they are
+/// asked: they are asked once for all who want to know.
+type Answer = Arc<Mutex<Option<(Instant, Result<(), String>)>>>;
 
 /// The accounts of users.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(super) struct Accounts {
     /// The file by which that folder is known again, where a file system may be missing.
     guard: Option<PathBuf>,
     map: Mutex<MapFile>,
-    looked_up: Mutex<LookedUp>,
+    looked_up: Mutex<BTreeMap<AccountName, Answer>>,
 }
 
 /// The last good content of the map file.
@@ -149,17 +152,30 @@ impl Accounts {
 
     /// Whether jobs may run as an account.
     fn check(&self, account: &AccountName) -> Result<(), Unmapped> {
-        if let Some((at, found)) = self.looked_up.lock().get(account)
-            && at.elapsed() < LOOKED_UP
+        let answer = {
+            let mut looked_up = self.looked_up.lock();
+            if looked_up.len() >= LOOKED_UP_MAX && !looked_up.contains_key(account) {
+                looked_up.clear();
+            }
+            looked_up.entry(account.clone()).or_default().clone()
+        };
+        let is_fresh = |at: Instant| at.elapsed() < LOOKED_UP;
+        if let Some(Some((at, found))) = answer.try_lock().as_deref()
+            && is_fresh(*at)
         {
             return found.clone().map_err(Unmapped);
         }
-        let found = self.look_up(account);
-        let mut looked_up = self.looked_up.lock();
-        if looked_up.len() >= LOOKED_UP_MAX {
-            looked_up.clear();
-        }
-        looked_up.insert(account.clone(), (Instant::now(), found.clone()));
+        let found = waiting(|| {
+            let mut answer = answer.lock();
+            match &*answer {
+                Some((at, found)) if is_fresh(*at) => found.clone(),
+                _ => {
+                    let found = self.look_up(account);
+                    *answer = Some((Instant::now(), found.clone()));
+                    found
+                }
+            }
+        });
         found.map_err(Unmapped)
     }
 
@@ -179,6 +195,14 @@ impl Accounts {
                 Err("the name service does not answer at the moment".to_owned())
             }
         }
+    }
+}
+
+/// Does something that may wait for the host. The other tasks of this thread go on meanwhile, on another one.
+fn waiting<T>(act: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(act),
+        _ => act(),
     }
 }
 
@@ -204,11 +228,16 @@ impl Accounts {
 impl MapFile {
     /// Reads the file if it is another than the one that was read last. What it says counts only if all of it makes sense.
     fn read(&mut self, path: &Path) -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let found = fs::metadata(path).map_err(named)?;
         let version = Some((found.modified().map_err(named)?, found.len()));
         if version == self.version {
             return Ok(());
+        }
+        if found.permissions().mode() & 0o022 != 0 {
+            let file = path.display();
+            tracing::warn!(%file, "its group or others can write the file that says as whom jobs run; `chmod go-w` it");
         }
         let text = fs::read_to_string(path).map_err(named)?;
         // Not before: what could not be read is read at the next call.
@@ -341,10 +370,26 @@ mod tests {
         write_launcher(dir.path(), "cat > /dev/null");
         assert_eq!(found(&accounts(dir.path(), NAMED), "daemon"), Ok(Some("daemon".to_owned())));
         // What an earlier answer was counts for a while only.
-        for (at, _) in named.looked_up.lock().values_mut() {
+        for answer in named.looked_up.lock().values() {
+            let mut answer = answer.lock();
+            let (at, _) = answer.as_mut().unwrap();
             *at = at.checked_sub(LOOKED_UP).unwrap();
         }
         assert_eq!(found(&named, "daemon"), Ok(Some("daemon".to_owned())));
+    }
+
+    #[test]
+    fn an_account_is_looked_up_once_for_all_who_ask_at_the_same_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let named = accounts(dir.path(), "map = \"name\"\nlowest_uid = 1");
+        let calls = dir.path().join("calls");
+        write_launcher(dir.path(), &format!("cat > /dev/null; echo >> {}; sleep 0.3", calls.display()));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| named.of(&user("daemon")).unwrap());
+            }
+        });
+        assert_eq!(fs::read_to_string(calls).unwrap().lines().count(), 1);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod limits;
 mod listings;
 mod outcome;
 mod queueing;
+mod submission_slots;
 mod submitters;
 
 use std::collections::BTreeSet;
@@ -20,7 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use pliant_control::batch;
 use pliant_control::batch::external::{Command, Event, WithdrawalOutcome};
 use pliant_control::coallocation::{SubjobId, SubjobState};
@@ -30,12 +30,14 @@ use pliant_model::JobId;
 use pliant_policy::alternatives::Alternative;
 use pliant_site::accounts::AccountName;
 use pliant_site::{BatchSystem, BatchSystemSettings, JobFolder, StartPrevention};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
 pub(super) use self::freshness::FreshListings;
 
+use self::folders::NotReady;
 use self::freshness::LastListing;
 use self::limits::Limits;
+use self::submission_slots::SubmissionSlots;
 use super::execution::{Execution, Host, MISSING, Retry, observer};
 use crate::host::Mailbox;
 use pliant_transport::Clock;
@@ -57,27 +59,10 @@ pub(super) struct Cluster {
     last: watch::Receiver<LastListing>,
     /// Something was done that a listing shows.
     changed: Arc<Notify>,
-    /// The end of the slot of the last job that is to be submitted.
-    slot: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    /// Whose turn it is to be submitted.
+    slots: SubmissionSlots,
     /// The jobs that wait here since the batch system takes no more of their accounts.
     limits: Limits,
-}
-
-/// A job's slot to be submitted. Dropped, it is over.
-struct SubmissionSlot {
-    before: Option<oneshot::Receiver<()>>,
-    _done: oneshot::Sender<()>,
-}
-
-impl SubmissionSlot {
-    /// Waits until it has come.
-    async fn wait(mut self) -> SubmissionSlot {
-        if let Some(before) = self.before.take() {
-            // It notifies by being dropped.
-            let _ = before.await;
-        }
-        self
-    }
 }
 
 /// A job, as far as it concerns a batch system.
@@ -137,8 +122,15 @@ impl Cluster {
         };
         host.runtime.spawn(listings.keep(stop.clone()));
         host.runtime.spawn(gates::watch_gates(host.clone(), changed.clone(), stop));
-        let cluster =
-            Cluster { host, mailbox, system, last, changed, slot: Arc::default(), limits: Limits::default() };
+        let cluster = Cluster {
+            host,
+            mailbox,
+            system,
+            last,
+            changed,
+            slots: SubmissionSlots::default(),
+            limits: Limits::default(),
+        };
         for (subjob, _, state) in machine.subjobs() {
             if matches!(state, SubjobState::Committed | SubjobState::Runs { .. }) {
                 cluster.follow_tasks(&subjob.id);
@@ -164,8 +156,9 @@ impl Cluster {
         let job = |number: JobId| own.job(machine, number);
         match command {
             Command::Queue(queue) => {
-                let slot = own.next_slot();
-                own.clone().spawn(job(queue.job), |own, job| own.queue(job, queue, slot));
+                let job = job(queue.job);
+                let slot = own.slots.next(job.account());
+                own.clone().spawn(job, |own, job| own.queue(job, queue, slot));
             }
             Command::Release { job: number, ids, alternatives, tentative } => {
                 own.clone()
@@ -234,12 +227,6 @@ impl Cluster {
         }
     }
 
-    /// Jobs are submitted one after the other: the first to come is the first in the queue.
-    fn next_slot(&self) -> SubmissionSlot {
-        let (done, next) = oneshot::channel();
-        SubmissionSlot { before: self.slot.lock().replace(next), _done: done }
-    }
-
     /// What runs a job.
     fn program(&self, dir: &Path) -> Vec<OsString> {
         let words = self.host.supervisor.iter().cloned();
@@ -255,7 +242,7 @@ impl Cluster {
     ) -> Event {
         let number = JobId(job.number);
         let system = self.system().await;
-        if let Err(why) = self.prepared(&job, None, &alternatives).await {
+        if let Err(NotReady(why)) = self.prepared(&job, None, &alternatives).await {
             // It is still held, or waits for its start permit: nothing of it has run.
             self.refuse(&job).await;
             self.end_there(&system, &job, &ids).await;

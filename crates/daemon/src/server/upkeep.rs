@@ -22,12 +22,11 @@ use pliant_staging::{StagingError, UploadSet};
 use pliant_transport::Clock;
 use tokio::sync::watch;
 
-use self::removals::{Account, Removal};
 use super::execution::{Host, SubjobFolder, blocking};
 use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
 
-pub(super) use self::removals::Removals;
+pub(super) use self::removals::{Account, Removal, Removals};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);

@@ -7,10 +7,9 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use pliant_launcher::REFUSED;
 use rustix::fs::Mode;
 
-use super::launcher::{STDERR_PREFIX, ended, in_line};
+use super::launcher::{ended, refusal};
 use super::{Launched, Launcher, LauncherError};
 
 /// How much is read of what a command prints, on each of its outputs.
@@ -72,12 +71,10 @@ impl Launched {
             Some(Ok(None)) | None => return Err(self.disorder("has not ended in time")),
         };
         self.child = None;
-        let refusal = String::from_utf8_lossy(&stderr);
-        match (status.code(), refusal.lines().next().and_then(|line| line.strip_prefix(STDERR_PREFIX))) {
-            (Some(code), Some(why)) if code == i32::from(REFUSED) => {
-                Err(LauncherError::Refused(in_line(why)))
-            }
-            _ => Ok(CommandOutput { status, stdout, stderr }),
+        let said = String::from_utf8_lossy(&stderr);
+        match refusal(status, said.lines().next().unwrap_or_default()) {
+            Some(refusal) => Err(refusal),
+            None => Ok(CommandOutput { status, stdout, stderr }),
         }
     }
 

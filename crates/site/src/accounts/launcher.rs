@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_launcher::{Action, REFUSED, Request, Signal};
+use pliant_launcher::{Action, REFUSED, Request, Signal, UNAVAILABLE};
 
 use super::AccountName;
 use super::command::wait_at_most;
@@ -58,6 +58,9 @@ pub enum LauncherError {
     /// The launcher, or what it ran, refuses.
     #[error("the launcher: {0}")]
     Refused(String),
+    /// The launcher cannot do it at the moment.
+    #[error("the launcher, at the moment: {0}")]
+    Unavailable(String),
     /// The launcher, or what it ran, ended in disorder or did not answer.
     #[error("what runs as the account {account} {problem}")]
     Disorder {
@@ -91,11 +94,13 @@ impl LauncherError {
     /// True if the same may work later.
     pub fn may_pass(&self) -> bool {
         match self {
-            LauncherError::Program { source, .. } | LauncherError::Io { source, .. } => {
-                pliant_staging::may_pass(source)
-            }
+            LauncherError::Io { source, .. } => pliant_staging::may_pass(source),
             LauncherError::Refused(_) => false,
-            LauncherError::Disorder { .. } | LauncherError::Unmounted => true,
+            // A launcher that is just being replaced is not there, or belongs to another group, for a moment.
+            LauncherError::Program { .. }
+            | LauncherError::Unavailable(_)
+            | LauncherError::Disorder { .. }
+            | LauncherError::Unmounted => true,
         }
     }
 
@@ -264,10 +269,8 @@ impl Launched {
             return Ok(());
         }
         let said = self.explanation();
-        match (status.code(), said.strip_prefix(STDERR_PREFIX)) {
-            (Some(code), Some(why)) if code == i32::from(REFUSED) => {
-                Err(LauncherError::Refused(why.to_owned()))
-            }
+        match refusal(status, &said) {
+            Some(refusal) => Err(refusal),
             _ if said.is_empty() => Err(self.disorder(format!("ended with {status}"))),
             _ => Err(self.disorder(format!("ended with {status}: {said}"))),
         }
@@ -293,6 +296,16 @@ impl Launched {
     /// An error about what it did, as a verb.
     pub(crate) fn disorder(&self, problem: impl Into<String>) -> LauncherError {
         LauncherError::Disorder { account: self.launcher.account.clone(), problem: problem.into() }
+    }
+}
+
+/// Why the launcher has not done what it was asked for, if that is what it says.
+pub(super) fn refusal(status: ExitStatus, line: &str) -> Option<LauncherError> {
+    let why = in_line(line.strip_prefix(STDERR_PREFIX)?);
+    match u8::try_from(status.code()?) {
+        Ok(REFUSED) => Some(LauncherError::Refused(why)),
+        Ok(UNAVAILABLE) => Some(LauncherError::Unavailable(why)),
+        _ => None,
     }
 }
 
@@ -370,5 +383,32 @@ impl Drop for Launched {
             }
             let _ = child.wait();
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_launcher_says_whether_it_may_do_it_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("launcher");
+        let launcher = Launcher { program: program.clone(), account: "alice".parse().unwrap() };
+        let check = |script: &str, may_pass: bool, expected: &str| {
+            std::fs::write(&program, format!("#!/bin/sh\ncat > /dev/null\n{script}\n")).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+            let error = launcher.check().unwrap_err();
+            assert_eq!((error.may_pass(), error.to_string()), (may_pass, expected.to_owned()), "{script}");
+        };
+        let full = "echo 'pliant-launcher: cannot make \"/spool/7\": Disk quota exceeded' >&2; exit 124";
+        check(full, true, "the launcher, at the moment: cannot make \"/spool/7\": Disk quota exceeded");
+        let refused = "echo 'pliant-launcher: account: expected another one' >&2; exit 125";
+        check(refused, false, "the launcher: account: expected another one");
+        // As between the unpacking of a new version and the setting of its group.
+        std::fs::remove_file(&program).unwrap();
+        assert!(launcher.check().unwrap_err().may_pass());
     }
 }

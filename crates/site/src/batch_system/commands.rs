@@ -206,17 +206,16 @@ impl CommandRunner {
                 let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
                 self.finished(call, status, Printed { stdout: text(stdout), stderr: text(stderr) })
             }
-            Err(LauncherError::Refused(why)) => {
-                Err(BatchSystemError::NotAsAccount { command, account: account.account.clone(), why })
+            Err(error) => {
+                let may_pass = error.may_pass();
+                Err(match error {
+                    LauncherError::Refused(why) | LauncherError::Unavailable(why) => {
+                        let account = account.account.clone();
+                        BatchSystemError::NotAsAccount { command, account, why, may_pass }
+                    }
+                    error => system.no_answer(command, error.to_string()),
+                })
             }
-            Err(LauncherError::Program { program, source }) => {
-                let command = program.to_string_lossy().into_owned();
-                Err(BatchSystemError::Command { system, command, source })
-            }
-            Err(
-                error
-                @ (LauncherError::Disorder { .. } | LauncherError::Io { .. } | LauncherError::Unmounted),
-            ) => Err(system.no_answer(command, error.to_string())),
         }
     }
 }

@@ -69,6 +69,8 @@ pub enum BatchSystemError {
         account: AccountName,
         /// Why.
         why: String,
+        /// It may do so later.
+        may_pass: bool,
     },
     /// The batch system hides what the server has to see.
     #[error("{0}")]
@@ -157,7 +159,7 @@ impl BatchSystemError {
             Self::Command { source, .. } => {
                 !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
             }
-            Self::NotAsAccount { .. } => false,
+            Self::NotAsAccount { may_pass, .. } => *may_pass,
             Self::Refused { .. } | Self::UnknownJob { .. } | Self::NotWaiting { .. } => false,
             Self::Unreadable(_) | Self::TooLong { .. } => false,
         }

@@ -75,8 +75,9 @@ impl Submitters {
             return Ok(());
         }
         if let Some(file) = &self.file {
-            // It outlives this process. After a crash of the host, what is lost of it is noted again of every job that the server knows.
-            file.lock().write_all(line(number, &account).as_bytes())?;
+            // It outlives this process. After a crash of the host, what is lost of it is noted again of every job that the server knows. What
+            // could be written of an earlier line on a full disk ends here, and is no line.
+            file.lock().write_all(format!("\n{}", line(number, &account)).as_bytes())?;
         }
         self.noted.write().insert(number, account);
         Ok(())

@@ -24,15 +24,24 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes the cgroup of a job, which has the limits that the kernel holds it to. One that an earlier supervisor left is taken.
+    /// Makes the cgroup of a job, which has the limits that the kernel holds it to.
+    ///
+    /// # Errors
+    /// It is there already, or cannot be made.
     pub(super) fn create(base: &Path, name: &str, limits: &JobLimits) -> io::Result<Cgroup> {
         let folder = base.join(name);
-        for folder in [&folder, &base.join(SUPERVISORS)] {
-            match fs::create_dir(folder) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
+        fs::create_dir(&folder)?;
+        match fs::create_dir(base.join(SUPERVISORS)) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
         }
+        let cgroup = Cgroup { base: base.to_owned(), folder };
+        cgroup.hold_to(limits)?;
+        Ok(cgroup)
+    }
+
+    /// Sets the limits.
+    fn hold_to(&self, limits: &JobLimits) -> io::Result<()> {
         let text = |limit: Option<u64>| limit.map_or_else(|| "max".to_owned(), |limit| limit.to_string());
         let files = [
             ("memory.max", text(limits.memory_bytes)),
@@ -41,15 +50,16 @@ impl Cgroup {
             ("memory.swap.max", limits.memory_bytes.map_or("max", |_| "0").to_owned()),
             // All of a job ends if one of its processes is ended for want of memory.
             ("memory.oom.group", "1".to_owned()),
+            ("cpu.max", limits.cpus.map_or("max".to_owned(), cpu_max)),
         ];
         for (file, value) in files {
-            let path = folder.join(file);
+            let path = self.folder.join(file);
             // A controller that was not delegated has no files; the limit is watched all the same.
             if path.exists() {
                 fs::write(path, value)?;
             }
         }
-        Ok(Cgroup { base: base.to_owned(), folder })
+        Ok(())
     }
 
     /// Its folder.
@@ -110,6 +120,12 @@ impl Cgroup {
     }
 }
 
+/// As much time of processors as that many give, in microseconds of each period.
+fn cpu_max(cpus: u32) -> String {
+    const PERIOD_US: u64 = 100_000;
+    format!("{} {PERIOD_US}", u64::from(cpus) * PERIOD_US)
+}
+
 fn enter(folder: &Path) -> io::Result<()> {
     // 0 is the process that writes.
     fs::write(folder.join("cgroup.procs"), "0")
@@ -129,7 +145,7 @@ pub fn delegated() -> io::Result<PathBuf> {
     Ok(found)
 }
 
-/// Whether cgroups can be made below that one, with controllers of memory and processes if the kernel has them there.
+/// Whether cgroups can be made below that one, with controllers of processor time, memory and processes if the kernel has them there.
 ///
 /// # Errors
 /// They cannot.
@@ -147,7 +163,7 @@ pub fn check(base: &Path) -> io::Result<()> {
         fs::write(supervisors.join("cgroup.procs"), process)?;
     }
     let available = fs::read_to_string(base.join("cgroup.controllers")).unwrap_or_default();
-    for controller in ["memory", "pids"] {
+    for controller in ["cpu", "memory", "pids"] {
         if available.split_whitespace().any(|one| one == controller) {
             fs::write(base.join("cgroup.subtree_control"), format!("+{controller}"))?;
         }
@@ -191,13 +207,20 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("7");
         fs::create_dir(&folder).unwrap();
-        for file in ["memory.max", "pids.max", "memory.oom.group", "cgroup.kill"] {
+        for file in ["memory.max", "pids.max", "memory.oom.group", "cpu.max", "cgroup.kill"] {
             fs::write(folder.join(file), "").unwrap();
         }
-        let limits = JobLimits { memory_bytes: Some(4096), processes: Some(9), ..JobLimits::default() };
-        let cgroup = Cgroup::create(scratch.path(), "7", &limits).unwrap();
+        let limits =
+            JobLimits { memory_bytes: Some(4096), processes: Some(9), cpus: Some(3), ..JobLimits::default() };
+        let cgroup = Cgroup { base: scratch.path().to_owned(), folder: folder.clone() };
+        cgroup.hold_to(&limits).unwrap();
         let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap();
         assert_eq!([read("memory.max"), read("pids.max"), read("memory.oom.group")], ["4096", "9", "1"]);
+        assert_eq!(read("cpu.max"), "300000 100000");
+        assert!(
+            Cgroup::create(scratch.path(), "7", &limits).is_err(),
+            "another one's processes may be in it"
+        );
         assert!(cgroup.holds_memory());
         assert!(!folder.join("memory.swap.max").exists(), "that controller is not there");
         assert_eq!(cgroup.exceeded(), None);

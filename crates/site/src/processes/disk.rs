@@ -170,6 +170,11 @@ impl DiskMeter {
         DiskMeter::new(Source::Account(account))
     }
 
+    /// Whether the files are an account's.
+    pub(super) fn is_of_account(&self) -> bool {
+        matches!(self.source, Source::Account(_))
+    }
+
     fn new(source: Source) -> DiskMeter {
         DiskMeter { source, next: None, latest: Default::default(), failing: None, measurement: None }
     }

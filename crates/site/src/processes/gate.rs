@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -31,6 +31,8 @@ const WAITS: &str = "waits";
 const RESERVATION: &str = "reservation.json";
 /// The file with the addresses of the tasks.
 const ADDRESSES: &str = "addresses.json";
+/// The longest file: a subjob has few tasks.
+const BYTES_MAX: u64 = 1 << 20;
 /// How long a supervisor waits without a reservation: less than what its batch job is given for it.
 const TIMEOUT: Duration = Duration::from_secs(RELEASE_TIMEOUT.0 as u64 - 5);
 /// Between two looks of a supervisor that waits.
@@ -212,12 +214,20 @@ impl StartGate {
         fs::rename(temporary, path)
     }
 
+    /// What a file says; what waits there may have put another one in its place.
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
-        match fs::read(self.dir.join(name)) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        let file = match File::open(self.dir.join(name)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut text = Vec::new();
+        file.take(BYTES_MAX + 1).read_to_end(&mut text)?;
+        if text.len() as u64 > BYTES_MAX {
+            let message = format!("{name}: expected at most {BYTES_MAX} bytes, found more");
+            return Err(io::Error::new(ErrorKind::InvalidData, message));
         }
+        Ok(Some(serde_json::from_slice(&text)?))
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! A supervisor looks every [`PERIOD`] at what its job uses, and ends the job with the reason when that is more than
 //! [`JobLimits`] allows. With a [`Cgroup`] the kernel holds the job to its memory and its processes as well, so that nothing
-//! can grow between two looks; without one a job can exceed them for a fraction of a second.
+//! can grow between two looks, and to the time of its processors; without one a job can exceed them for a fraction of a second.
 //!
 //! Memory is what the job's processes alone have resident, and the largest part that one of them shares with others (files that
-//! it has mapped, shared memory). A page that a process shares with its parent since a fork counts for both. Without a cgroup that
-//! counts all memory, memory that belongs to no process counts in place of what is shared, if it is more.
+//! it has mapped, shared memory). A page that a process shares with its parent since a fork counts for both. Memory that belongs to no
+//! process counts in place of what is shared, if it is more: of a job that runs as an account, and without a cgroup that counts
+//! all memory.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -37,6 +38,9 @@ pub struct JobLimits {
     /// Files and folders in its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_files: Option<u64>,
+    /// Processors whose time all of its processes have together; only a cgroup holds to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
     /// The folder of a cgroup (version 2) that was delegated to the server, below which the job gets one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<PathBuf>,
@@ -151,8 +155,9 @@ impl<'a> LimitWatch<'a> {
 
     /// What is to be measured, if anything, while the processes have that much memory for themselves.
     fn measured(&self, own_bytes: u64) -> Option<Measured> {
-        let is_held = self.cgroup.is_some_and(Cgroup::holds_memory);
-        let memory_of = self.limits.memory_bytes.filter(|_| !is_held).map(|_| self.supervisor);
+        // What earlier jobs of an account have left in memory is in no cgroup any more.
+        let is_all_held = self.cgroup.is_some_and(Cgroup::holds_memory) && !self.disk.is_of_account();
+        let memory_of = self.limits.memory_bytes.filter(|_| !is_all_held).map(|_| self.supervisor);
         let files_max = match self.limits.of_disk() {
             true => self.limits.disk_files.unwrap_or(u64::MAX),
             false if memory_of.is_none() => return None,

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pliant_launcher::REFUSED;
+use pliant_launcher::{REFUSED, UNAVAILABLE};
 use pliant_staging::may_pass;
 use pliant_wire::Outcome;
 use rustix::fs::{Mode, fchmod};
@@ -184,7 +184,7 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     }
     let [stdout, stderr] = [job.stdout, job.stderr].map(|copy| copy.finish(OUTPUT_AT_MOST));
     let outcome = match (&spec.account, outcome) {
-        (Some(_), Outcome::ExitCode(code)) if code == i32::from(REFUSED) => {
+        (Some(_), Outcome::ExitCode(code)) if [REFUSED, UNAVAILABLE].map(i32::from).contains(&code) => {
             let refusal = stderr.take_refusal(&account::REFUSALS);
             refusal.map_or(Outcome::ExitCode(code), Outcome::NotStarted)
         }
@@ -260,7 +260,8 @@ fn pin(cores: &[u32]) -> Result<(), String> {
 /// The cgroup of the job, if the server has one delegated to it.
 fn cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
     let Some(base) = &spec.limits.cgroup else { return Ok(None) };
-    let name = format!("job-{}", getpid().as_raw_nonzero());
+    // Numbers of processes are used again.
+    let name = format!("job-{}-{}", unix_ms(), getpid().as_raw_nonzero());
     let failed = |error: io::Error| NotStarted {
         reason: format!("its cgroup cannot be made: {error}"),
         may_pass: may_pass(&error),

@@ -5,15 +5,24 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pliant_model::{Procs, Span};
 use pliant_policy::alternatives::Alternative;
-use pliant_site::processes::FoundState;
+use pliant_site::processes::{self, AccountFailures, FoundState};
 use pliant_site::{FilesError, JobFolder};
 use pliant_staging::WORK;
 
 use super::{Cluster, Job};
-use crate::server::execution::{Allocation, Failure, Ready, Retry};
+use crate::server::execution::{Allocation, Execution, Failure, Ready, Retry};
+
+/// How long what runs as an account may keep a job from being queued or released.
+const ACCOUNT_TIMEOUT: Duration =
+    if cfg!(test) { Duration::from_secs(2) } else { processes::ACCOUNT_TIMEOUT_MIN };
+
+/// Why a job cannot be made ready, for its owner.
+#[derive(Debug)]
+pub(super) struct NotReady(pub(super) String);
 
 impl Cluster {
     /// Makes a job's folder ready to be run, with other processors and walltime if some are given and in whichever of its sizes,
@@ -23,9 +32,9 @@ impl Cluster {
         job: &Job,
         size: Option<(Procs, Span)>,
         alternatives: &[Alternative],
-    ) -> Result<Ready, String> {
-        let mut execution =
-            job.execution.as_deref().cloned().ok_or("the server does not know it any more")?;
+    ) -> Result<Ready, NotReady> {
+        let unknown = || NotReady("the server does not know it any more".to_owned());
+        let mut execution = job.execution.as_deref().cloned().ok_or_else(unknown)?;
         let host = &self.host;
         // The batch system hands out cores by numbers of its own.
         if let Some((procs, walltime)) = size {
@@ -34,27 +43,35 @@ impl Cluster {
         let size = |size: &Alternative| Allocation::of(host, size.procs, 0..size.procs.0, size.walltime);
         let sizes: Vec<Allocation> = alternatives.iter().map(size).collect();
         let wanted = Arc::new((host.clone(), execution, sizes));
-        self.until_ready(job.number, move || {
+        self.until_ready(job, move || {
             let (host, execution, sizes) = &*wanted;
             execution.prepare(host, sizes)
         })
         .await
     }
 
-    /// Does something in folders until it works, or never will.
+    /// Does something in a job's folders until it works, never will, or what runs as its account has failed for too long.
     pub(super) async fn until_ready<A: Send + 'static>(
         &self,
-        number: u32,
+        job: &Job,
         act: impl Fn() -> Result<A, Failure> + Clone + Send + 'static,
-    ) -> Result<A, String> {
-        let mut retry = Retry::new("prepare a job", &number);
+    ) -> Result<A, NotReady> {
+        let mut retry = Retry::new("prepare a job", &job.number);
+        let mut failures = AccountFailures::default();
         loop {
             self.mailbox.leads().await;
             let done = tokio::task::spawn_blocking(act.clone()).await;
             match done {
                 Ok(Ok(done)) => return Ok(done),
-                Ok(Err(failure)) if !failure.may_pass => return Err(failure.public),
-                Ok(Err(failure)) => retry.after(&failure.reason).await,
+                Ok(Err(failure)) => {
+                    let is_over = |execution: &Arc<Execution>| {
+                        failure.is_of_account && failures.last_too_long(&execution.dir, ACCOUNT_TIMEOUT)
+                    };
+                    if !failure.may_pass || job.execution.as_ref().is_some_and(is_over) {
+                        return Err(NotReady(failure.public));
+                    }
+                    retry.after(&failure.reason).await;
+                }
                 Err(error) => retry.after(&error).await,
             }
         }

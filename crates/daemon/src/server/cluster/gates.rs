@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use pliant_control::batch::external::Event;
 use pliant_model::JobId;
+use pliant_site::accounts::AccountName;
 use pliant_site::processes::StartPermit;
 use pliant_site::{FilesError, JobGate};
 use tokio::sync::{Notify, watch};
 
+use super::folders::NotReady;
 use super::{Cluster, Job};
 use crate::host::stopped;
 use crate::server::execution::{Failure, Host, Retry};
@@ -49,15 +51,23 @@ pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: wat
 fn look(host: &Host, mut known: BTreeSet<u32>, looks_at_accounts: bool) -> (BTreeSet<u32>, bool) {
     let gates = host.gates();
     let mut any = false;
-    for number in &gates {
+    // An account that fails is not asked again in this round: the others must not wait for it.
+    let mut failing = BTreeSet::new();
+    for number in gates.iter().filter(|number| !known.contains(*number)).copied().collect::<Vec<u32>>() {
         // What is wrong with a gate shows when it is decided.
-        if !known.contains(number)
-            && let Ok(gate) = host.gate(*number, None)
-            && (looks_at_accounts || gate.account().is_none())
-            && let Ok(Some(has_arrived)) = gate.has_arrived()
-        {
-            known.insert(*number);
-            any |= has_arrived;
+        let Ok(gate) = host.gate(number, None) else { continue };
+        let account = gate.account().map(|account| account.name.clone());
+        let is_skipped = |account: &AccountName| !looks_at_accounts || failing.contains(account);
+        if account.as_ref().is_some_and(is_skipped) {
+            continue;
+        }
+        match (gate.has_arrived(), account) {
+            (Ok(Some(has_arrived)), _) => {
+                known.insert(number);
+                any |= has_arrived;
+            }
+            (Err(_), Some(account)) => drop(failing.insert(account)),
+            (Ok(None), _) | (Err(_), None) => {}
         }
     }
     known.retain(|number| gates.contains(number));
@@ -70,8 +80,8 @@ impl Cluster {
     }
 
     /// Makes the start gate of a job, and gives its folder and what runs there: a supervisor that waits.
-    pub(super) async fn gated(&self, job: &Job, dir: &Path) -> Result<(PathBuf, Vec<OsString>), String> {
-        let gate = self.gate(job).map_err(|error| error.public_message())?;
+    pub(super) async fn gated(&self, job: &Job, dir: &Path) -> Result<(PathBuf, Vec<OsString>), NotReady> {
+        let gate = self.gate(job).map_err(|error| NotReady(error.public_message()))?;
         let made = gate.clone();
         let reservation = job.execution.as_ref().and_then(|execution| execution.reservation());
         let create = move || {
@@ -82,7 +92,7 @@ impl Cluster {
                 is_of_account: error.is_of_account(),
             })
         };
-        self.until_ready(job.number, create).await?;
+        self.until_ready(job, create).await?;
         let mut program: Vec<OsString> = self.host.supervisor.clone();
         program.extend([OsString::from("--gate"), gate.folder().into(), dir.into()]);
         Ok((gate.folder().to_owned(), program))

@@ -13,7 +13,7 @@ use pliant_site::BATCH_OUTPUT;
 use pliant_site::processes::{self, FoundState, Lost};
 
 use super::{Cluster, Job};
-use crate::server::execution::{Retry, complaint, end_of, find_in};
+use crate::server::execution::{Retry, bounded, complaint, end_of, find_in};
 
 /// How long a node's last writes may take to be seen here.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -62,10 +62,11 @@ impl Cluster {
         let exit = match last.as_ref().map(|last| &last.state) {
             Some(State::TimedOut) => Exit::OverWalltime,
             Some(State::Cancelled) => Exit::Cancelled,
-            Some(State::NodeFailed | State::OutOfMemory | State::Preempted) => {
-                last.as_ref().and_then(ListedJob::exit).unwrap_or_else(|| Exit::Lost(why.to_string()))
-            }
-            _ => Exit::Lost(why.to_string()),
+            Some(State::NodeFailed | State::OutOfMemory | State::Preempted) => last
+                .as_ref()
+                .and_then(ListedJob::exit)
+                .unwrap_or_else(|| Exit::Lost(bounded(why.to_string()))),
+            _ => Exit::Lost(bounded(why.to_string())),
         };
         let started = last.as_ref().and_then(|last| last.started);
         Event::Ended { job: JobId(job.number), exit, started, elapsed_ms: None }

@@ -6,9 +6,11 @@ use pliant_control::server::Server;
 use pliant_model::JobId;
 use pliant_site::Submission;
 
-use super::limits::Waiting;
+use super::folders::NotReady;
+use super::limits::{Waiting, unwanted_later};
 use super::outcome::found;
-use super::{Cluster, Job, SubmissionSlot};
+use super::submission_slots::SubmissionSlot;
+use super::{Cluster, Job};
 use crate::server::execution::Retry;
 use pliant_site::processes::FoundState;
 
@@ -28,20 +30,25 @@ impl Cluster {
         }
         // What is held or tentative gets its folder when it is released.
         let mut in_any_order = false;
-        let ready = match (held, tentative) {
-            (_, true) => self.gated(&job, &dir).await,
-            (true, _) => Ok((dir.clone(), self.program(&dir))),
-            _ => {
-                let prepared = self.prepared(&job, Some((procs, walltime)), &alternatives).await;
-                prepared.map(|ready| {
+        let making = async {
+            match (held, tentative) {
+                (_, true) => self.gated(&job, &dir).await,
+                (true, _) => Ok((dir.clone(), self.program(&dir))),
+                _ => {
+                    let ready = self.prepared(&job, Some((procs, walltime)), &alternatives).await?;
                     in_any_order = ready.is_batch;
-                    (dir.clone(), self.program(&dir))
-                })
+                    Ok((dir.clone(), self.program(&dir)))
+                }
             }
+        };
+        let ready = tokio::select! {
+            biased;
+            ready = making => ready,
+            () = unwanted_later(&self.mailbox, job.number) => return self.given_up(&job, again).await,
         };
         let (folder, program) = match ready {
             Ok(ready) => ready,
-            Err(why) => {
+            Err(NotReady(why)) => {
                 tracing::warn!(job = job.number, why, "not prepared");
                 return Event::Refused { job: named, why };
             }
@@ -97,7 +104,7 @@ impl Cluster {
         }
     }
 
-    /// What becomes of a job that waits for a limit, and is not to be submitted any more.
+    /// What becomes of a job that is not to be submitted any more, before the batch system has taken it.
     async fn given_up(&self, job: &Job, again: bool) -> Event {
         let (number, named) = (job.number, JobId(job.number));
         tracing::info!(job = number, "not submitted any more: it was cancelled, or goes to another server");

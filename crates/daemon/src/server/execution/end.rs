@@ -84,7 +84,7 @@ pub(in crate::server) fn end_of(recorded: processes::Exit) -> (Exit, Option<u64>
 }
 
 /// A text that a job may have written in its supervisor's place, as long as messages can have it.
-fn bounded(mut text: String) -> String {
+pub(in crate::server) fn bounded(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
     text
 }

@@ -29,7 +29,7 @@ use pliant_model::{JobId, Procs, Span};
 use pliant_policy::optional::RequestId;
 use pliant_site::processes::Reservation;
 
-pub(super) use end::{End, complaint, end_of};
+pub(super) use end::{End, bounded, complaint, end_of};
 pub(super) use failure::Failure;
 pub(super) use folder_names::{FolderKey, SubjobFolder};
 pub(super) use host::Host;

@@ -143,6 +143,10 @@ impl<O: Observer> Runner<O> {
         restarted: bool,
         ending: bool,
     ) -> Result<Option<Running>, End> {
+        let is_discarded = |dir: &Path| JobFolder::at(dir).is_ok_and(|folder| folder.is_discarded());
+        if execution.is_repeatable() && blocking(&execution.dir, is_discarded).await {
+            return Ok(None);
+        }
         let found = find(execution, &execution.dir).await;
         let is_expected = !restarted && matches!(found, ProcessState::NeverStarted);
         let (running, word) = match found {
@@ -189,9 +193,10 @@ impl<O: Observer> Runner<O> {
                 let at_most = walltime.max(ACCOUNT_TIMEOUT_MIN);
                 failure.is_of_account && failures.last_too_long(&execution.dir, at_most)
             };
-            // A request is tried for ever, and what was recorded of it before is removed.
-            if !execution.is_repeatable() && (!failure.may_pass || fails_too_long()) {
-                tracing::warn!(job = %execution, error = failure.reason, "a job cannot be started");
+            // A request is tried for ever, unless what runs as its account fails: others wait for its core.
+            let is_lasting = !failure.may_pass && !execution.is_repeatable();
+            if is_lasting || fails_too_long() {
+                tracing::warn!(job = %execution, error = failure.reason, "cannot be started");
                 return Err(End::NotStarted(failure.public));
             }
             if !std::mem::replace(&mut warned, true) {
@@ -260,13 +265,14 @@ impl<O: Observer> Runner<O> {
         }
     }
 
-    /// Reports an end. The folder of a request that was killed goes first: it may be run again, and what a restarted server finds
-    /// in the folder of a request is of its present run.
+    /// Reports an end. The records of a request that was killed are discarded first: it may be run again, and what a restarted
+    /// server finds in the folder of a request is of its present run. The files of an account are removed only when it is: its user
+    /// can keep them from being removed, and others wait for the core.
     async fn report(&self, execution: &Execution, end: End) {
         if execution.is_repeatable() && end.of_request().0 == pliant_control::optional::server::Exit::Killed {
-            let mut retry = super::Retry::new("remove the folder of a request", execution);
-            let remove = |dir: &Path| JobFolder::at(dir)?.remove();
-            while let Err(error) = blocking(&execution.dir, remove).await {
+            let mut retry = super::Retry::new("discard the records of a request", execution);
+            let discard = |dir: &Path| JobFolder::at(dir)?.discard();
+            while let Err(error) = blocking(&execution.dir, discard).await {
                 retry.after(&error).await;
             }
         }

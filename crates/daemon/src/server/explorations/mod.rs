@@ -29,6 +29,7 @@ use super::closures::Closures;
 use super::execution::observer::{Observer, RequestObserver};
 use super::execution::{Host, Runner, Timers};
 use super::offer::ServiceOffer;
+use super::upkeep::Removals;
 use crate::config::{OptionalFile, ServerFile};
 use crate::host::{DaemonError, JournalHealth, MachineHost, MachineThread, Mailbox, Replies, Settings};
 
@@ -48,6 +49,7 @@ pub(super) struct Explorations {
     health: JournalHealth,
     /// Whether metrics of each user are shown.
     user_metrics: bool,
+    removals: Removals,
 }
 
 impl Explorations {
@@ -120,6 +122,7 @@ pub(super) async fn start(
         clock,
         health,
         user_metrics,
+        removals: Removals::default(),
     };
     tokio::spawn(explorations.clone().look_after(halted));
     Ok(Some((explorations, thread)))

@@ -13,10 +13,12 @@ use pliant_site::{FilesError, JobFolder};
 use pliant_telemetry::names;
 use pliant_wire::Shares;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::{Explorations, inputs, moment};
 use crate::host::{Stopped, stopped};
-use crate::server::execution::{FolderKey, blocking};
+use crate::server::execution::FolderKey;
+use crate::server::upkeep::{Account, Removal};
 use crate::server::user_metrics::{SHOWN_EVERY, USERS_SHOWN};
 
 /// After how many such times it is looked for what can be thrown away.
@@ -41,9 +43,12 @@ impl Explorations {
     /// Goes on until the daemon is to stop.
     pub(super) async fn look_after(self, stop: watch::Receiver<bool>) {
         self.recount_inputs().await;
+        let mut cleaning: Option<JoinHandle<()>> = None;
         for round in 0_u32.. {
-            if round.is_multiple_of(CLEANED_EVERY) {
-                self.clean().await;
+            if round.is_multiple_of(CLEANED_EVERY) && cleaning.as_ref().is_none_or(JoinHandle::is_finished) {
+                // What removes files as an account can take long.
+                let own = self.clone();
+                cleaning = Some(tokio::spawn(async move { own.clean().await }));
             }
             if let Ok(shares) = self.shares(None).await {
                 show(&shares);
@@ -95,14 +100,23 @@ impl Explorations {
             .mailbox
             .ask(|machine, _| machine.requests().explorations().map(FolderKey::of).collect::<BTreeSet<_>>());
         let Ok(known) = known.await else { return };
-        for (_, dir) in found.into_iter().filter(|(key, _)| !known.contains(key)) {
-            if let Err(error) = blocking(&dir, removed).await {
-                tracing::warn!(%error, dir = %dir.display(), "cannot remove the folder of an exploration");
-            }
-        }
+        let sorted = move || {
+            let unknown = found.into_iter().filter(|(key, _)| !known.contains(key));
+            unknown.map(|(_, dir)| removal(dir)).collect()
+        };
+        let left: Vec<(Account, Removal)> = tokio::task::spawn_blocking(sorted).await.unwrap_or_default();
+        self.removals.remove(left, || async {}).await;
         let host = &self.runner.host;
         inputs::give_back_removed(&host.store, |exploration| host.exploration_inputs(exploration)).await;
     }
+}
+
+/// The removal of the folder of an exploration; all of its requests run as one account.
+fn removal(dir: PathBuf) -> (Account, Removal) {
+    let account = |entry: fs::DirEntry| Some(JobFolder::at(&entry.path()).ok()?.account()?.name.clone());
+    let account = fs::read_dir(&dir).ok().and_then(|entries| entries.flatten().find_map(account));
+    let name = dir.display().to_string();
+    (account, Removal::new(name, move || removed(&dir).map(|()| true)))
 }
 
 /// Removes the folder of an exploration, with the files of its requests.

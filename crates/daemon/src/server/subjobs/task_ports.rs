@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 use pliant_control::coallocation::{Addresses, Subjob, SubjobId, SubjobState};
 use pliant_control::server::{Event, Server, SubjobEvent};
 use pliant_site::processes::Ports;
+use pliant_wire::bounds::ADDRESS_BYTES_MAX;
 
 use super::inputs::Inputs;
 use crate::host::Mailbox;
-use crate::server::execution::Host;
+use crate::server::execution::{Host, bounded};
 
 /// The polling interval for a start gate.
 const POLL_PERIOD: Duration = Duration::from_millis(250);
@@ -66,6 +67,7 @@ impl TaskPorts {
         }
         let (own, id) = (self.clone(), subjob.id.clone());
         let tasks: Vec<String> = subjob.tasks.iter().map(|task| task.name.clone()).collect();
+        let names: BTreeSet<String> = tasks.iter().cloned().collect();
         let inputs = Inputs::of(&self.host, subjob);
         self.host.runtime.spawn(async move {
             let gathered = match inputs {
@@ -74,7 +76,7 @@ impl TaskPorts {
             };
             let found = match (gathered, own.own.clone()) {
                 (Ok(true), Some(host)) => Some(own.keep(id.clone(), host, tasks).await),
-                (Ok(true), None) => own.addresses_at_gate(number).await,
+                (Ok(true), None) => own.addresses_at_gate(number, &names).await,
                 (Ok(false), _) => None,
                 (Err(why), _) => Some(Err(why)),
             };
@@ -105,11 +107,15 @@ impl TaskPorts {
     }
 
     /// What the supervisor of a subjob says at its start gate; none if it says nothing for long.
-    async fn addresses_at_gate(&self, number: u32) -> Option<Result<Addresses, String>> {
+    async fn addresses_at_gate(
+        &self,
+        number: u32,
+        tasks: &BTreeSet<String>,
+    ) -> Option<Result<Addresses, String>> {
         for _ in 0..POLLS_MAX {
             let host = self.host.clone();
             match tokio::task::spawn_blocking(move || host.gate(number, None)?.addresses()).await {
-                Ok(Ok(Some(addresses))) => return Some(addresses),
+                Ok(Ok(Some(addresses))) => return Some(checked(addresses, tasks)),
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(%error, number, "cannot see where the tasks of a subjob listen")
@@ -119,5 +125,35 @@ impl TaskPorts {
             tokio::time::sleep(POLL_PERIOD).await;
         }
         None
+    }
+}
+
+/// What a supervisor says at its start gate, which the user of its account can have written in its place: not more than it could say.
+fn checked(addresses: Result<Addresses, String>, tasks: &BTreeSet<String>) -> Result<Addresses, String> {
+    let addresses = addresses.map_err(bounded)?;
+    let is_short = addresses.values().all(|address| address.len() <= ADDRESS_BYTES_MAX);
+    match is_short && addresses.keys().eq(tasks) {
+        true => Ok(addresses),
+        false => Err("its supervisor has not said where each of its tasks listens".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_start_gate_says_is_no_more_than_the_addresses_of_the_tasks() {
+        let tasks = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+        let said = |names: &[&str], address: &str| {
+            let addresses = names.iter().map(|name| ((*name).to_owned(), address.to_owned())).collect();
+            checked(Ok(addresses), &tasks)
+        };
+        assert!(said(&["a", "b"], "node-1:4000").is_ok());
+        assert!(said(&["a"], "node-1:4000").is_err());
+        assert!(said(&["a", "b", "c"], "node-1:4000").is_err());
+        assert!(said(&["a", "b"], &"x".repeat(ADDRESS_BYTES_MAX + 1)).is_err());
+        let long = checked(Err("x".repeat(1 << 20)), &tasks).unwrap_err();
+        assert!(long.len() <= pliant_wire::bounds::TEXT_BYTES_MAX);
     }
 }

@@ -22,17 +22,17 @@ const BUDGET: Duration = Duration::from_secs(120);
 const AT_ONCE: usize = 4;
 
 /// Whose files are removed: none is the server's own user.
-pub(super) type Account = Option<AccountName>;
+pub(in crate::server) type Account = Option<AccountName>;
 
 /// Something that is to be removed.
-pub(super) struct Removal {
+pub(in crate::server) struct Removal {
     name: String,
     remove: Box<dyn FnOnce() -> Result<bool, FilesError> + Send>,
 }
 
 impl Removal {
     /// `remove` blocks, and says whether it has removed something: it may find out that it is too early.
-    pub(super) fn new(
+    pub(in crate::server) fn new(
         name: String,
         remove: impl FnOnce() -> Result<bool, FilesError> + Send + 'static,
     ) -> Removal {
@@ -67,7 +67,7 @@ impl Default for Removals {
 
 impl Removals {
     /// One cycle: removes of each account what its budget allows. `may_go_on` is awaited before each removal.
-    pub(super) async fn remove<F>(
+    pub(in crate::server) async fn remove<F>(
         &self,
         left: Vec<(Account, Removal)>,
         may_go_on: impl Fn() -> F + Clone + Send + 'static,

@@ -280,6 +280,12 @@ pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
     }
 }
 
+/// Makes the folder of the account.
+pub(super) fn make_folder(account: &AccountRun) -> Result<(), FilesError> {
+    let _slot = CallSlot::of(account)?;
+    Ok(account.make_folder()?)
+}
+
 /// Has the account delete everything in the job's folder but the standard outputs, as far as each has at most so many bytes.
 pub(super) fn keep_outputs(account: &AccountRun, most: u64) -> Result<(), FilesError> {
     // As for the removal of the folder.

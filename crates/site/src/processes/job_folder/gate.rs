@@ -56,7 +56,7 @@ impl JobGate {
         };
         make_own(&self.own)?;
         record(&self.own, account).map_err(failed(&self.own))?;
-        account.make_folder()?;
+        client::make_folder(account)?;
         client::gate_create(account, reservation.cloned())
     }
 

@@ -65,7 +65,7 @@ impl JobFolder {
         match self.account_with_records() {
             Some(account) => {
                 if makes_folder {
-                    account.make_folder()?;
+                    client::make_folder(account)?;
                 } else if !account.has_folder()? {
                     return Ok(());
                 }

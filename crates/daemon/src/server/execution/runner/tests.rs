@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
-use pliant_control::optional::server::RequestKey;
+use pliant_control::optional::server::{self as optional, RequestKey};
 use pliant_control::payload::Payload;
 use pliant_model::{JobId, Procs, Span};
 use pliant_policy::optional::RequestId;
@@ -100,6 +100,16 @@ impl Bench {
         let key = RequestKey { exploration: Key([1; 16]), number: 3 };
         let request = Request { key, owner, program };
         self.execution(ExecutionId::Request(RequestId(5)), Work::Request(Box::new(request)))
+    }
+
+    /// The request as an account.
+    fn request_of_account(&self) -> Execution {
+        let mut execution = self.request();
+        if let Work::Request(request) = &mut execution.work {
+            request.program.account = Some("alice".to_owned());
+        }
+        execution.allocation.walltime = Span(1);
+        execution
     }
 
     async fn end(&mut self) -> End {
@@ -241,4 +251,31 @@ async fn a_restart_gives_the_account_of_a_job_no_more_time() {
     bench.runner.resume(bench.subjob_of_account(forever_s), false);
     let end = bench.end().await;
     assert!(matches!(&end, End::NotStarted(why) if why.contains("ended with signal: 9")), "{end:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_account_fails_keeps_no_core() {
+    let mut bench = Bench::with_launcher("kill -9 $$", true);
+    bench.runner.start(bench.request_of_account());
+    let end = bench.end().await;
+    assert!(matches!(&end, End::NotStarted(why) if why.contains("ended with signal: 9")), "{end:?}");
+    assert_eq!(end.of_request().0, optional::Exit::Failed);
+}
+
+/// Its files cannot be removed either: what was recorded of it is of no later run all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_an_account_that_is_killed_is_reported_at_once() {
+    let mut bench = Bench::with_launcher("kill -9 $$", true);
+    let records = bench.root.path().join("run");
+    bench.runner.start(bench.request_of_account());
+    while !records.join("account-failed.json").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.runner.end(ExecutionId::Request(RequestId(5)));
+    assert_eq!(bench.end().await, End::Cancelled);
+    assert!(JobFolder::at(&records).unwrap().is_discarded());
+    std::fs::write(records.join("exit.json"), "{}").unwrap();
+    bench.runner.resume(bench.request_of_account(), false);
+    let end = bench.end().await;
+    assert!(matches!(end, End::NotStarted(_)), "it is begun anew: {end:?}");
 }
