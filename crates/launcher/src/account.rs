@@ -48,7 +48,7 @@ impl Account {
             return Err(refused("one that `end_only` of the launcher's file does not ban"));
         }
         let groups = c_library::groups(&entry.name, entry.gid)
-            .map_err(Error::system(format!("look up the groups of {name:?}")))?;
+            .map_err(Error::name_service(format!("look up the groups of {name:?}")))?;
         if groups.iter().any(|group| matches!(*group, 0 | UNCHANGED)) {
             return Err(refused("one outside the group of root"));
         }
@@ -77,7 +77,7 @@ pub(crate) fn caller(config: &Config) -> Result<u32, Error> {
 
 fn entry(name: &str) -> Result<Option<Entry>, Error> {
     let look_up = || c_library::account(&CString::new(name)?);
-    look_up().map_err(Error::system(format!("look up the account {name:?}")))
+    look_up().map_err(Error::name_service(format!("look up the account {name:?}")))
 }
 
 /// What an account has to be and is not, whatever the lists of the file say.

@@ -5,12 +5,24 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::serve::{FAILED_AS_ACCOUNT, REFUSED, UNAVAILABLE};
+
 /// Why nothing was done: a refusal, or a call of the system that failed. It is one line of printable characters for the log of the caller.
 #[derive(Debug)]
 pub(crate) struct Error {
     why: String,
-    /// The same may be done later: the name service does not answer, or the disk is full.
-    pub(crate) may_pass: bool,
+    kind: Kind,
+}
+
+/// What the caller can do about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// The same will not be done later either.
+    Lasting,
+    /// It may be done later: the name service does not answer, or the host has too little of something.
+    Passing,
+    /// It may be done later, and failed with the rights of the account: its user can cause it, by a full quota.
+    OfAccount,
 }
 
 impl Error {
@@ -18,8 +30,14 @@ impl Error {
     pub(crate) fn system<E: Into<io::Error>>(action: impl fmt::Display) -> impl FnOnce(E) -> Error {
         move |cause| {
             let cause = cause.into();
-            Error { why: format!("cannot {action}: {cause}"), may_pass: may_pass(&cause) }
+            let kind = if may_pass(&cause) { Kind::Passing } else { Kind::Lasting };
+            Error { why: format!("cannot {action}: {cause}"), kind }
         }
+    }
+
+    /// For `map_err`: the name service did not answer. It says so in many ways, and that an account is not there in none of them.
+    pub(crate) fn name_service(action: impl fmt::Display) -> impl FnOnce(io::Error) -> Error {
+        move |cause| Error { why: format!("cannot {action}: {cause}"), kind: Kind::Passing }
     }
 
     /// Something that is not allowed. What the caller chose is written with escapes.
@@ -29,23 +47,34 @@ impl Error {
 
     /// Something that will not be done later either.
     pub(crate) fn lasting(why: String) -> Error {
-        Error { why, may_pass: false }
+        Error { why, kind: Kind::Lasting }
+    }
+
+    /// The same of what was done with the rights of the account.
+    pub(crate) fn of_account(self) -> Error {
+        let kind = if self.kind == Kind::Passing { Kind::OfAccount } else { self.kind };
+        Error { kind, ..self }
+    }
+
+    /// The exit code that says so.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.kind {
+            Kind::Lasting => REFUSED,
+            Kind::Passing => UNAVAILABLE,
+            Kind::OfAccount => FAILED_AS_ACCOUNT,
+        }
     }
 }
 
-/// Whether a call of the system may succeed later. A name service that is not there says so in many ways.
+/// Whether a call of the system may succeed later.
 fn may_pass(cause: &io::Error) -> bool {
     let passing = [
         Errno::AGAIN,
         Errno::BUSY,
-        Errno::CONNREFUSED,
-        Errno::CONNRESET,
         Errno::DQUOT,
-        Errno::HOSTUNREACH,
         Errno::INTR,
         Errno::IO,
         Errno::MFILE,
-        Errno::NETUNREACH,
         Errno::NFILE,
         Errno::NOMEM,
         Errno::NOSPC,
@@ -81,10 +110,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_be_done_later_passes() {
-        let failed = |errno: Errno| Error::system("make a folder")(errno).may_pass;
-        assert!([Errno::DQUOT, Errno::NOSPC, Errno::CONNREFUSED, Errno::AGAIN].into_iter().all(failed));
-        assert!(![Errno::ACCESS, Errno::NOENT, Errno::EXIST, Errno::PERM].into_iter().any(failed));
-        assert!(!Error::refused("account", "root", "another one").may_pass);
+    fn an_exit_code_says_what_may_be_done_later() {
+        let failed = |errno: Errno| Error::system("make a folder")(errno);
+        for errno in [Errno::DQUOT, Errno::NOSPC, Errno::AGAIN] {
+            assert_eq!(failed(errno).exit_code(), UNAVAILABLE);
+            assert_eq!(failed(errno).of_account().exit_code(), FAILED_AS_ACCOUNT);
+        }
+        for errno in [Errno::ACCESS, Errno::NOENT, Errno::EXIST, Errno::PERM] {
+            assert_eq!(failed(errno).of_account().exit_code(), REFUSED);
+            assert_eq!(Error::name_service("look up")(errno.into()).exit_code(), UNAVAILABLE);
+        }
+        assert_eq!(Error::refused("account", "root", "another one").exit_code(), REFUSED);
     }
 }

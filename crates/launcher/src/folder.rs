@@ -53,8 +53,8 @@ impl<'a> JobFolder<'a> {
         let made = privileges::make_as(account, || mkdirat(&self.parent, self.name, Mode::RWXU))?;
         match made {
             Ok(()) => Ok(()),
-            Err(Errno::EXIST) => self.close(account),
-            Err(cause) => Err(Error::system(format!("make {:?}", self.path))(cause)),
+            Err(Errno::EXIST) => self.close(account).map_err(Error::of_account),
+            Err(cause) => Err(Error::system(format!("make {:?}", self.path))(cause).of_account()),
         }
     }
 

@@ -30,4 +30,4 @@ mod toml;
 pub use config::Config;
 pub use error::ConfigError;
 pub use request::{Action, MAX_REQUEST_BYTES, Request, Signal};
-pub use serve::{REFUSED, UNAVAILABLE, launch};
+pub use serve::{FAILED_AS_ACCOUNT, REFUSED, UNAVAILABLE, launch};

@@ -25,8 +25,10 @@ use crate::request::{Action, Request, Signal};
 
 /// The exit code of the launcher if it has not done what it was asked for.
 pub const REFUSED: u8 = 125;
-/// The same if it may be done later: the name service does not answer, or the disk is full.
+/// The same if it may be done later: the name service does not answer, or the host has too little of something.
 pub const UNAVAILABLE: u8 = 124;
+/// The same of what failed with the rights of the account, such as for its quota.
+pub const FAILED_AS_ACCOUNT: u8 = 123;
 
 /// `PATH` of a program whose request has none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -46,7 +48,7 @@ pub fn launch(config: &Path) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             refuse(&error);
-            ExitCode::from(if error.may_pass { UNAVAILABLE } else { REFUSED })
+            ExitCode::from(error.exit_code())
         }
     }
 }
@@ -66,8 +68,8 @@ fn serve(path: &Path) -> Result<(), Error> {
     let request = request.map_err(|why| Error::lasting(format!("no request on standard input: {why}")))?;
     // Again: a caller can take as long as it likes for its request, and begin it before an account is banned.
     let config = load(path, caller)?;
-    // What was stopped has to go on to end.
-    let ends = matches!(request.action, Action::Signal { signal, .. } if signal != Signal::Stop);
+    // A job that starts processes again and again is stopped before it is ended.
+    let ends = matches!(request.action, Action::Signal { .. });
     let account = Account::allowed(&request.account, &config, caller, ends)?;
     match request.action {
         Action::Check => Ok(()),
@@ -79,9 +81,9 @@ fn serve(path: &Path) -> Result<(), Error> {
                 "begin a session (the caller must not make the launcher the leader of a process group)",
             ))?;
             privileges::become_account(&account)?;
-            set_limits(processes_max)?;
-            folder::enter(&folder)?;
-            Err(run(&program, environment, &account))
+            set_limits(processes_max).map_err(Error::of_account)?;
+            folder::enter(&folder).map_err(Error::of_account)?;
+            Err(run(&program, environment, &account).of_account())
         }
         Action::Signal { signal, processes } => {
             let targets = processes.into_iter().map(Target::of).collect::<Result<Vec<Target>, Error>>()?;

@@ -242,7 +242,11 @@ impl Cluster {
     ) -> Event {
         let number = JobId(job.number);
         let system = self.system().await;
-        if let Err(NotReady(why)) = self.prepared(&job, None, &alternatives).await {
+        if let Err(not_ready) = self.prepared(&job, None, &alternatives).await {
+            let why = match not_ready {
+                NotReady::Failed(why) => why,
+                NotReady::Unwanted => "it was cancelled".to_owned(),
+            };
             // It is still held, or waits for its start permit: nothing of it has run.
             self.refuse(&job).await;
             self.end_there(&system, &job, &ids).await;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
 
-use super::launcher::{ended, refusal};
+use super::launcher::ended;
 use super::{Launched, Launcher, LauncherError};
 
 /// How much is read of what a command prints, on each of its outputs.
@@ -72,7 +72,7 @@ impl Launched {
         };
         self.child = None;
         let said = String::from_utf8_lossy(&stderr);
-        match refusal(status, said.lines().next().unwrap_or_default()) {
+        match self.launcher.refusal(status, said.lines().next().unwrap_or_default()) {
             Some(refusal) => Err(refusal),
             None => Ok(CommandOutput { status, stdout, stderr }),
         }

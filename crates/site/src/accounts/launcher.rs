@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_launcher::{Action, REFUSED, Request, Signal, UNAVAILABLE};
+use pliant_launcher::{Action, FAILED_AS_ACCOUNT, REFUSED, Request, Signal, UNAVAILABLE};
 
 use super::AccountName;
 use super::command::wait_at_most;
@@ -32,6 +32,8 @@ const POLL_PERIOD: Duration = Duration::from_millis(1);
 const POLL_PERIOD_MAX: Duration = Duration::from_millis(20);
 /// How much is written at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// How much is kept of a line that says why something was not done.
+const LINE_LETTERS_MAX: usize = 500;
 /// How much of an explanation is read.
 const STDERR_BYTES: u64 = 2_048;
 
@@ -69,6 +71,14 @@ pub enum LauncherError {
         /// What it did, as a verb.
         problem: String,
     },
+    /// Too much is being done as the account already.
+    #[error("{calls} calls as the account {account} are under way, which is the limit")]
+    Busy {
+        /// The account.
+        account: AccountName,
+        /// How many.
+        calls: usize,
+    },
     /// The file system of the accounts' folders is not mounted.
     #[error("the folders of accounts' jobs are not there: is their file system mounted?")]
     Unmounted,
@@ -99,6 +109,7 @@ impl LauncherError {
             // A launcher that is just being replaced is not there, or belongs to another group, for a moment.
             LauncherError::Program { .. }
             | LauncherError::Unavailable(_)
+            | LauncherError::Busy { .. }
             | LauncherError::Disorder { .. }
             | LauncherError::Unmounted => true,
         }
@@ -145,6 +156,20 @@ impl Launcher {
     ) -> Request {
         let folder = folder.to_owned();
         self.request(Action::Run { program, environment, folder, processes_max })
+    }
+
+    /// Why the launcher has not done what it was asked for, if that is what it says.
+    pub(super) fn refusal(&self, status: ExitStatus, line: &str) -> Option<LauncherError> {
+        let why = in_line(line.strip_prefix(STDERR_PREFIX)?);
+        match u8::try_from(status.code()?) {
+            Ok(REFUSED) => Some(LauncherError::Refused(why)),
+            Ok(UNAVAILABLE) => Some(LauncherError::Unavailable(why)),
+            Ok(FAILED_AS_ACCOUNT) => {
+                let problem = format!("failed: {why}");
+                Some(LauncherError::Disorder { account: self.account.clone(), problem })
+            }
+            _ => None,
+        }
     }
 
     fn request(&self, action: Action) -> Request {
@@ -210,7 +235,7 @@ fn pair(timeout: Duration) -> io::Result<(UnixStream, UnixStream)> {
 /// it is killed.
 #[derive(Debug)]
 pub struct Launched {
-    launcher: Launcher,
+    pub(super) launcher: Launcher,
     /// None once it was waited for.
     pub(super) child: Option<Child>,
     pub(super) talk: UnixStream,
@@ -269,7 +294,7 @@ impl Launched {
             return Ok(());
         }
         let said = self.explanation();
-        match refusal(status, &said) {
+        match self.launcher.refusal(status, &said) {
             Some(refusal) => Err(refusal),
             _ if said.is_empty() => Err(self.disorder(format!("ended with {status}"))),
             _ => Err(self.disorder(format!("ended with {status}: {said}"))),
@@ -299,19 +324,9 @@ impl Launched {
     }
 }
 
-/// Why the launcher has not done what it was asked for, if that is what it says.
-pub(super) fn refusal(status: ExitStatus, line: &str) -> Option<LauncherError> {
-    let why = in_line(line.strip_prefix(STDERR_PREFIX)?);
-    match u8::try_from(status.code()?) {
-        Ok(REFUSED) => Some(LauncherError::Refused(why)),
-        Ok(UNAVAILABLE) => Some(LauncherError::Unavailable(why)),
-        _ => None,
-    }
-}
-
-/// A text without control characters.
+/// The beginning of a text, without control characters.
 pub(super) fn in_line(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    text.chars().take(LINE_LETTERS_MAX).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 /// Waits for a child; none if it has not ended in that time.
@@ -403,8 +418,10 @@ mod tests {
             let error = launcher.check().unwrap_err();
             assert_eq!((error.may_pass(), error.to_string()), (may_pass, expected.to_owned()), "{script}");
         };
-        let full = "echo 'pliant-launcher: cannot make \"/spool/7\": Disk quota exceeded' >&2; exit 124";
-        check(full, true, "the launcher, at the moment: cannot make \"/spool/7\": Disk quota exceeded");
+        let down = "echo 'pliant-launcher: cannot look up the account' >&2; exit 124";
+        check(down, true, "the launcher, at the moment: cannot look up the account");
+        let full = "echo 'pliant-launcher: cannot make a folder: Disk quota exceeded' >&2; exit 123";
+        check(full, true, "what runs as the account alice failed: cannot make a folder: Disk quota exceeded");
         let refused = "echo 'pliant-launcher: account: expected another one' >&2; exit 125";
         check(refused, false, "the launcher: account: expected another one");
         // As between the unpacking of a new version and the setting of its group.

@@ -36,7 +36,7 @@ impl Cgroup {
             _ => {}
         }
         let cgroup = Cgroup { base: base.to_owned(), folder };
-        cgroup.hold_to(limits)?;
+        cgroup.hold_to(limits).inspect_err(|_| cgroup.remove())?;
         Ok(cgroup)
     }
 

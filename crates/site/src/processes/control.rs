@@ -15,11 +15,11 @@ use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use super::folder::{Folder, FolderError, Probe};
-use super::job_folder;
+use super::job_folder::{self, FilesError};
 use super::record::{Exit, Started};
 use super::supervisor::PATH;
 use super::survivors::{self, Marks};
-use crate::accounts::AccountRun;
+use crate::accounts::{AccountRun, LauncherError};
 
 /// How often a supervisor is polled that is no child of this process, so that it cannot be waited for.
 const POLL_MIN: Duration = Duration::from_millis(5);
@@ -249,10 +249,27 @@ fn end_survivors(folder: &Folder, started: Option<&Started>) -> Result<usize, Fo
         return Ok(Marks::of_own(folder.path(), started).kill());
     };
     let marks = Marks::of_account(&account.folder, started);
-    job_folder::end_survivors(&account, marks).map_err(|error| {
+    let group = marks.group();
+    let ended = job_folder::end_survivors(&account, marks).or_else(|error| match (error, group) {
+        // Nothing runs as it any more but what ends: its processes outside of the group are for root.
+        (FilesError::Launcher(LauncherError::Refused(_)), Some(group)) => {
+            let ended = account.launcher().signal(pliant_launcher::Signal::Kill, vec![-group]);
+            ended.map(|()| 1).map_err(FilesError::from)
+        }
+        (error, _) => Err(error),
+    });
+    ended.map_err(|error| {
         let source = io::Error::new(ErrorKind::Interrupted, error.public_message());
         FolderError { path: folder.path().to_owned(), action: "end what is left of the job of", source }
     })
+}
+
+/// Forgets what is recorded of a run that has ended: the folder is that of one which was never started.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn forget_run(dir: &Path) -> Result<(), FolderError> {
+    Folder::at(dir)?.forget_run()
 }
 
 /// The account as which the job of a folder runs, and where its files are; none if it runs as this user, or was not prepared.

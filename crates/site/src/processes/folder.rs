@@ -254,6 +254,22 @@ impl Folder {
         self.write(ACCOUNT_FAILED, &unix_ms)
     }
 
+    pub(super) fn forget_account_failure(&self) -> Result<(), FolderError> {
+        self.remove(ACCOUNT_FAILED)
+    }
+
+    /// Forgets what is recorded of a run that has ended. In this order: what is left at any moment is of no run that ended well.
+    pub(super) fn forget_run(&self) -> Result<(), FolderError> {
+        [EXIT, STARTED, ACCOUNT_FAILED].into_iter().try_for_each(|name| self.remove(name))
+    }
+
+    fn remove(&self, name: &'static str) -> Result<(), FolderError> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(name, "remove")(error)),
+            _ => Ok(()),
+        }
+    }
+
     /// Asks for the job's end, in a way that the supervisor cannot miss however early or late it looks.
     pub(super) fn ask_cancel(&self) -> Result<(), FolderError> {
         let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();

@@ -89,8 +89,8 @@ pub use account::NOT_STARTED_PREFIX;
 pub(crate) use account::PROGRAM_PATH;
 pub use cgroup::{check as check_cgroup, delegated as delegated_cgroup};
 pub use control::{
-    Ending, FoundState, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, recorded, spawn,
-    terminate,
+    Ending, FoundState, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, forget_run,
+    recorded, spawn, terminate,
 };
 pub use disk::FileUsage;
 pub(crate) use disk::Measured;

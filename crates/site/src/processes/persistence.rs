@@ -36,6 +36,14 @@ impl AccountFailures {
         self.first_unix_ms = Some(first);
         Duration::from_millis(now_ms - first) >= at_most
     }
+
+    /// Takes note that it does not fail any more.
+    pub fn over(&mut self, records: &Path) {
+        self.first_unix_ms = None;
+        if let Err(error) = Folder::at(records).and_then(|folder| folder.forget_account_failure()) {
+            complain(&error);
+        }
+    }
 }
 
 /// The time of the first failure, which is recorded unless it is already.

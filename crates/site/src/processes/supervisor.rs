@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pliant_launcher::{REFUSED, UNAVAILABLE};
+use pliant_launcher::{FAILED_AS_ACCOUNT, REFUSED, UNAVAILABLE};
 use pliant_staging::may_pass;
 use pliant_wire::Outcome;
 use rustix::fs::{Mode, fchmod};
@@ -150,21 +150,24 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         stderr_cut: false,
     };
     let unless_cancelled = || !is_cancelled(folder, signals);
-    let mut failures = AccountFailures::default();
+    let (mut failures, mut cgroup) = (AccountFailures::default(), None);
     let began = persistently(unless_cancelled, || {
         if is_cancelled(folder, signals) {
             return Err(NotStarted::lasting("cancelled before it was started"));
         }
         let spec = prepare(folder)?;
-        let cgroup = cgroup(&spec)?;
+        if cgroup.is_none() {
+            cgroup = made_cgroup(&spec)?;
+        }
         let outputs = outputs(folder, &spec, &mut failures)?;
         // Its walltime begins when it is started, however long that was tried.
         let (begin, begin_unix_ms) = (Instant::now(), unix_ms());
-        Ok((start(folder, &spec, cgroup.as_ref(), outputs)?, spec, cgroup, begin, begin_unix_ms))
+        Ok((start(folder, &spec, cgroup.as_ref(), outputs)?, spec, begin, begin_unix_ms))
     });
-    let (mut job, spec, cgroup, begin, begin_unix_ms) = match began {
+    let (mut job, spec, begin, begin_unix_ms) = match began {
         Ok(began) => began,
         Err(NotStarted { reason, .. }) => {
+            cgroup.iter().for_each(Cgroup::remove);
             exit.cancelled = is_cancelled(folder, signals);
             exit.outcome = Outcome::NotStarted(reason);
             return exit;
@@ -184,7 +187,9 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     }
     let [stdout, stderr] = [job.stdout, job.stderr].map(|copy| copy.finish(OUTPUT_AT_MOST));
     let outcome = match (&spec.account, outcome) {
-        (Some(_), Outcome::ExitCode(code)) if [REFUSED, UNAVAILABLE].map(i32::from).contains(&code) => {
+        (Some(_), Outcome::ExitCode(code))
+            if [REFUSED, UNAVAILABLE, FAILED_AS_ACCOUNT].map(i32::from).contains(&code) =>
+        {
             let refusal = stderr.take_refusal(&account::REFUSALS);
             refusal.map_or(Outcome::ExitCode(code), Outcome::NotStarted)
         }
@@ -258,7 +263,7 @@ fn pin(cores: &[u32]) -> Result<(), String> {
 }
 
 /// The cgroup of the job, if the server has one delegated to it.
-fn cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
+fn made_cgroup(spec: &RunSpec) -> Result<Option<Cgroup>, NotStarted> {
     let Some(base) = &spec.limits.cgroup else { return Ok(None) };
     // Numbers of processes are used again.
     let name = format!("job-{}-{}", unix_ms(), getpid().as_raw_nonzero());

@@ -69,6 +69,11 @@ impl Marks {
         Marks { folder: folder.to_owned(), recorded }
     }
 
+    /// The process group that the supervisor recorded.
+    pub(super) fn group(&self) -> Option<i32> {
+        self.recorded.as_ref().map(|recorded| recorded.group)
+    }
+
     /// Kills the processes that have the marks. Returns how many there were.
     pub(crate) fn kill(&self) -> usize {
         let begin = Instant::now();

@@ -5,24 +5,30 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use pliant_model::{Procs, Span};
 use pliant_policy::alternatives::Alternative;
-use pliant_site::processes::{self, AccountFailures, FoundState};
+use pliant_site::processes::FoundState;
 use pliant_site::{FilesError, JobFolder};
 use pliant_staging::WORK;
 
 use super::{Cluster, Job};
-use crate::server::execution::{Allocation, Execution, Failure, Ready, Retry};
+use crate::server::execution::{Allocation, Failure, Ready, Retry, bounded};
 
-/// How long what runs as an account may keep a job from being queued or released.
-const ACCOUNT_TIMEOUT: Duration =
-    if cfg!(test) { Duration::from_secs(2) } else { processes::ACCOUNT_TIMEOUT_MIN };
-
-/// Why a job cannot be made ready, for its owner.
+/// Why a job is not made ready, for its owner.
 #[derive(Debug)]
-pub(super) struct NotReady(pub(super) String);
+pub(super) enum NotReady {
+    /// It never will be.
+    Failed(String),
+    /// It is not to be submitted any more.
+    Unwanted,
+}
+
+impl NotReady {
+    pub(super) fn failed(why: String) -> NotReady {
+        NotReady::Failed(bounded(why))
+    }
+}
 
 impl Cluster {
     /// Makes a job's folder ready to be run, with other processors and walltime if some are given and in whichever of its sizes,
@@ -33,7 +39,7 @@ impl Cluster {
         size: Option<(Procs, Span)>,
         alternatives: &[Alternative],
     ) -> Result<Ready, NotReady> {
-        let unknown = || NotReady("the server does not know it any more".to_owned());
+        let unknown = || NotReady::failed("the server does not know it any more".to_owned());
         let mut execution = job.execution.as_deref().cloned().ok_or_else(unknown)?;
         let host = &self.host;
         // The batch system hands out cores by numbers of its own.
@@ -50,29 +56,25 @@ impl Cluster {
         .await
     }
 
-    /// Does something in a job's folders until it works, never will, or what runs as its account has failed for too long.
+    /// Does something in a job's folders until it works or never will, or the job is not to be submitted any more.
     pub(super) async fn until_ready<A: Send + 'static>(
         &self,
         job: &Job,
         act: impl Fn() -> Result<A, Failure> + Clone + Send + 'static,
     ) -> Result<A, NotReady> {
-        let mut retry = Retry::new("prepare a job", &job.number);
-        let mut failures = AccountFailures::default();
+        let (number, mut retry) = (job.number, Retry::new("prepare a job", &job.number));
         loop {
             self.mailbox.leads().await;
             let done = tokio::task::spawn_blocking(act.clone()).await;
             match done {
                 Ok(Ok(done)) => return Ok(done),
-                Ok(Err(failure)) => {
-                    let is_over = |execution: &Arc<Execution>| {
-                        failure.is_of_account && failures.last_too_long(&execution.dir, ACCOUNT_TIMEOUT)
-                    };
-                    if !failure.may_pass || job.execution.as_ref().is_some_and(is_over) {
-                        return Err(NotReady(failure.public));
-                    }
-                    retry.after(&failure.reason).await;
-                }
+                Ok(Err(failure)) if !failure.may_pass => return Err(NotReady::failed(failure.public)),
+                Ok(Err(failure)) => retry.after(&failure.reason).await,
                 Err(error) => retry.after(&error).await,
+            }
+            // Between two tries: nothing else is done in its folders then.
+            if let Ok(true) = self.mailbox.ask(move |server, _| server.is_unwanted(number)).await {
+                return Err(NotReady::Unwanted);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pliant_control::batch::external::Event;
 use pliant_model::JobId;
@@ -26,6 +26,8 @@ use crate::server::execution::{Failure, Host, Retry};
 const PERIOD: Duration = Duration::from_millis(250);
 /// How many times rarer those of accounts are polled: each time by a process.
 const RARER_OF_ACCOUNTS: u32 = 8;
+/// A look that takes longer is slow: it takes some milliseconds.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Causes a new listing whenever a supervisor has come to its gate.
 pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: watch::Receiver<bool>) {
@@ -51,7 +53,7 @@ pub(super) async fn watch_gates(host: Arc<Host>, changed: Arc<Notify>, stop: wat
 fn look(host: &Host, mut known: BTreeSet<u32>, looks_at_accounts: bool) -> (BTreeSet<u32>, bool) {
     let gates = host.gates();
     let mut any = false;
-    // An account that fails is not asked again in this round: the others must not wait for it.
+    // An account that fails or takes long is not asked again in this round: the others must not wait for it.
     let mut failing = BTreeSet::new();
     for number in gates.iter().filter(|number| !known.contains(*number)).copied().collect::<Vec<u32>>() {
         // What is wrong with a gate shows when it is decided.
@@ -61,13 +63,14 @@ fn look(host: &Host, mut known: BTreeSet<u32>, looks_at_accounts: bool) -> (BTre
         if account.as_ref().is_some_and(is_skipped) {
             continue;
         }
-        match (gate.has_arrived(), account) {
-            (Ok(Some(has_arrived)), _) => {
-                known.insert(number);
-                any |= has_arrived;
-            }
-            (Err(_), Some(account)) => drop(failing.insert(account)),
-            (Ok(None), _) | (Err(_), None) => {}
+        let begin = Instant::now();
+        let arrived = gate.has_arrived();
+        if arrived.is_err() || begin.elapsed() > SLOW {
+            failing.extend(account);
+        }
+        if let Ok(Some(has_arrived)) = arrived {
+            known.insert(number);
+            any |= has_arrived;
         }
     }
     known.retain(|number| gates.contains(number));
@@ -81,7 +84,7 @@ impl Cluster {
 
     /// Makes the start gate of a job, and gives its folder and what runs there: a supervisor that waits.
     pub(super) async fn gated(&self, job: &Job, dir: &Path) -> Result<(PathBuf, Vec<OsString>), NotReady> {
-        let gate = self.gate(job).map_err(|error| NotReady(error.public_message()))?;
+        let gate = self.gate(job).map_err(|error| NotReady::failed(error.public_message()))?;
         let made = gate.clone();
         let reservation = job.execution.as_ref().and_then(|execution| execution.reservation());
         let create = move || {

@@ -117,9 +117,3 @@ async fn unwanted(mailbox: &Mailbox<Server>, number: u32) {
         tokio::time::sleep(LOOKS_EVERY).await;
     }
 }
-
-/// The same, of one that is looked at only after a while: most are ready by then.
-pub(super) async fn unwanted_later(mailbox: &Mailbox<Server>, number: u32) {
-    tokio::time::sleep(LOOKS_EVERY).await;
-    unwanted(mailbox, number).await;
-}

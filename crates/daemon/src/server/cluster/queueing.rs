@@ -7,11 +7,11 @@ use pliant_model::JobId;
 use pliant_site::Submission;
 
 use super::folders::NotReady;
-use super::limits::{Waiting, unwanted_later};
+use super::limits::Waiting;
 use super::outcome::found;
 use super::submission_slots::SubmissionSlot;
 use super::{Cluster, Job};
-use crate::server::execution::Retry;
+use crate::server::execution::{Retry, bounded};
 use pliant_site::processes::FoundState;
 
 impl Cluster {
@@ -30,25 +30,21 @@ impl Cluster {
         }
         // What is held or tentative gets its folder when it is released.
         let mut in_any_order = false;
-        let making = async {
-            match (held, tentative) {
-                (_, true) => self.gated(&job, &dir).await,
-                (true, _) => Ok((dir.clone(), self.program(&dir))),
-                _ => {
-                    let ready = self.prepared(&job, Some((procs, walltime)), &alternatives).await?;
+        let ready = match (held, tentative) {
+            (_, true) => self.gated(&job, &dir).await,
+            (true, _) => Ok((dir.clone(), self.program(&dir))),
+            _ => {
+                let prepared = self.prepared(&job, Some((procs, walltime)), &alternatives).await;
+                prepared.map(|ready| {
                     in_any_order = ready.is_batch;
-                    Ok((dir.clone(), self.program(&dir)))
-                }
+                    (dir.clone(), self.program(&dir))
+                })
             }
-        };
-        let ready = tokio::select! {
-            biased;
-            ready = making => ready,
-            () = unwanted_later(&self.mailbox, job.number) => return self.given_up(&job, again).await,
         };
         let (folder, program) = match ready {
             Ok(ready) => ready,
-            Err(NotReady(why)) => {
+            Err(NotReady::Unwanted) => return self.given_up(&job, again).await,
+            Err(NotReady::Failed(why)) => {
                 tracing::warn!(job = job.number, why, "not prepared");
                 return Event::Refused { job: named, why };
             }
@@ -98,7 +94,7 @@ impl Cluster {
                         // An earlier submission that comes to light later begins nothing.
                         self.ask_end(&job).await;
                     }
-                    return Event::Refused { job: named, why: error.to_string() };
+                    return Event::Refused { job: named, why: bounded(error.to_string()) };
                 }
             }
         }

@@ -38,8 +38,8 @@ impl End {
         match self {
             End::Recorded { exit, .. } => end_of(exit),
             End::Cancelled => (Exit::Cancelled, None),
-            End::NotStarted(why) => (Exit::NotStarted(why), None),
-            End::Lost(why) => (Exit::Lost(why), None),
+            End::NotStarted(why) => (Exit::NotStarted(bounded(why)), None),
+            End::Lost(why) => (Exit::Lost(bounded(why)), None),
             End::Elapsed(_) => (Exit::Code(0), None),
         }
     }

@@ -143,10 +143,6 @@ impl<O: Observer> Runner<O> {
         restarted: bool,
         ending: bool,
     ) -> Result<Option<Running>, End> {
-        let is_discarded = |dir: &Path| JobFolder::at(dir).is_ok_and(|folder| folder.is_discarded());
-        if execution.is_repeatable() && blocking(&execution.dir, is_discarded).await {
-            return Ok(None);
-        }
         let found = find(execution, &execution.dir).await;
         let is_expected = !restarted && matches!(found, ProcessState::NeverStarted);
         let (running, word) = match found {
@@ -185,7 +181,12 @@ impl<O: Observer> Runner<O> {
                 Err(_) => std::future::pending().await,
             };
             let failure = match started {
-                Ok(running) => return Ok(running),
+                Ok(running) => {
+                    if warned {
+                        failures.over(&execution.dir);
+                    }
+                    return Ok(running);
+                }
                 Err(NotStarted::Cancelled) => return Err(End::Cancelled),
                 Err(NotStarted::Failed(failure)) => failure,
             };

@@ -41,8 +41,6 @@ pub use serve::serve_call;
 const TASKS_OF_ACCOUNT: &str = "tasks";
 /// The file that says that the account has all files of the job.
 const GIVEN: &str = "given";
-/// The file that says that what is recorded is of no present run.
-const DISCARDED: &str = "discarded";
 
 /// The folders of an execution.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -270,25 +268,16 @@ impl JobFolder {
     }
 
     /// Sees to it that what is recorded of a run that has ended is not taken for that of a later one: removes everything, or, where an
-    /// account has the files and its user could keep them from being removed, notes that the records are discarded.
+    /// account has the files and its user could keep them from being removed, the records of the run.
     ///
     /// # Errors
     /// A folder of this user's cannot be written.
     pub fn discard(&self) -> Result<(), FilesError> {
-        if self.account().is_none() {
-            return self.remove();
+        match self.account() {
+            Some(_) if self.records.exists() => Ok(processes::forget_run(&self.records)?),
+            Some(_) => Ok(()),
+            None => self.remove(),
         }
-        let path = self.records.join(DISCARDED);
-        match File::create(&path).and_then(|file| file.sync_all()) {
-            // Nothing was recorded.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            created => created.map_err(|source| StagingError::Io { path, source }.into()),
-        }
-    }
-
-    /// Whether what is recorded was discarded.
-    pub fn is_discarded(&self) -> bool {
-        self.account().is_some() && self.records.join(DISCARDED).exists()
     }
 
     /// Removes all files and records. The records go last: they say where the files are.

@@ -43,10 +43,7 @@ impl CallSlot {
     /// There is none for too long. Passes.
     pub(super) fn of(account: &AccountRun) -> Result<CallSlot, LauncherError> {
         let until = Instant::now() + WAITS_AT_MOST;
-        let busy = || {
-            let problem = format!("has {AT_ONCE} calls to answer already");
-            LauncherError::Disorder { account: account.name.clone(), problem }
-        };
+        let busy = || LauncherError::Busy { account: account.name.clone(), calls: AT_ONCE };
         let mut all = UNDER_WAY.lock();
         let calls = all.entry(account.name.clone()).or_default();
         if calls.under_way < AT_ONCE {
@@ -131,7 +128,8 @@ mod tests {
     fn an_account_that_answers_nothing_keeps_others_from_nothing() {
         let (slow, other) = (account("slots-slow"), account("slots-other"));
         let mut kept: Vec<CallSlot> = (0..AT_ONCE).map(|_| CallSlot::of(&slow).unwrap()).collect();
-        assert!(CallSlot::of(&slow).unwrap_err().may_pass());
+        let busy = CallSlot::of(&slow).unwrap_err();
+        assert!(busy.may_pass() && !busy.is_of_account(), "what waits for the others has not failed");
         drop(CallSlot::of(&other).unwrap());
         kept.pop();
         kept.push(CallSlot::of(&slow).unwrap());

@@ -27,6 +27,9 @@ fn not_started_after(first_failure: Option<u64>, launcher: &str, walltime_s: u64
         has_records: false,
         guard: None,
     };
+    // As far as folders go; no process is moved before the job is started.
+    let cgroups = scratch.path().join("cgroups");
+    std::fs::create_dir(&cgroups).unwrap();
     let spec = RunSpec {
         program: vec!["true".into()],
         account: Some(account),
@@ -37,7 +40,7 @@ fn not_started_after(first_failure: Option<u64>, launcher: &str, walltime_s: u64
         cpu_share: None,
         max_output_bytes: 0,
         folder: None,
-        limits: JobLimits::default(),
+        limits: JobLimits { cgroup: Some(cgroups.clone()), ..JobLimits::default() },
         keeps_user: false,
     };
     let records = scratch.path().join("records");
@@ -56,6 +59,8 @@ fn not_started_after(first_failure: Option<u64>, launcher: &str, walltime_s: u64
     let begun = Instant::now();
     let exit = run(&Folder::at(&records).unwrap(), started, &mut Signals::listen().unwrap());
     let Outcome::NotStarted(why) = exit.outcome else { panic!("{exit:?}") };
+    let left = std::fs::read_dir(cgroups).unwrap().flatten().map(|entry| entry.file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["supervisors"], "however often it was tried");
     (why, begun.elapsed())
 }
 
