@@ -90,11 +90,11 @@ pub(crate) fn configured<F>(
 }
 
 fn change_document(change: &ClusterChange) -> Value {
-    let ClusterChange { procs, batch, priority, effect } = change;
+    let ClusterChange { procs, batch, priority, nodes, effect } = change;
     let ChangeEffect { running, waiting, later, earlier, too_large } = *effect;
     json!({
         "procs_before": procs.0.0, "procs": procs.1.0, "batch_before": batch.0, "batch": batch.1,
-        "priority_changed": priority,
+        "priority_changed": priority, "node_changed": nodes,
         "running": running, "waiting": waiting, "later": later, "earlier": earlier, "too_large": too_large,
     })
 }

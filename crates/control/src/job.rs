@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, MoveReason, Procs, Request, Span, SpanMs, Speed, Speedup, Time};
+use pliant_model::{
+    Estimate, JobId, MoveReason, Procs, Request, Resources, Span, SpanMs, Speed, Speedup, Time,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::names::{Handle, Key, Name, User};
@@ -77,13 +80,21 @@ pub struct Work {
     pub walltime: Span,
     /// The change of the walltime with the number of processors.
     pub speedup: Speedup,
+    /// What it needs besides processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Arc<Resources>>,
 }
 
 impl Work {
+    /// Work that needs nothing but processors.
+    pub fn new(procs: Procs, walltime: Span, speedup: Speedup) -> Work {
+        Work { procs, walltime, speedup, resources: None }
+    }
+
     /// The request that policies see.
     pub fn request(&self, id: JobId, submit: Time) -> Request {
-        let Work { procs, walltime, speedup } = self.clone();
-        Request::new(id, submit, procs, walltime, speedup)
+        let Work { procs, walltime, speedup, resources } = self.clone();
+        Request { resources, ..Request::new(id, submit, procs, walltime, speedup) }
     }
 
     /// The same work on the fewest allowed processors only, which has the highest throughput when many such works wait.
@@ -92,7 +103,8 @@ impl Work {
         let request = self.request(JobId(0), Time::ZERO);
         let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
         let procs = walltimes.least();
-        Some(Work { procs, walltime: walltimes.at(procs), speedup: Speedup::Rigid })
+        let resources = self.resources.clone();
+        Some(Work { resources, ..Work::new(procs, walltimes.at(procs), Speedup::Rigid) })
     }
 }
 

@@ -46,11 +46,13 @@ pub enum Cause {
     Drained,
     /// An operator has the server accept nothing of this user.
     Banned,
+    /// It needs memory, GPUs or other resources that the cluster does not have, or does not count.
+    Resources,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 18] = [
+    pub const ALL: [Cause; 19] = [
         Cause::Unknown,
         Cause::NotOffered,
         Cause::Invalid,
@@ -69,6 +71,7 @@ impl Cause {
         Cause::NoAccount,
         Cause::Drained,
         Cause::Banned,
+        Cause::Resources,
     ];
 
     /// True if a later try may succeed.
@@ -77,7 +80,7 @@ impl Cause {
             Self::TooMany | Self::Stale | Self::NoAnswer | Self::NotConnected => true,
             Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem | Self::Drained => true,
             Self::Unknown | Self::NotOffered | Self::Invalid | Self::TooLarge | Self::TooLong => false,
-            Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount | Self::Banned => false,
+            Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount | Self::Banned | Self::Resources => false,
         }
     }
 
@@ -102,6 +105,7 @@ impl Cause {
             Self::NoAccount => "no-account",
             Self::Drained => "drained",
             Self::Banned => "banned",
+            Self::Resources => "resources",
         }
     }
 

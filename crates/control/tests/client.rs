@@ -39,7 +39,7 @@ fn accepted() -> Event {
         key: Key([0; 16]),
         owner: "alice".parse().unwrap(),
         name: "test".to_owned(),
-        work: Work { procs: estimate.procs, walltime: estimate.walltime, speedup: Speedup::Rigid },
+        work: Work::new(estimate.procs, estimate.walltime, Speedup::Rigid),
         state: JobState::Queued,
         submitted: Time(0),
         expected: estimate,

@@ -13,7 +13,7 @@ pub(crate) fn waiting_job() -> JobRecord {
         key: Key([0; 16]),
         owner: "alice".parse().expect("a name"),
         name: "pi".to_owned(),
-        work: Work { procs, walltime, speedup: Speedup::Rigid },
+        work: Work::new(procs, walltime, Speedup::Rigid),
         state: JobState::Queued,
         submitted: Time(0),
         expected: Estimate { procs, walltime, start: Time(0) },

@@ -125,7 +125,7 @@ fn job_record() -> Box<JobRecord> {
         key: Key([1; 16]),
         owner: "alice".parse().unwrap(),
         name: "x".repeat(100),
-        work: Work { procs, walltime, speedup: Speedup::Rigid },
+        work: Work::new(procs, walltime, Speedup::Rigid),
         state: JobState::Queued,
         submitted: Time(1),
         expected: Estimate { procs, walltime, start: Time(1) },

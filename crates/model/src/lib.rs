@@ -30,7 +30,8 @@ pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use resources::{
-    Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, Resources, WORD_BYTES_MAX, is_word,
+    Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, Resources, ResourcesError, WORD_BYTES_MAX,
+    is_word,
 };
 pub use speedup::{Speedup, SpeedupError};
 pub use time::{Span, SpanMs, Time, TimeMs, Utc};

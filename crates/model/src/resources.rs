@@ -161,6 +161,76 @@ pub struct Resources {
     pub licences: BTreeMap<String, u32>,
 }
 
+/// Resources that no request can ask for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{field}: expected {expected}, found `{found}`")]
+pub struct ResourcesError {
+    field: &'static str,
+    expected: &'static str,
+    found: String,
+}
+
+impl ResourcesError {
+    /// Which resource is wrong.
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// What was expected.
+    pub fn expected(&self) -> &'static str {
+        self.expected
+    }
+
+    /// What was found.
+    pub fn found(&self) -> &str {
+        &self.found
+    }
+}
+
+impl Resources {
+    /// Checks that a request can ask for them.
+    ///
+    /// # Errors
+    ///
+    /// The first fault.
+    pub fn check(&self) -> Result<(), ResourcesError> {
+        let Resources { gpus, nodes, procs_per_node, constraint, licences, .. } = self;
+        let name = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
+        let wrong =
+            |field, expected, found: &str| Err(ResourcesError { field, expected, found: found.to_owned() });
+        if let Some(Gpus { count: GpuCount::PerProc(0) | GpuCount::Total(0), .. }) = gpus {
+            return wrong("gpus", "at least one GPU", "0");
+        }
+        if let Some(kind) = gpus.as_ref().and_then(|gpus| gpus.kind.as_ref()).filter(|kind| !is_word(kind)) {
+            return wrong("gpus", name, kind);
+        }
+        if *nodes == Some(0) {
+            return wrong("nodes", "at least one node", "0");
+        }
+        if *procs_per_node == Some(Procs(0)) {
+            return wrong("procs_per_node", "at least one processor", "0");
+        }
+        match constraint {
+            Some(Constraint::All(words) | Constraint::Any(words)) => {
+                if words.is_empty() {
+                    return wrong("constraint", "a feature", "");
+                }
+                if let Some(word) = words.iter().find(|word| !is_word(word)) {
+                    return wrong("constraint", name, word);
+                }
+            }
+            None => {}
+        }
+        if let Some(licence) = licences.keys().find(|licence| !is_word(licence)) {
+            return wrong("licences", name, licence);
+        }
+        match licences.iter().find(|(_, count)| **count == 0) {
+            Some((licence, _)) => wrong("licences", "at least one unit", licence),
+            None => Ok(()),
+        }
+    }
+}
+
 #[cfg(feature = "serde")]
 fn is_default<A: Default + PartialEq>(value: &A) -> bool {
     *value == A::default()
@@ -177,15 +247,17 @@ impl fmt::Display for Resources {
         }
         if let Some(Gpus { count, kind }) = &self.gpus {
             let kind = kind.as_ref().map_or(String::new(), |kind| format!("{kind} "));
+            let plural = |count: u32| if count == 1 { "GPU" } else { "GPUs" };
             parts.push(match count {
-                GpuCount::PerProc(each) => format!("{each} {kind}GPUs per processor"),
-                GpuCount::Total(all) => format!("{all} {kind}GPUs"),
+                GpuCount::PerProc(each) => format!("{each} {kind}{} per processor", plural(*each)),
+                GpuCount::Total(all) => format!("{all} {kind}{}", plural(*all)),
             });
         }
         if self.scratch > Mebibytes::ZERO {
             parts.push(format!("{} of local disk per node", self.scratch));
         }
-        parts.extend(self.nodes.map(|nodes| format!("{nodes} nodes")));
+        parts
+            .extend(self.nodes.map(|nodes| format!("{nodes} {}", if nodes == 1 { "node" } else { "nodes" })));
         parts.extend(self.procs_per_node.map(|procs| format!("at most {procs} processors per node")));
         if self.exclusive {
             parts.push("whole nodes".to_owned());

@@ -50,7 +50,7 @@ fn jobs(running: &[(u32, i64)], waiting: &[(u32, i64, i64)], procs: u32) -> Pres
         submit: NOW - Span(*age),
         ..Submission::new(JobId(job), Procs(*wanted.min(&procs)), Span(*walltime))
     });
-    PresentJobs { running: running.collect(), waiting: waiting.collect(), shares: None }
+    PresentJobs { running: running.collect(), waiting: waiting.collect(), ..PresentJobs::default() }
 }
 
 fn plans(scheduler: &mut dyn BatchScheduler) -> Vec<Waiting> {

@@ -135,7 +135,7 @@ mod tests {
             key: pliant_control::names::Key([0; 16]),
             owner: "alice".parse().unwrap(),
             name: "test".to_owned(),
-            work: Work { procs: Procs(2), walltime: Span(100), speedup: Speedup::Rigid },
+            work: Work::new(Procs(2), Span(100), Speedup::Rigid),
             state: JobState::Completed,
             submitted: Time(submitted),
             expected: estimate,

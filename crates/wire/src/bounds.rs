@@ -128,3 +128,5 @@ pub const TASK_NAME_BYTES_MAX: usize = 64;
 pub const ADDRESS_BYTES_MAX: usize = 260;
 /// The longest text for people, in bytes: a reason or a summary.
 pub const TEXT_BYTES_MAX: usize = 1024;
+/// The most features of a constraint or a node, and the most licences of a job or a cluster.
+pub const RESOURCE_NAMES_MAX: usize = 256;

@@ -28,6 +28,7 @@ enumeration! {
         NoAccount,
         Drained,
         Banned,
+        Resources,
     }
 }
 

@@ -43,6 +43,7 @@ mod nodes;
 mod offer;
 mod output;
 mod pieces;
+mod resources;
 mod runtimes;
 mod server;
 mod signed;

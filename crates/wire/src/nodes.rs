@@ -1,16 +1,21 @@
 //! The snapshot of a cluster with an external batch system, as a server shows it to agents.
 
-use pliant_model::Mebibytes;
 use pliant_policy::nodes::{
-    AllocatedJob, ClusterSnapshot, Needs, Node, NodeShare, Pending, Reserve, Rules, Shape,
+    AllocatedJob, ClusterSnapshot, KINDS_MAX, KindSet, Licence, Needs, Node, NodeKind, NodeShare, Pending,
+    Reserve, Rules, Shape,
 };
 
 use super::field::*;
+use super::resources::MEBIBYTES;
 use super::table::message;
 use super::{bounds, proto};
 
 /// How many passes are planned at most.
 const PASSES_MAX: u32 = 10_000;
+
+/// The position of a kind of nodes.
+const A_KIND: Number<u32, u8> =
+    Number::new("the position of a kind of nodes", 0..=63, |kind| kind as u8, |kind| *kind as u32);
 
 /// A setting of a batch system.
 fn setting() -> Number<i64, pliant_model::Span> {
@@ -23,20 +28,44 @@ message! {
         running: list(nested(), bounds::QUEUE_MAX),
         pending: list(nested(), bounds::QUEUE_MAX),
         rules: required("how the batch system plans"),
-        kinds = Vec::new(),
-        licences = Vec::new(),
-        default_memory = Mebibytes::ZERO,
+        kinds: list(nested(), KINDS_MAX),
+        licences: list(nested(), bounds::RESOURCE_NAMES_MAX),
+        default_memory_mib <=> default_memory: MEBIBYTES,
     }
+
+    proto::NodeKind <=> NodeKind {
+        features: list(text(bounds::NAME_BYTES_MAX), bounds::RESOURCE_NAMES_MAX),
+        gpu_kind: unless_empty(text(bounds::NAME_BYTES_MAX)),
+    }
+
+    proto::Licence <=> Licence {
+        name: text(bounds::NAME_BYTES_MAX),
+        count,
+    }
+
+    proto::Needs <=> Needs {
+        memory_per_core_mib <=> memory_per_core: MEBIBYTES,
+        memory_per_node_mib <=> memory_per_node: MEBIBYTES,
+        gpus_per_core,
+        gpus_per_node,
+        gpus,
+        scratch_per_node_mib <=> scratch_per_node: MEBIBYTES,
+        cores_per_node_max <=> most_per_node: optional(PROCS),
+        excluded_kinds <=> kinds: converted(as_is(), |excluded: u64| KindSet(!excluded), |kinds: &KindSet| !kinds.0),
+        licences: list(nested(), bounds::RESOURCE_NAMES_MAX),
+    }
+
+    proto::LicenceUnits <=> (u32, u32) (licence, count)
 
     proto::SnapshotNode <=> Node {
         name: text(bounds::NAME_BYTES_MAX),
         cores: PROCS_OR_NONE,
         up,
         taken: optional(PROCS_OR_NONE),
-        memory = Mebibytes::ZERO,
-        gpus = 0,
-        scratch = Mebibytes::ZERO,
-        kind = 0,
+        memory_mib <=> memory: MEBIBYTES,
+        gpus,
+        scratch_mib <=> scratch: MEBIBYTES,
+        kind: A_KIND,
     }
 
     proto::Holder <=> AllocatedJob {
@@ -45,18 +74,24 @@ message! {
         on: list(nested(), bounds::QUEUE_MAX),
         end: TIME,
         expected_end <=> expected: optional(TIME),
-        needs = Needs::NONE,
+        needs: unless(Needs::NONE, nested()),
     }
 
     proto::holder::Share <=> NodeShare {
         node,
         cores: optional(PROCS_OR_NONE),
-        gpus = 0,
+        gpus,
     }
 
     proto::PendingJob <=> Pending {
         job: JOB_ID,
-        shape: Shape { cores: PROCS, nodes: optional(as_is()), per_node: PROCS, exclusive, needs = Needs::NONE },
+        shape: Shape {
+            cores: PROCS,
+            nodes: optional(as_is()),
+            per_node: PROCS,
+            exclusive,
+            needs: unless(Needs::NONE, nested()),
+        },
         walltime_s <=> walltime: SCALED_WALLTIME,
         expected_s <=> expected: optional(SCALED_WALLTIME),
         begin: optional(TIME),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pliant_control::estimation_vector::EstimationVector;
 use pliant_control::job::{ComparedEstimate, Work};
-use pliant_model::{Estimate, Procs, Speedup, SpeedupError};
+use pliant_model::{Estimate, Procs, Resources, Speedup, SpeedupError};
 
 use super::field::*;
 use super::table::{message, one_of};
@@ -34,6 +34,7 @@ message! {
         procs: PROCS,
         walltime_s <=> walltime: WALLTIME,
         speedup: required(A_SPEEDUP),
+        resources: optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| (**resources).clone())),
     }
 
     proto::Estimate <=> Estimate {

@@ -260,6 +260,7 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::NoAccount => "this user has no account there",
         Cause::Drained => "an operator had drained it",
         Cause::Banned => "an operator had banned this user",
+        Cause::Resources => "it did not have, or did not count, the resources that the job needs",
     }
 }
 

@@ -303,7 +303,7 @@ impl Arguments {
             (Some(spec), _) => spec.clone(),
             (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
         };
-        let work = Work { procs, walltime, speedup };
+        let work = Work::new(procs, walltime, speedup);
         Ok(Script { name, text, work, arguments: self.script_arguments.clone(), folder: None })
     }
 }
@@ -406,7 +406,7 @@ mod tests {
             assert_eq!((script.name.as_str(), &script.work), ("job.sh", &expected), "{more}");
             assert_eq!(script.arguments, arguments);
         };
-        let work = |procs, speedup| Work { procs: Procs(procs), walltime: Span(3600), speedup };
+        let work = |procs, speedup| Work::new(Procs(procs), Span(3600), speedup);
         check("", work(1, Speedup::Rigid), &[]);
         check("--rigid 8 -- -v a=b", work(8, Speedup::Rigid), &["-v", "a=b"]);
         check("--speedup amdahl:0.5,4", work(1, Speedup::Amdahl { parallel: 0.5, limit: Procs(4) }), &[]);

@@ -1,6 +1,8 @@
 //! One policy, two drivers (invariant 10): a replay of what real daemons journaled gives the same
 //! commands.
 
+use std::sync::Arc;
+
 use pliant_control::agent::{Agent, AgentConfig};
 use pliant_control::job::JobState;
 use pliant_control::server::{Server, ServerConfig, ServerState, WaitingLimits};
@@ -83,6 +85,7 @@ pub(crate) fn server(file: &ServerFile) -> ServerConfig {
         policy: file.cluster.policy(),
         tuner: file.cluster.tuner().unwrap(),
         waiting: WaitingLimits::of_jobs(file.waiting_per_user),
+        nodes: file.cluster.nodes().map(Arc::new),
     }
 }
 

@@ -92,7 +92,7 @@ async fn a_self_extracting_script_runs_in_slurm() {
     let script = SubmittedWork::Script(Script {
         name: "setup.run".to_owned(),
         text: self_extracting().into(),
-        work: Work { procs: Procs(1), walltime: Span(60), speedup: Speedup::Rigid },
+        work: Work::new(Procs(1), Span(60), Speedup::Rigid),
         arguments: Vec::new(),
         folder: None,
     });

@@ -56,7 +56,7 @@ async fn queued_siblings(client: &Client, handle: &Handle) -> Vec<Name> {
 
 /// Waits until nothing waits anywhere.
 async fn empty(client: &Client) {
-    let work = Work { procs: Procs(1), walltime: Span(60), speedup: Speedup::Rigid };
+    let work = Work::new(Procs(1), Span(60), Speedup::Rigid);
     let what = DiscoverySubject::Work(work);
     until("empty queues", async || {
         let found = client.discover(&what, 10, None).await.ok()?;

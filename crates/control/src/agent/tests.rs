@@ -42,7 +42,7 @@ fn vector(server: &str, rank: u32, start: i64) -> EstimationVector {
 }
 
 fn ask(best: u32) -> Box<DiscoveryQuery> {
-    let work = Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid };
+    let work = Work::new(Procs(1), Span(10), Speedup::Rigid);
     let caller = Caller { user: "alice".parse().unwrap(), operator: false };
     Box::new(DiscoveryQuery {
         subject: DiscoverySubject::Work(work),
@@ -60,7 +60,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         key: Key([number as u8; 16]),
         owner: "alice".parse().unwrap(),
         name: "test".to_owned(),
-        work: Work { procs: Procs(1), walltime: Span(10), speedup: Speedup::Rigid },
+        work: Work::new(Procs(1), Span(10), Speedup::Rigid),
         state,
         submitted: Time(0),
         expected: estimate,

@@ -1,4 +1,5 @@
-//! Pliant's own batch system: any local policy of `policy`, on the processors of one host.
+//! Pliant's own batch system: any local policy of `policy`, on the processors of one host, which may count its memory, GPUs, local disk
+//! space and licences as well ([`host`]).
 //!
 //! The policy plans with walltimes, which processes may exceed. A job that outlives its planned end no longer counts for the
 //! policy, but keeps its processors until its process has ended. The next job on them waits that long.
@@ -8,23 +9,27 @@
 //! processors than there are waits outside the policy's queue until the cluster grows.
 
 mod dump;
+mod host;
 mod priorities;
 mod restore_error;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_model::{ClusterNodes, Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
 use pliant_policy::UnknownName;
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings, Shares};
 use pliant_policy::batch::{
     self, BatchScheduler, LocalPolicy, PresentJobs, RunningJob, Start, Submission, Waiting,
 };
+use pliant_policy::nodes::ClusterSnapshot;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
 
+use host::Host;
 use priorities::Place;
 
 pub use dump::Dump;
@@ -44,6 +49,12 @@ struct Started {
     overdue: bool,
     /// Its processors; empty while it waits for them.
     cores: Vec<u32>,
+    /// What it asked for besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resources: Option<Arc<Resources>>,
+    /// Its GPUs, by their positions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gpus: Vec<u32>,
 }
 
 /// The embedded batch system of one cluster.
@@ -52,6 +63,8 @@ pub struct Embedded {
     /// What orders by usage depend on, whether the present policy has one or not.
     priority: PrioritySettings,
     procs: Procs,
+    /// What the host has besides processors, if that is counted.
+    host: Option<Host>,
     scheduler: Box<dyn BatchScheduler>,
     /// The queued jobs as submitted, until they have processors: a policy may assign fewer than requested.
     queued: BTreeMap<JobId, Submission>,
@@ -75,14 +88,27 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// An empty cluster under the policy of that name.
-    pub fn new(policy: &str, procs: Procs, now: Time) -> Result<Embedded, UnknownName> {
+    /// An empty cluster under the policy of that name; on one node that is declared, or of processors alone.
+    ///
+    /// # Errors
+    /// There is no such policy, or it does not distinguish nodes.
+    pub fn new(
+        policy: &str,
+        procs: Procs,
+        nodes: Option<Arc<ClusterNodes>>,
+        now: Time,
+    ) -> Result<Embedded, UnknownName> {
         let policy: LocalPolicy = policy.parse()?;
+        let scheduler = match &nodes {
+            Some(nodes) => policy.scheduler_on(nodes, now)?,
+            None => policy.scheduler(procs, now),
+        };
         Ok(Embedded {
             policy,
             priority: PrioritySettings::default(),
             procs,
-            scheduler: policy.scheduler(procs, now),
+            host: nodes.map(Host::new),
+            scheduler,
             queued: BTreeMap::new(),
             too_large: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -117,7 +143,7 @@ impl Embedded {
 
     /// The same, with one of the waiting jobs at another place.
     fn plan_again_with(&mut self, now: Time, moved: Option<(JobId, Place)>) {
-        let batch::Dump { planned, queued, shares, .. } = self.scheduler.dump();
+        let batch::Dump { planned, queued, shares, on_nodes, .. } = self.scheduler.dump();
         let mut waiting: Vec<JobId> = self.pending.drain(..).collect();
         waiting.extend(planned.iter().map(|one| one.job).chain(queued.iter().map(|one| one.job)));
         self.started.retain(|_, started| !started.cores.is_empty());
@@ -152,8 +178,10 @@ impl Embedded {
             shares.running.retain(|charge| self.started.get(&charge.job).is_some_and(|one| !one.overdue));
             Shares { by_operators, ..shares.under(now, &self.priority) }
         });
-        let jobs = PresentJobs { running, waiting, shares };
-        self.scheduler = self.policy.scheduler_with(self.procs, now, jobs);
+        let jobs = PresentJobs { running, waiting, shares, on_nodes };
+        let nodes = self.host.as_ref().map(Host::nodes);
+        let on_nodes = nodes.and_then(|nodes| self.policy.scheduler_on_with(nodes, now, jobs.clone()).ok());
+        self.scheduler = on_nodes.unwrap_or_else(|| self.policy.scheduler_with(self.procs, now, jobs));
         self.count_processors();
         self.changed = true;
     }
@@ -163,9 +191,10 @@ impl Embedded {
         let mut starts = std::mem::take(&mut self.start_buffer);
         self.scheduler.start_due(now, &mut starts);
         for Start { job, procs, walltime } in starts.drain(..) {
-            let asked = self.queued.get(&job).map_or(procs, |one| one.procs);
-            let planned_end = now + walltime;
-            let started = Started { asked, procs, walltime, planned_end, overdue: false, cores: Vec::new() };
+            let queued = self.queued.get(&job);
+            let asked = queued.map_or(procs, |one| one.procs);
+            let resources = queued.and_then(|one| one.resources.clone());
+            let started = Started { resources, ..Started::new(asked, procs, walltime, now) };
             self.started.insert(job, started);
             self.pending.push_back(job);
         }
@@ -190,15 +219,14 @@ impl Embedded {
     /// Starts pending jobs on free processors, strictly in order.
     fn run_pending(&mut self, now: Time, effects: &mut Effects) {
         while let Some(job) = self.pending.front().copied() {
-            let Some(started) = self.started.get_mut(&job) else {
+            let Some(gpus) = self.started.get(&job).map(|started| self.has_room_for(started)) else {
                 self.pending.pop_front();
                 continue;
             };
-            if self.free.len() < started.procs.0 as usize {
-                break;
-            }
+            let (Some(gpus), Some(started)) = (gpus, self.started.get_mut(&job)) else { break };
             self.pending.pop_front();
             self.queued.remove(&job);
+            started.gpus = gpus;
             started.cores = self.free.iter().copied().take(started.procs.0 as usize).collect();
             for core in &started.cores {
                 self.free.remove(core);
@@ -206,26 +234,35 @@ impl Embedded {
             self.priorities.remove(&job);
             match self.tentative.contains(&job) {
                 true => effects.updates.push(StatusUpdate::Ready { job }),
-                false => started.run(now, job, effects),
+                false => started.run(now, job, self.host.as_ref(), effects),
             }
         }
     }
 
+    /// The GPUs that a job would get if it ran now; none if what it needs is not free.
+    fn has_room_for(&self, started: &Started) -> Option<Vec<u32>> {
+        if self.free.len() < started.procs.0 as usize {
+            return None;
+        }
+        let Some(host) = &self.host else { return Some(Vec::new()) };
+        host.room_for(started, self.started.values().filter(|other| !other.cores.is_empty()))
+    }
+
     /// Gives a waiting job processors that are free, and beyond these ones that the cluster does not have: those that other jobs hold.
-    fn start_anyway(&mut self, now: Time, job: JobId) -> Option<&Started> {
+    fn start_anyway(&mut self, now: Time, job: JobId) -> Option<()> {
         let waits = self.held.remove(&job).or_else(|| self.too_large.remove(&job));
-        let Submission { procs, walltime, .. } = waits.or_else(|| self.queued.remove(&job))?;
+        let Submission { procs, walltime, resources, .. } = waits.or_else(|| self.queued.remove(&job))?;
         self.tentative.remove(&job);
         self.pending.retain(|other| *other != job);
         let in_use: BTreeSet<u32> =
             self.started.values().flat_map(|started| &started.cores).copied().collect();
         let beyond = (self.procs.0..).filter(|core| !in_use.contains(core));
         let cores = self.free.iter().copied().chain(beyond).take(procs.0 as usize).collect();
-        let started =
-            Started { asked: procs, procs, walltime, planned_end: now + walltime, overdue: false, cores };
-        self.started.insert(job, started);
+        let started = Started { cores, resources, ..Started::new(procs, procs, walltime, now) };
+        let gpus = self.has_room_for(&started).unwrap_or_default();
+        self.started.insert(job, Started { gpus, ..started });
         self.plan_again(now);
-        self.started.get(&job)
+        Some(())
     }
 
     /// Removes a job that waits or was not started yet; false if there is none.
@@ -277,11 +314,18 @@ impl Embedded {
 }
 
 impl Started {
+    /// One that has no processors yet.
+    fn new(asked: Procs, procs: Procs, walltime: Span, now: Time) -> Started {
+        let (planned_end, cores, gpus) = (now + walltime, Vec::new(), Vec::new());
+        Started { asked, procs, walltime, planned_end, overdue: false, cores, resources: None, gpus }
+    }
+
     /// Starts the job on its processors.
-    fn run(&self, now: Time, job: JobId, effects: &mut Effects) {
+    fn run(&self, now: Time, job: JobId, host: Option<&Host>, effects: &mut Effects) {
         let Started { asked, procs, walltime, ref cores, .. } = *self;
         effects.updates.push(StatusUpdate::Started { job, procs, walltime, at: now });
-        effects.commands.push(Command::Run(Run { job, procs: asked, cores: cores.clone(), walltime }));
+        let held = host.map(|host| host.held(self));
+        effects.commands.push(Command::Run(Run { job, procs: asked, cores: cores.clone(), walltime, held }));
     }
 }
 
@@ -328,8 +372,9 @@ impl BatchSystem for Embedded {
     }
 
     fn started_before(&mut self, now: Time, job: JobId, effects: &mut Effects) {
-        if let Some(started) = self.start_anyway(now, job) {
-            started.run(now, job, effects);
+        self.start_anyway(now, job);
+        if let Some(started) = self.started.get(&job) {
+            started.run(now, job, self.host.as_ref(), effects);
         }
     }
 
@@ -353,7 +398,7 @@ impl BatchSystem for Embedded {
         if self.tentative.remove(&job)
             && let Some(started) = self.started.get(&job).filter(has_cores)
         {
-            started.run(now, job, effects);
+            started.run(now, job, self.host.as_ref(), effects);
         }
     }
 
@@ -376,13 +421,22 @@ impl BatchSystem for Embedded {
         }
     }
 
-    fn configure(&mut self, now: Time, procs: Procs, policy: LocalPolicy) {
-        (self.procs, self.policy) = (procs, policy);
+    fn configure(&mut self, now: Time, procs: Procs, policy: LocalPolicy, nodes: Option<Arc<ClusterNodes>>) {
+        (self.procs, self.policy, self.host) = (procs, policy, nodes.map(Host::new));
         self.plan_again(now);
     }
 
-    fn configuration(&self) -> Option<(Procs, String)> {
-        Some((self.procs, self.policy.to_string()))
+    fn configuration(&self) -> Option<(Procs, String, Option<Arc<ClusterNodes>>)> {
+        Some((self.procs, self.policy.to_string(), self.host.as_ref().map(|host| host.nodes().clone())))
+    }
+
+    fn counts_resources(&self) -> bool {
+        self.host.is_some()
+    }
+
+    fn nodes(&mut self, _now: Time) -> Option<ClusterSnapshot> {
+        let resources = |job: JobId| self.started.get(&job).and_then(|started| started.resources.clone());
+        self.host.as_ref().map(|host| host.snapshot(&self.scheduler.dump(), resources))
     }
 
     fn set_priority(&mut self, now: Time, priority: &PrioritySettings) {
@@ -403,6 +457,12 @@ impl BatchSystem for Embedded {
     }
 
     fn unplanned(&self, job: JobId) -> Option<String> {
+        if let (Some(queued), Some(_)) = (self.queued.get(&job), &self.host) {
+            let needed = queued.resources.as_ref()?;
+            return Some(format!(
+                "the cluster does not have what it needs since its configuration was changed: {needed}"
+            ));
+        }
         let Submission { procs, .. } = self.too_large.get(&job)?;
         Some(format!(
             "it needs {} processors, and the cluster has only {} since its configuration was changed; it waits until the \

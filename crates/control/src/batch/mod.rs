@@ -7,8 +7,9 @@ pub mod embedded;
 pub mod external;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_model::{ClusterNodes, Estimate, JobId, Mebibytes, Procs, Span, Time, Walltimes};
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
@@ -63,6 +64,18 @@ pub struct Run {
     pub cores: Vec<u32>,
     /// Its walltime.
     pub walltime: Span,
+    /// What it has besides processors, where that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldResources>,
+}
+
+/// What a running job of the embedded batch system has besides processors.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct HeldResources {
+    /// Its memory.
+    pub memory: Mebibytes,
+    /// The positions of its GPUs among those of the host.
+    pub gpus: Vec<u32>,
 }
 
 /// A status update about a job.
@@ -150,6 +163,11 @@ pub struct Bounds {
 pub trait BatchSystem: Send {
     /// The estimate for a request if it were submitted now; none if it never fits.
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
+
+    /// Whether it counts what jobs need besides processors.
+    fn counts_resources(&self) -> bool {
+        false
+    }
 
     /// Queues a job.
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects);
@@ -241,12 +259,19 @@ pub trait BatchSystem: Send {
         None
     }
 
-    /// Changes the size and the policy of the embedded batch system. Its jobs stay: running jobs keep their processors, and
-    /// waiting jobs are planned again.
-    fn configure(&mut self, _now: Time, _procs: Procs, _policy: LocalPolicy) {}
+    /// Changes the size, the policy and the nodes of the embedded batch system. Its jobs stay: running jobs keep their processors,
+    /// and waiting jobs are planned again.
+    fn configure(
+        &mut self,
+        _now: Time,
+        _procs: Procs,
+        _policy: LocalPolicy,
+        _nodes: Option<Arc<ClusterNodes>>,
+    ) {
+    }
 
-    /// The size and the policy of the embedded batch system; none for an external one.
-    fn configuration(&self) -> Option<(Procs, String)> {
+    /// The size, the policy and the nodes of the embedded batch system; none for an external one.
+    fn configuration(&self) -> Option<(Procs, String, Option<Arc<ClusterNodes>>)> {
         None
     }
 

@@ -270,7 +270,9 @@ impl Server {
         let entry = ServerJob::new(record, payload, sample);
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
-        let submission = Submission { submit, owner, ..Submission::new(JobId(number), procs, walltime) };
+        let resources = work.resources.clone();
+        let submission = Submission::new(JobId(number), procs, walltime);
+        let submission = Submission { submit, owner, resources, ..submission };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
             // It enters the queue as soon as the limits of its owner allow.

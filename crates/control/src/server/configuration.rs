@@ -1,11 +1,12 @@
 //! The size and the policy of a server's embedded batch system, and what a change of them does to its jobs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use pliant_model::{JobId, Procs, Time};
+use pliant_model::{ClusterNodes, JobId, Procs, Time};
 use pliant_policy::batch::order::PrioritySettings;
 
-use super::Server;
+use super::{Server, ServerConfig};
 use crate::batch::Usage;
 
 /// What a change of the size or the policy of an embedded batch system does to its jobs.
@@ -24,16 +25,22 @@ pub struct ChangeEffect {
 }
 
 impl Server {
-    /// Changes the size and the policy of an embedded batch system. Its jobs stay.
-    pub(super) fn configure(&mut self, now: Time, procs: Procs, policy: &str) {
+    /// Changes the size, the policy and the nodes of an embedded batch system. Its jobs stay.
+    pub(super) fn configure(
+        &mut self,
+        now: Time,
+        procs: Procs,
+        policy: &str,
+        nodes: Option<Arc<ClusterNodes>>,
+    ) {
         // A program that does not know the policy does not read this journal either: its snapshot names the policy.
         let Ok(local) = policy.parse() else { return };
-        self.batch.configure(now, procs, local);
-        (self.config.procs, self.config.policy) = (procs, policy.to_owned());
+        self.batch.configure(now, procs, local, nodes.clone());
+        (self.config.procs, self.config.policy, self.config.nodes) = (procs, policy.to_owned(), nodes);
     }
 
-    /// The size and the policy of the embedded batch system; none for an external one.
-    pub fn configuration(&self) -> Option<(Procs, String)> {
+    /// The size, the policy and the nodes of the embedded batch system; none for an external one.
+    pub fn configuration(&self) -> Option<(Procs, String, Option<Arc<ClusterNodes>>)> {
         self.batch.configuration()
     }
 
@@ -42,16 +49,16 @@ impl Server {
         self.batch.priority_settings()
     }
 
-    /// Changes the size and the policy of a server that is not used any more, and says what that did to its jobs.
+    /// Changes a server that is not used any more to the size, the policy and the nodes of a configuration, and says what that did to
+    /// its jobs.
     pub fn try_configuration(
         mut self,
         now: Time,
-        procs: Procs,
-        policy: &str,
+        config: &ServerConfig,
         priority: &PrioritySettings,
     ) -> ChangeEffect {
         let before = self.planned_starts(now);
-        self.configure(now, procs, policy);
+        self.configure(now, config.procs, &config.policy, config.nodes.clone());
         self.batch.set_priority(now, priority);
         let after = self.planned_starts(now);
         let Usage { running, waiting, .. } = self.usage();

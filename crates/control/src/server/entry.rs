@@ -62,8 +62,9 @@ impl ServerJob {
 
     /// The job as it is submitted to the batch system.
     pub(super) fn submission(&self) -> Submission {
-        let JobRecord { procs, walltime, submitted, owner, .. } = &self.record;
+        let JobRecord { procs, walltime, submitted, owner, work, .. } = &self.record;
         let submission = Submission::new(JobId(self.number), *procs, *walltime);
-        Submission { submit: *submitted, owner: owner.owner(), ..submission }
+        let resources = work.resources.clone();
+        Submission { submit: *submitted, owner: owner.owner(), resources, ..submission }
     }
 }

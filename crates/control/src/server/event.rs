@@ -1,6 +1,8 @@
 //! Events, commands and answers of a server.
 
-use pliant_model::Procs;
+use std::sync::Arc;
+
+use pliant_model::{ClusterNodes, Procs};
 use pliant_policy::batch::order::PrioritySettings;
 use serde::{Deserialize, Serialize};
 
@@ -46,12 +48,15 @@ pub enum Event {
         /// The user.
         caller: Caller,
     },
-    /// The size and the policy of the embedded batch system are set, at the first start and whenever they were changed.
+    /// The size, the policy and the nodes of the embedded batch system are set, at the first start and whenever they were changed.
     Configured {
         /// The processors of the cluster.
         procs: Procs,
         /// The name of the local policy.
         policy: String,
+        /// The nodes, if what jobs need besides processors is counted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nodes: Option<Arc<ClusterNodes>>,
     },
     /// Jobs that the agents know and that were submitted after the copy was made that was put back: before [`Event::Restored`], some at a
     /// time.

@@ -45,6 +45,7 @@ pub(super) fn config(server: &Name) -> ServerConfig {
         policy: "cbf".to_owned(),
         tuner: Tuner::Exact,
         waiting: WaitingLimits::of_jobs(10),
+        nodes: None,
     }
 }
 
@@ -80,7 +81,7 @@ impl Bench {
     }
 
     pub(super) fn submit(&mut self, at: &str, key: u8, walltime: i64) {
-        let work = Work { procs: Procs(4), walltime: Span(walltime), speedup: Speedup::Rigid };
+        let work = Work::new(Procs(4), Span(walltime), Speedup::Rigid);
         let submit = Submit {
             key: Key([key; 16]),
             owner: "alice".parse().unwrap(),

@@ -318,7 +318,7 @@ fn the_key_of_a_job_that_came_back_leads_to_it() {
     }
     bench.at(5100);
     let submit = |reply| {
-        let work = Work { procs: Procs(4), walltime: Span(50), speedup: Speedup::Rigid };
+        let work = Work::new(Procs(4), Span(50), Speedup::Rigid);
         let (owner, name, payload) = ("alice".parse().unwrap(), "test".to_owned(), Payload::default());
         let (own_time, pinned, latest, compared) = (false, false, None, Vec::new());
         let (discovery, sample, claim) = (crate::reason::DiscoverySummary::default(), None, None);

@@ -121,7 +121,8 @@ impl PreparedJob {
     pub(super) fn submission(&self) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
         let (submit, owner) = (self.handoff.submitted, self.handoff.owner.owner());
-        Submission { submit, owner, ..Submission::new(JobId(self.number), procs, walltime) }
+        let resources = self.handoff.work.resources.clone();
+        Submission { submit, owner, resources, ..Submission::new(JobId(self.number), procs, walltime) }
     }
 
     /// Records that the job has left the batch system; it is queued again under the next number.

@@ -38,9 +38,10 @@ mod tests;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, Speed, Time, Walltimes};
+use pliant_model::{ClusterNodes, JobId, Procs, Span, Speed, Time, Walltimes};
 use pliant_policy::UnknownName;
 use pliant_policy::runtimes::Runtimes;
 use pliant_policy::runtimes::history::History;
@@ -103,6 +104,8 @@ pub struct ServerConfig {
     pub tuner: Tuner,
     /// The bounds of what waits.
     pub waiting: WaitingLimits,
+    /// The nodes of the embedded batch system, if it counts what jobs need besides processors.
+    pub nodes: Option<Arc<ClusterNodes>>,
 }
 
 /// The server of one cluster.
@@ -154,7 +157,7 @@ impl Server {
         let batch: Box<dyn BatchSystem> = match config.policy.as_str() {
             external::SLURM => Box::new(External::new()),
             external::OAR => Box::new(External::of(System::Oar)),
-            policy => Box::new(Embedded::new(policy, config.procs, now)?),
+            policy => Box::new(Embedded::new(policy, config.procs, config.nodes.clone(), now)?),
         };
         Ok(Server {
             config,
@@ -213,7 +216,7 @@ impl Server {
                 let answer = self.recall(now, number, &caller, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
-            Event::Configured { procs, policy } => self.configure(now, procs, &policy),
+            Event::Configured { procs, policy, nodes } => self.configure(now, procs, &policy, nodes),
             Event::PrioritySettings(priority) => self.batch.set_priority(now, &priority),
             Event::WaitingLimits(limits) => self.config.waiting = limits,
             Event::Drain { reply, by, why } => {

@@ -59,8 +59,7 @@ impl Server {
         without: &[u32],
     ) -> Result<InstanceProspects, AdmissionRefusal> {
         let speed = self.config.speed;
-        let Work { procs, walltime, speedup } = instance.work.clone();
-        let alone = Work { procs, walltime: walltime + instance.spare, speedup };
+        let alone = Work { walltime: instance.work.walltime + instance.spare, ..instance.work.clone() };
         let request = alone.request(JobId(self.next), now).owned_by(user.owner());
         let batch = self.estimate_for(user, now, &request)?.walltime;
         let spare = Span((instance.spare.0 as f64 / speed.get()).ceil() as i64);

@@ -22,6 +22,7 @@ fn server(procs: u32, speed: f64) -> Server {
         policy: "cbf".to_owned(),
         tuner: Tuner::Exact,
         waiting: WaitingLimits::of_jobs(100),
+        nodes: None,
     };
     Server::new(config, Time(0)).unwrap()
 }
@@ -36,7 +37,7 @@ fn submit(key: u8, service: &str, procs: u32, walltime: i64, scale: f64) -> Subm
         key: Key([key; 16]),
         owner: alice(),
         name: service.to_owned(),
-        work: Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid },
+        work: Work::new(Procs(procs), Span(walltime), Speedup::Rigid),
         own_time: false,
         pinned: false,
         latest: None,
@@ -73,7 +74,7 @@ fn end(server: &mut Server, now: i64, number: u32, exit: Exit, elapsed_ms: u64) 
 }
 
 fn instance(service: &str, procs: u32, walltime: i64, scale: f64) -> Instance {
-    let work = Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid };
+    let work = Work::new(Procs(procs), Span(walltime), Speedup::Rigid);
     Instance { service: service.to_owned(), scale, work, spare: Span::ZERO, elsewhere: None }
 }
 

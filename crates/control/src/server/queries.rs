@@ -4,7 +4,7 @@ use crate::payload::Payload;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Time};
 use pliant_policy::completion::is_earlier;
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -21,7 +21,7 @@ use crate::job::{JobRecord, JobState, SizeChoice, Work, avoided_servers};
 use crate::listing::Listing;
 use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
-use crate::reason::Cause;
+use crate::reason::{Cause, Reason};
 use crate::server_info::ServerInfo;
 
 impl Server {
@@ -66,6 +66,11 @@ impl Server {
         if let Some(reason) = self.closed() {
             return Err(AdmissionRefusal::Other(reason));
         }
+        if let Some(needed) = request.resources.as_deref()
+            && !self.batch.counts_resources()
+        {
+            return Err(AdmissionRefusal::Other(uncounted(needed)));
+        }
         let bounds = self.batch.bounds();
         let available = bounds.procs.unwrap_or(self.procs());
         let own_limit = user.and_then(|user| self.procs_limit(user)).filter(|(most, _)| *most < available);
@@ -78,9 +83,12 @@ impl Server {
         };
         let available = own_limit.map_or(available, |(most, _)| most);
         // All nodes of an external batch system may be down.
-        let no_room = match self.batch.mirror() {
-            None => too_large.clone(),
-            Some(_) => AdmissionRefusal::Other(
+        let no_room = match (self.batch.mirror(), &request.resources) {
+            (_, Some(needed)) => AdmissionRefusal::Other(
+                Cause::Resources.because(format!("no nodes of this cluster have what it needs: {needed}")),
+            ),
+            (None, None) => too_large.clone(),
+            (Some(_), None) => AdmissionRefusal::Other(
                 Cause::BatchSystem
                     .because(format!("the nodes that are up do not have {} processors", request.procs)),
             ),
@@ -317,4 +325,12 @@ impl Server {
         let (ahead, free) = (ahead as u32, Procs(free.0));
         Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority })
     }
+}
+
+/// Why a cluster that counts only processors does not take work that needs more.
+fn uncounted(needed: &Resources) -> Reason {
+    let why = format!(
+        "expected work that needs processors only, since this cluster counts nothing else; found {needed}"
+    );
+    Cause::Resources.because(why)
 }

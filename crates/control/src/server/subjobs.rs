@@ -169,7 +169,7 @@ impl Server {
             return Err(why);
         }
         let walltime = Span(subjob.walltime.0.saturating_add(subjob.timeout.0));
-        let work = Work { procs: subjob.procs, walltime, speedup: Speedup::Rigid };
+        let work = Work::new(subjob.procs, walltime, Speedup::Rigid);
         let request = work.request(JobId(self.next), now).owned_by(subjob.owner.owner());
         // The walltime of tasks is the same on all clusters.
         let estimate = self

@@ -11,6 +11,7 @@ mod limiting;
 mod orders;
 mod priorities;
 mod prioritising;
+mod resources;
 mod restored;
 mod sizes;
 mod waiting;
@@ -47,6 +48,7 @@ impl Bench {
             policy: policy.to_owned(),
             tuner: Tuner::Exact,
             waiting: WaitingLimits::of_jobs(3),
+            nodes: None,
         };
         let server = Server::new(config, Time(100)).unwrap();
         Bench { server, now: Time(100), commands: Vec::new(), calls: 0 }
@@ -110,7 +112,7 @@ fn rigid(key: u8, procs: u32, walltime: i64) -> Submit {
         key: Key([key; 16]),
         owner: user("alice"),
         name: "test".to_owned(),
-        work: Work { procs: Procs(procs), walltime: Span(walltime), speedup: Speedup::Rigid },
+        work: Work::new(Procs(procs), Span(walltime), Speedup::Rigid),
         own_time: false,
         pinned: false,
         latest: None,
@@ -169,7 +171,7 @@ fn impossible_submissions_are_refused_with_a_reason() {
     assert_eq!(bench.submit(rigid(1, 5, 10)), Answer::Refused(too_large));
     // A speedup model may stretch any walltime.
     let steps = [(Procs(1), 1e300), (Procs(9), 1.0)];
-    let endless = Work { procs: Procs(9), walltime: Span(3600), speedup: Speedup::Table(steps.into()) };
+    let endless = Work::new(Procs(9), Span(3600), Speedup::Table(steps.into()));
     let answer = bench.submit(Submit { work: endless, ..rigid(1, 1, 1) });
     assert!(matches!(answer, Answer::Refused(AdmissionRefusal::TooLong { .. })), "{answer:?}");
     bench.accepted(rigid(2, 4, 50));
@@ -246,7 +248,7 @@ fn a_folded_job_gets_fewer_processors_than_it_was_sized_for() {
     bench.accepted(rigid(1, 2, 1000));
     bench.at(100);
     // Unfolded it would wait for 1000 s; on two processors it takes twice its time.
-    let folding = Work { procs: Procs(4), walltime: Span(10), speedup: Speedup::Rigid };
+    let folding = Work::new(Procs(4), Span(10), Speedup::Rigid);
     bench.accepted(Submit { work: folding, ..rigid(2, 4, 10) });
     let runs = bench.at(100);
     assert_eq!((runs[0].procs, runs[0].cores.len(), runs[0].walltime), (Procs(4), 2, Span(20)));

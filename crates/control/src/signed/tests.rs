@@ -189,7 +189,7 @@ fn record(hops: Vec<Hop>, state: JobState) -> JobRecord {
         key: KEY,
         owner: user("alice"),
         name: "one".to_owned(),
-        work: Work { procs: Procs(1), walltime: Span(60), speedup: Speedup::Rigid },
+        work: Work::new(Procs(1), Span(60), Speedup::Rigid),
         state,
         submitted: Time(1),
         expected,

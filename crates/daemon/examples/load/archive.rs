@@ -97,7 +97,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         key: Key(u128::from(number).to_be_bytes()),
         owner: format!("user{}", number % USERS).parse().expect("a name of letters and digits"),
         name: "pi".to_owned(),
-        work: Work { procs, walltime, speedup: Speedup::Amdahl { parallel: 0.99, limit: Procs(64) } },
+        work: Work::new(procs, walltime, Speedup::Amdahl { parallel: 0.99, limit: Procs(64) }),
         state,
         submitted,
         expected: Estimate { procs, walltime, start },

@@ -68,7 +68,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
 }
 
 fn script(text: &str, procs: u32, walltime: Span) -> SubmittedWork {
-    let work = Work { procs: Procs(procs), walltime, speedup: Speedup::Rigid };
+    let work = Work::new(Procs(procs), walltime, Speedup::Rigid);
     SubmittedWork::Script(Script {
         name: "job.sh".to_owned(),
         text: text.into(),

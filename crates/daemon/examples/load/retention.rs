@@ -93,6 +93,7 @@ impl Life {
             policy: "easy".to_owned(),
             tuner: Tuner::default(),
             waiting: WaitingLimits::of_jobs(u32::MAX),
+            nodes: None,
         };
         let server = Server::new(config, Time(0)).map_err(|error| error.to_string())?;
         Ok(Life {
@@ -147,7 +148,7 @@ impl Life {
             key,
             owner: claim.owner.clone(),
             name: "short.sh".to_owned(),
-            work: Work { procs: Procs(1), walltime: Span(600), speedup: Speedup::Rigid },
+            work: Work::new(Procs(1), Span(600), Speedup::Rigid),
             own_time: false,
             pinned: false,
             latest: None,

@@ -65,7 +65,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
 fn order(number: usize) -> Outcome<SubmitOrder> {
     let mut text = format!("#!/bin/sh\nexit 0\n# {number} ").into_bytes();
     text.resize(SCRIPT_BYTES, b'x');
-    let work = Work { procs: Procs(PROCS), walltime: Span(600), speedup: Speedup::Rigid };
+    let work = Work::new(Procs(PROCS), Span(600), Speedup::Rigid);
     let script =
         Script { name: "large.sh".to_owned(), text: text.into(), work, arguments: Vec::new(), folder: None };
     let key = Key((number as u128 + 1).to_be_bytes());

@@ -111,7 +111,7 @@ fn costs(agent: &Daemons, servers: &[Daemons]) -> Outcome<Vec<Cost>> {
 pub(crate) async fn fill(operator: &Client, servers: &[&str]) -> Outcome<()> {
     let mut fillers = Vec::new();
     for (number, name) in servers.iter().enumerate() {
-        let work = Work { procs: Procs(PROCS), walltime: FILLER, speedup: Speedup::Rigid };
+        let work = Work::new(Procs(PROCS), FILLER, Speedup::Rigid);
         let text = format!("#!/bin/sh\nexec sleep {}\n", FILLER.0).into();
         let script = Script { name: "fill.sh".to_owned(), text, work, arguments: Vec::new(), folder: None };
         let only = Some(name.parse()?);

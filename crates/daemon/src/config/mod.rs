@@ -4,6 +4,7 @@
 mod accounts;
 mod agent;
 mod job_limits;
+mod node;
 mod optional;
 mod priority;
 mod probes;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use accounts::{AccountMap, AccountsFile};
 pub use agent::{AgentFile, ReallocationFile};
 pub use job_limits::{DiskQuota, JobLimitsFile};
+pub use node::NodeFile;
 pub use optional::{OptionalFile, OrderFile};
 pub use priority::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;

@@ -8,7 +8,8 @@ use pliant_control::batch::external;
 use pliant_control::names::Name;
 use pliant_control::server::WaitingLimits;
 use pliant_control::shared_folder::SharedFileSystems;
-use pliant_model::{Procs, Speed};
+use pliant_model::{ClusterNodes, Procs, Speed, Time};
+use pliant_policy::UnknownName;
 use pliant_policy::batch::LocalPolicy;
 use pliant_policy::batch::order::PrioritySettings;
 use pliant_policy::tuning::{Tuner, TunerError};
@@ -21,6 +22,7 @@ use toml::Spanned;
 
 use super::agent::{audit_days, check_jobs_days, history_bytes, history_days};
 use super::job_limits::JobLimitsFile;
+use super::node::NodeFile;
 use super::{
     ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
     socket_address, wrong_value,
@@ -162,6 +164,9 @@ pub struct ClusterFile {
     /// What each job may use.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: JobLimitsFile,
+    /// What the host has besides processors. Without it only processors are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeFile>,
     /// How long a job may take to end once it was asked to, in seconds.
     #[serde(default = "grace_s")]
     pub grace_s: u32,
@@ -291,6 +296,7 @@ impl ServerFile {
         self.cluster.speed()?;
         self.cluster.tuner()?;
         self.cluster.local_policy()?;
+        self.cluster.check_node()?;
         self.check_priority(&self.cluster.policy())?;
         self.cluster.limits.check()?;
         if let Some(share) = self.cluster.cpu_share
@@ -388,6 +394,23 @@ impl ClusterFile {
         slurm.or_else(|| self.oar.clone().map(BatchSystemSettings::Oar))
     }
 
+    /// The nodes of the embedded batch system, if what jobs need besides processors is counted.
+    pub fn nodes(&self) -> Option<ClusterNodes> {
+        // The table was checked when the file was read.
+        self.node.as_ref()?.nodes(self.procs()).ok()
+    }
+
+    /// The host, and that the policy plans with what it has.
+    fn check_node(&self) -> Result<(), (&'static str, String)> {
+        let Some(node) = &self.node else { return Ok(()) };
+        let nodes = node.nodes(self.procs())?;
+        let wrong = |error: &dyn std::fmt::Display| {
+            ("cluster.batch", format!("{error}, since there is a [cluster.node]"))
+        };
+        let policy: LocalPolicy = self.local_policy()?.parse().map_err(|error: UnknownName| wrong(&error))?;
+        policy.scheduler_on(&nodes, Time::ZERO).map(drop).map_err(|error| wrong(&error))
+    }
+
     /// What the batch system does itself is not said here.
     fn check_external(&self, settings: &BatchSystemSettings) -> Result<(), (&'static str, String)> {
         let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, limits, .. } = self;
@@ -400,6 +423,7 @@ impl ClusterFile {
             ("cluster.first_core", *first_core != 0),
             ("cluster.cpu_share", cpu_share.is_some()),
             ("cluster.limits", !is_default(limits)),
+            ("cluster.node", self.node.is_some()),
             ("cluster.oar", self.oar.is_some() && self.slurm.is_some()),
         ];
         let table = match settings {

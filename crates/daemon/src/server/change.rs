@@ -22,6 +22,8 @@ pub struct ClusterChange {
     pub batch: (String, String),
     /// Whether what orders by usage are set by differs.
     pub priority: bool,
+    /// Whether what the host has besides processors differs.
+    pub nodes: bool,
     /// What the change does to the jobs.
     pub effect: ChangeEffect,
 }
@@ -45,12 +47,14 @@ pub fn cluster_change(file: &ServerFile) -> Result<Option<ClusterChange>, Daemon
     let config = machine_config(file)?;
     let settings = file.priority();
     let priority = server.priority().is_some_and(|present| *present != settings);
-    let is_changed =
-        |(procs, policy): &(Procs, String)| priority || (*procs, policy) != (config.procs, &config.policy);
-    let Some((procs, policy)) = server.configuration().filter(is_changed) else { return Ok(None) };
-    let effect = server.try_configuration(now, config.procs, &config.policy, &settings);
+    let Some((procs, policy, present)) = server.configuration() else { return Ok(None) };
+    let nodes = present != config.nodes;
+    if !priority && !nodes && (procs, &policy) == (config.procs, &config.policy) {
+        return Ok(None);
+    }
+    let effect = server.try_configuration(now, &config, &settings);
     let (procs, batch) = ((procs, config.procs), (policy, config.policy));
-    Ok(Some(ClusterChange { procs, batch, priority, effect }))
+    Ok(Some(ClusterChange { procs, batch, priority, nodes, effect }))
 }
 
 /// The server in the journal; none if there is no journal.
@@ -77,12 +81,14 @@ pub(super) fn owner(file: &ServerFile) -> String {
 
 impl fmt::Display for ClusterChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ClusterChange { procs: (before, procs), batch: (policy_before, policy), priority, effect } = self;
+        let ClusterChange { procs: (before, procs), batch: (policy_before, policy), priority, nodes, effect } =
+            self;
         let ChangeEffect { running, waiting, later, earlier, too_large } = *effect;
         let changes = [
             (before != procs).then(|| format!("procs {} -> {}", before.0, procs.0)),
             (policy_before != policy).then(|| format!("batch {policy_before} -> {policy}")),
             priority.then(|| "priority changed".to_owned()),
+            nodes.then(|| "node changed".to_owned()),
         ];
         f.write_str(&changes.into_iter().flatten().collect::<Vec<_>>().join(", "))?;
         write!(
@@ -111,7 +117,10 @@ mod tests {
         let check = |procs: (u32, u32), batch: (&str, &str), priority, effect, expected: &str| {
             let procs = (Procs(procs.0), Procs(procs.1));
             let batch = (batch.0.to_owned(), batch.1.to_owned());
-            assert_eq!(ClusterChange { procs, batch, priority, effect }.to_string(), expected);
+            assert_eq!(
+                ClusterChange { procs, batch, priority, nodes: priority, effect }.to_string(),
+                expected
+            );
         };
         let effect = ChangeEffect { running: 3, waiting: 20, later: 7, earlier: 0, too_large: 1 };
         check(
@@ -128,7 +137,7 @@ mod tests {
             ("cbf", "easy/f1"),
             true,
             effect,
-            "procs 4 -> 8, batch cbf -> easy/f1, priority changed: 0 running jobs keep their processors, 0 of 4 waiting jobs start later, 2 \
+            "procs 4 -> 8, batch cbf -> easy/f1, priority changed, node changed: 0 running jobs keep their processors, 0 of 4 waiting jobs start later, 2 \
              start earlier",
         );
     }

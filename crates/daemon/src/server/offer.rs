@@ -87,7 +87,7 @@ impl ServiceOffer {
                     expected: "the name of a file".to_owned(),
                     found: script.name.clone(),
                 })?;
-                let Work { procs, walltime, speedup } = script.work.clone();
+                let Work { procs, walltime, speedup, resources } = script.work.clone();
                 let given = Script {
                     name: &name,
                     content: script.text.as_bytes(),
@@ -96,7 +96,8 @@ impl ServiceOffer {
                     walltime,
                     folder: script.folder.as_ref().map(|folder| self.in_place(folder)).transpose()?,
                 };
-                let prepared = self.catalogue.prepare_script(&given, None, None)?;
+                let mut prepared = self.catalogue.prepare_script(&given, None, None)?;
+                prepared.work.resources = resources;
                 Ok(PreparedWork { prepared, batch: None, account })
             }
         }

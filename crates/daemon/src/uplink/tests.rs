@@ -401,7 +401,7 @@ fn queue(waiting: u32) -> DiscoveryResult {
         number,
         job: Handle { server: "lyon".parse().unwrap(), number },
         key: Key([7; 16]),
-        work: Work { procs: Procs(8), walltime: Span(86_400), speedup: Speedup::Rigid },
+        work: Work::new(Procs(8), Span(86_400), Speedup::Rigid),
         submitted: Time(1_795_258_985),
         owner: Owner::UNKNOWN,
         moves: 0,

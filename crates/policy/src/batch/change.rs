@@ -1,9 +1,10 @@
 //! A cluster that changes its size or its policy while it has jobs: the plan is made again for the same jobs.
 
-use pliant_model::{Procs, Time};
+use pliant_model::{ClusterNodes, Procs, Time};
 
 use super::order::{PrioritySettings, Shares};
-use super::{BatchScheduler, Dump, LocalPolicy, RunningJob, Submission};
+use super::{BatchScheduler, Dump, JobOnNodes, LocalPolicy, RunningJob, Submission};
+use crate::UnknownName;
 
 /// The jobs of a cluster that goes on with another size or under another policy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -14,6 +15,8 @@ pub struct PresentJobs {
     pub waiting: Vec<Submission>,
     /// The state of the queue order before, with the usage of users.
     pub shares: Option<Shares>,
+    /// What running jobs have of the nodes, where nodes are distinguished.
+    pub on_nodes: Vec<JobOnNodes>,
 }
 
 impl LocalPolicy {
@@ -35,7 +38,7 @@ impl LocalPolicy {
     /// A cluster of that many processors under the policy, with these jobs. Where running jobs have more processors than the
     /// cluster, no job is planned until enough of them were to end.
     pub fn scheduler_with(&self, procs: Procs, now: Time, jobs: PresentJobs) -> Box<dyn BatchScheduler> {
-        let PresentJobs { running, waiting, shares } = jobs;
+        let PresentJobs { running, waiting, shares, .. } = jobs;
         let mut scheduler = self.scheduler(procs, now);
         let running = within(procs, running);
         let mut dump = Dump { running, queued: waiting, shares, ..Dump::default() };
@@ -50,6 +53,29 @@ impl LocalPolicy {
             }
         }
         scheduler
+    }
+
+    /// The same on nodes. Running jobs whose nodes are not there any more get others.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LocalPolicy::scheduler_on`].
+    pub fn scheduler_on_with(
+        &self,
+        nodes: &ClusterNodes,
+        now: Time,
+        jobs: PresentJobs,
+    ) -> Result<Box<dyn BatchScheduler>, UnknownName> {
+        let PresentJobs { running, waiting, on_nodes, .. } = jobs;
+        let mut scheduler = self.scheduler_on(nodes, now)?;
+        let running = within(nodes.procs(), running);
+        let mut dump = Dump { running, on_nodes, ..Dump::default() };
+        if scheduler.restore(now, &dump).is_err() {
+            dump.on_nodes.clear();
+            scheduler.restore(now, &dump).expect("as many processors as there are fit on any nodes");
+        }
+        waiting.into_iter().for_each(|job| scheduler.submit(now, job));
+        Ok(scheduler)
     }
 }
 

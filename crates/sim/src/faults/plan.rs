@@ -294,7 +294,7 @@ fn planned(rng: &mut ChaCha8Rng, number: u32, largest: u32, last: u64, cancels: 
         at: rng.random_range(1_000..=last),
         key: Key(u128::from(number + 1).to_be_bytes()),
         owner,
-        work: Work { procs, walltime, speedup },
+        work: Work::new(procs, walltime, speedup),
         pinned: rng.random_ratio(1, 20),
         percent: rng.random_range(1..=110),
         code: i32::from(rng.random_ratio(1, 8)),

@@ -40,7 +40,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
             format!("Restored, numbered after {highest}, {} jobs known", known.len())
         }
         Event::RestoredLater(known) => format!("{} jobs known that were submitted later", known.len()),
-        Event::Configured { procs, policy } => format!("{policy} on {} processors", procs.0),
+        Event::Configured { procs, policy, .. } => format!("{policy} on {} processors", procs.0),
         Event::PrioritySettings(priority) => format!("{priority:?}"),
         Event::WaitingLimits(limits) => format!("{limits:?}"),
         Event::LongestInstance { number, ms } => format!("Longest of its job {number}: {ms} ms"),

@@ -52,7 +52,7 @@ impl Driver<'_> {
         if !managed {
             return self.submit_locally(now, number, job);
         }
-        let work = Work { procs: job.procs, walltime: job.walltime, speedup: speedup.clone() };
+        let work = Work::new(job.procs, job.walltime, speedup.clone());
         let submission = Box::new(Submission::new(Time::MAX));
         let client = Client::Federation { submission, work, owner: owner(job), crashes: 0 };
         self.clients.insert(number, client);
@@ -70,7 +70,7 @@ impl Driver<'_> {
             return Ok(());
         };
         self.clients.insert(number, Client::Local(id));
-        let work = Work { procs: job.procs, walltime: job.walltime, speedup: Speedup::Rigid };
+        let work = Work::new(job.procs, job.walltime, Speedup::Rigid);
         let submit = Submit { own_time: true, ..submit(number, work, owner(job), None, Default::default()) };
         self.send_submission(now, token(number, 0), id.index(), submit);
         Ok(())

@@ -52,7 +52,7 @@ fn record(
         key: Key([0; 16]),
         owner: "alice".parse().unwrap(),
         name: "test".to_owned(),
-        work: Work { procs, walltime, speedup: Speedup::Rigid },
+        work: Work::new(procs, walltime, Speedup::Rigid),
         state: if ended.is_some() { JobState::Completed } else { JobState::Active },
         submitted: Time(submitted),
         expected: Estimate { procs, walltime, start: Time(submitted) },

@@ -94,7 +94,7 @@ impl Service {
             name: self.name.to_string(),
             command: runner.into_iter().map(Word::text).collect(),
             environment: BTreeMap::new(),
-            work: Work { procs, walltime, speedup: Speedup::Rigid },
+            work: Work::new(procs, walltime, Speedup::Rigid),
             inputs: inputs.into_iter().collect(),
             scale,
             bounds: Bounds { max_output_bytes: Some(bytes), ..self.bounds },

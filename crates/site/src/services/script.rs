@@ -74,7 +74,7 @@ impl Script<'_> {
             name: self.name.last().to_owned(),
             command: std::iter::once(program).chain(arguments).collect(),
             environment: BTreeMap::new(),
-            work: Work { procs, walltime: self.walltime.max(Span(1)), speedup },
+            work: Work::new(procs, self.walltime.max(Span(1)), speedup),
             inputs: Vec::new(),
             scale: 1.0,
             bounds: Bounds::default(),

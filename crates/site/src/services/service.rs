@@ -96,11 +96,7 @@ impl Service {
             name: self.name.to_string(),
             command: self.command.iter().filter_map(fill).collect(),
             environment: environment.filter_map(|(name, word)| Some((name.clone(), fill(word)?))).collect(),
-            work: Work {
-                procs: self.speedup.procs,
-                walltime: self.walltime(scale, learned)?,
-                speedup: self.speedup.speedup.clone(),
-            },
+            work: Work::new(self.speedup.procs, self.walltime(scale, learned)?, self.speedup.speedup.clone()),
             inputs: self.inputs(&values),
             scale,
             bounds: self.bounds,

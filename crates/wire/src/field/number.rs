@@ -50,7 +50,8 @@ impl<N: Copy, V> Clone for Number<N, V> {
 }
 
 impl<N, V> Number<N, V> {
-    const fn new(
+    /// A number in a range, and what it is decoded as.
+    pub(crate) const fn new(
         what: &'static str,
         range: RangeInclusive<N>,
         decoded: fn(N) -> V,

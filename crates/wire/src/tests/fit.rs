@@ -2,7 +2,7 @@
 
 use pliant_control::coallocation::Application;
 use pliant_control::reason::Cause;
-use pliant_model::{Procs, Speedup};
+use pliant_model::{Constraint, Procs, Resources, Speedup};
 
 use super::super::{InstanceBatch, SubmissionRefusal};
 
@@ -23,6 +23,20 @@ pub(crate) fn speedup(drawn: Speedup) -> Speedup {
             Speedup::Table(times.chain([1.0]).enumerate().map(point).collect())
         }
     }
+}
+
+/// Resources that can be asked for.
+pub(crate) fn resources(mut drawn: Resources) -> Resources {
+    let named = |word: &mut String| *word = format!("n{}", word.chars().filter(char::is_ascii_digit).count());
+    if let Some(kind) = drawn.gpus.as_mut().and_then(|gpus| gpus.kind.as_mut()) {
+        named(kind);
+    }
+    if let Some(Constraint::All(words) | Constraint::Any(words)) = &mut drawn.constraint {
+        words.iter_mut().for_each(named);
+        words.push("fast".to_owned());
+    }
+    drawn.licences = drawn.licences.into_values().map(|count| ("matlab".to_owned(), count)).collect();
+    drawn
 }
 
 /// A batch whose instances have a value for each argument that differs.

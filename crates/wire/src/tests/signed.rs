@@ -59,7 +59,7 @@ fn claims() {
 }
 
 fn script() -> Script {
-    let work = Work { procs: Procs(2), walltime: Span(60), speedup: Speedup::Rigid };
+    let work = Work::new(Procs(2), Span(60), Speedup::Rigid);
     Script {
         name: "one".to_owned(),
         text: "#!/bin/sh\n".into(),

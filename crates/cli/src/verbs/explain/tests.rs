@@ -21,7 +21,7 @@ fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
         key: Key([0; 16]),
         owner: "alice".parse().unwrap(),
         name: "pi".to_owned(),
-        work: Work { procs: Procs(1), walltime: Span(400), speedup: Speedup::Folding },
+        work: Work::new(Procs(1), Span(400), Speedup::Folding),
         state: JobState::Queued,
         submitted: Time(1_000),
         expected: estimate(1_100, 100),

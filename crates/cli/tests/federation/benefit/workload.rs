@@ -95,12 +95,12 @@ impl Workload {
                 Scaling::Narrow => {
                     let parallel = f64::from(draw(80, 99)) / 100.0;
                     let speedup = Speedup::Amdahl { parallel, limit: Procs(draw(2, 8)) };
-                    let work = Work { procs: Procs(1), walltime: Span(draw(90, 600).into()), speedup };
+                    let work = Work::new(Procs(1), Span(draw(90, 600).into()), speedup);
                     Moldable { at, work, share: draw(30, 150) }
                 }
                 Scaling::Types => {
                     let speedup = assign_type(draw(0, 9_999));
-                    let work = Work { procs: Procs(1), walltime: Span(draw(20, 200).into()), speedup };
+                    let work = Work::new(Procs(1), Span(draw(20, 200).into()), speedup);
                     Moldable { at, work, share: draw(330, 1_000) }
                 }
             });

@@ -51,7 +51,7 @@ pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) 
     SubmittedWork::Script(Script {
         name: "job.sh".to_owned(),
         text: format!("#!/bin/sh\n{text}\n").into(),
-        work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
+        work: Work::new(Procs(procs), Span(walltime_s), speedup),
         arguments: Vec::new(),
         folder: None,
     })

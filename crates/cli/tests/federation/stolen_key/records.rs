@@ -155,7 +155,7 @@ fn record_of(job: &Prepare) -> JobRecord {
         key: job.key,
         owner: job.owner.clone(),
         name: "job.sh".to_owned(),
-        work: Work { procs: Procs(1), walltime: Span(60), speedup: Speedup::Rigid },
+        work: Work::new(Procs(1), Span(60), Speedup::Rigid),
         state: JobState::Queued,
         submitted: job.submitted,
         expected,

@@ -1,8 +1,9 @@
 //! The state of an embedded batch system, as data.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use pliant_model::{JobId, Procs, Time};
+use pliant_model::{ClusterNodes, JobId, Procs, Time};
 use pliant_policy::batch::order::{JobPriority, PrioritySettings};
 use pliant_policy::batch::{self, Submission};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,8 @@ pub struct Dump {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     priority: Option<PrioritySettings>,
     procs: Procs,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodes: Option<Arc<ClusterNodes>>,
     scheduler: batch::Dump,
     queued: Vec<Submission>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -41,6 +44,7 @@ impl Embedded {
             policy,
             priority,
             procs,
+            nodes,
             scheduler,
             queued,
             too_large,
@@ -51,7 +55,7 @@ impl Embedded {
             pending,
             changed,
         } = dump;
-        let mut embedded = Embedded::new(&policy, procs, at).map_err(RestoreError::Policy)?;
+        let mut embedded = Embedded::new(&policy, procs, nodes, at).map_err(RestoreError::Policy)?;
         embedded.priority = priority.unwrap_or_default();
         embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
         let mut taken = BTreeSet::new();
@@ -84,6 +88,7 @@ impl Embedded {
             policy: self.policy.to_string(),
             priority: (self.priority != PrioritySettings::default()).then(|| self.priority.clone()),
             procs: self.procs,
+            nodes: self.host.as_ref().map(|host| host.nodes().clone()),
             scheduler: self.scheduler.dump(),
             queued: self.queued.values().cloned().collect(),
             too_large: self.too_large.values().cloned().collect(),

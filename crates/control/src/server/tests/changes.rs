@@ -6,9 +6,9 @@ use super::*;
 use crate::replay::Machine;
 
 fn configure(bench: &mut Bench, procs: u32, policy: &str) {
-    bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned() });
+    bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), nodes: None });
     assert!(bench.commands.is_empty());
-    assert_eq!(bench.server.configuration(), Some((Procs(procs), policy.to_owned())));
+    assert_eq!(bench.server.configuration(), Some((Procs(procs), policy.to_owned(), None)));
 }
 
 fn planned_start(bench: &mut Bench, number: u32) -> Option<Time> {
@@ -145,7 +145,7 @@ impl Recorded {
     }
 
     fn configured(&mut self, procs: u32, policy: &str) {
-        self.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned() });
+        self.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), nodes: None });
     }
 
     fn ended(&mut self, at: usize) {
@@ -229,7 +229,9 @@ fn the_effect_of_a_change_is_known_before_it_is_made() {
     for (key, procs) in [(4, 2), (5, 3), (6, 2)] {
         bench.accepted(rigid(key, procs, 10));
     }
-    let effect = bench.server.try_configuration(Time(100), Procs(2), "fcfs", &PrioritySettings::default());
+    let config = bench.server.config().clone();
+    let config = ServerConfig { procs: Procs(2), policy: "fcfs".to_owned(), ..config };
+    let effect = bench.server.try_configuration(Time(100), &config, &PrioritySettings::default());
     let expected = ChangeEffect { running: 3, waiting: 3, later: 0, earlier: 1, too_large: 1 };
     assert_eq!(effect, expected);
 }

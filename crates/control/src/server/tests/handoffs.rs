@@ -14,7 +14,7 @@ pub(super) fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
         key: Key([7; 16]),
         owner: user("alice"),
         name: "test".to_owned(),
-        work: Work { procs: Procs(1), walltime: Span(100), speedup: Speedup::Rigid },
+        work: Work::new(Procs(1), Span(100), Speedup::Rigid),
         submitted: Time(90),
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),

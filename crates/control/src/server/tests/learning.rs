@@ -7,7 +7,7 @@ use crate::runtime_sample::RuntimeSample;
 fn the_runtime_of_a_run_is_learned_for_its_service() {
     let mut bench = Bench::new("cbf", 4);
     let half_parallel = Speedup::Amdahl { parallel: 0.5, limit: Procs(4) };
-    let work = Work { procs: Procs(1), walltime: Span(80), speedup: half_parallel };
+    let work = Work::new(Procs(1), Span(80), half_parallel);
     let sample = Some(RuntimeSample {
         category: "fit".to_owned(),
         scale: 2.0,

@@ -92,7 +92,7 @@ fn a_job_is_sized_within_the_limit_of_processors_or_refused() {
     bench.limit("alice", &[(LimitKey::Processors, Some(4))]);
     let moldable = |key| {
         let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(8) };
-        Submit { work: Work { procs: Procs(1), walltime: Span(80), speedup }, ..rigid(key, 1, 80) }
+        Submit { work: Work::new(Procs(1), Span(80), speedup), ..rigid(key, 1, 80) }
     };
     assert_eq!(bench.accepted(of("bob", moldable(1))).procs, Procs(8));
     assert_eq!(bench.accepted(moldable(2)).procs, Procs(4));
@@ -246,7 +246,7 @@ fn what_waits_for_a_larger_cluster_keeps_no_job_back() {
         bench.accepted(rigid(2, 6, 10));
         bench.accepted(rigid(3, 1, 10));
         let configure = |bench: &mut Bench, procs| {
-            bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.clone() });
+            bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.clone(), nodes: None });
         };
         configure(&mut bench, 4);
         bench.now = Time(105);
@@ -351,7 +351,7 @@ fn no_start_exceeds_the_limits_whatever_happens() {
                 10 => bench.restarted(),
                 11 => {
                     let procs = Procs(rng.random_range(1..=8));
-                    bench.deliver(Event::Configured { procs, policy: policy.clone() });
+                    bench.deliver(Event::Configured { procs, policy: policy.clone(), nodes: None });
                 }
                 _ => {}
             }
@@ -388,8 +388,8 @@ fn check_starts(bench: &mut Bench, what: &str) {
 /// Ends the bans, the limits and the holds: all jobs run.
 fn finish(bench: &mut Bench, what: &str) {
     let (user, by) = (user("alice"), user("root"));
-    let (_, policy) = bench.server.configuration().unwrap();
-    bench.deliver(Event::Configured { procs: Procs(8), policy });
+    let (_, policy, _) = bench.server.configuration().unwrap();
+    bench.deliver(Event::Configured { procs: Procs(8), policy, nodes: None });
     bench.deliver(Event::Unban { reply: Token(0), user, by, why: String::new() });
     bench.limit("alice", &LimitKey::ALL.map(|key| (key, None)));
     for number in 1..=130 {

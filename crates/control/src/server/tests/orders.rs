@@ -62,7 +62,7 @@ fn estimates_under_fair_share_depend_on_the_usage_of_the_user() {
     bench.now = Time(110);
     bench.accepted(of("alice", 2, 4, 50));
     let info = info("fcfs/fair-share");
-    let work = Work { procs: Procs(4), walltime: Span(7), speedup: Speedup::Rigid };
+    let work = Work::new(Procs(4), Span(7), Speedup::Rigid);
     let start = |bench: &mut Bench, who: &str| {
         bench.server.answer(bench.now, &info, &user(who), &work).vectors[0].estimate.start
     };

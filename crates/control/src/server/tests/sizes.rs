@@ -16,7 +16,7 @@ fn bench(policy: &str, procs: u32, tuner: Tuner) -> Bench {
 /// 400 s on four processors, by Amdahl's law with four fifths parallel on up to 16.
 fn moldable(key: u8) -> Submit {
     let speedup = Speedup::Amdahl { parallel: 0.8, limit: Procs(16) };
-    Submit { work: Work { procs: Procs(4), walltime: Span(400), speedup }, ..rigid(key, 4, 400) }
+    Submit { work: Work::new(Procs(4), Span(400), speedup), ..rigid(key, 4, 400) }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pliant_control::batch::HeldResources;
 use pliant_control::job::JobRecord;
 use pliant_control::names::User;
 use pliant_control::optional::server::RequestKey;
@@ -100,6 +101,8 @@ pub(super) struct Allocation {
     pub(super) pinned: Option<Vec<u32>>,
     /// After how long it is ended.
     pub(super) walltime: Span,
+    /// What it has besides processors, where that is counted.
+    pub(super) held: Option<HeldResources>,
 }
 
 impl Execution {

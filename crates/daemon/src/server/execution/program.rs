@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::batch::HeldResources;
 use pliant_control::names::{Key, User};
-use pliant_model::{Span, SpanMs};
-use pliant_site::processes::RunSpec;
+use pliant_model::{Mebibytes, Span, SpanMs};
+use pliant_site::processes::{JobLimits, RunSpec};
 use pliant_site::services::{Batch, Prepared};
 use pliant_staging::FileSpec;
 use pliant_wire::{Script, SubmittedWork};
@@ -86,6 +87,7 @@ impl Program {
         // What the work was sized for is PLIANT_PROCS; a folded job has fewer processors than that.
         env.insert("PLIANT_CORES".to_owned(), allocation.cores.to_string());
         env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        env.extend(allocation.variables(host));
         let program = self.prepared.argv(procs, walltime);
         let folder = self.prepared.folder.clone();
         RunSpec { program, env, max_output_bytes: self.max_output_bytes(), folder, ..allocation.spec(host) }
@@ -93,6 +95,34 @@ impl Program {
 }
 
 impl Allocation {
+    /// The variables that say what a job has besides processors.
+    fn variables(&self, host: &Host) -> Vec<(String, String)> {
+        let Some(HeldResources { memory, gpus }) = &self.held else { return Vec::new() };
+        let mut variables = Vec::new();
+        if *memory > Mebibytes::ZERO {
+            variables.push(("PLIANT_MEMORY_MIB".to_owned(), memory.0.to_string()));
+        }
+        let devices = host.cluster.node.as_ref().map_or(&[][..], |node| &node.gpus);
+        if !devices.is_empty() {
+            // The file may name fewer than when the job was queued.
+            let names: Vec<&str> =
+                gpus.iter().filter_map(|gpu| devices.get(*gpu as usize)).map(String::as_str).collect();
+            variables.push(("PLIANT_GPUS".to_owned(), names.len().to_string()));
+            // Without one it is to see none.
+            variables.push(("CUDA_VISIBLE_DEVICES".to_owned(), names.join(",")));
+        }
+        variables
+    }
+
+    /// What it may use of a host.
+    fn limits(&self, host: &Host) -> JobLimits {
+        let limits = host.cluster.limits.of(self.cores);
+        let memory = self.held.as_ref().map(|held| held.memory).filter(|memory| *memory > Mebibytes::ZERO);
+        let memory_bytes =
+            memory.map(|memory| u64::from(memory.0) << 20).into_iter().chain(limits.memory_bytes).min();
+        JobLimits { memory_bytes, ..limits }
+    }
+
     /// How anything is run with it on a host; what is not said.
     pub(in crate::server) fn spec(&self, host: &Host) -> RunSpec {
         RunSpec {
@@ -105,7 +135,7 @@ impl Allocation {
             cpu_share: host.cluster.cpu_share.map(|share| share * f64::from(self.cores)),
             max_output_bytes: OUTPUT_BYTES_MAX,
             folder: None,
-            limits: host.cluster.limits.of(self.cores),
+            limits: self.limits(host),
             keeps_user: false,
         }
     }

@@ -38,7 +38,9 @@ impl Execution {
     /// What the embedded batch system starts.
     pub(in crate::server) fn of_run(host: &Host, machine: &Server, run: &Run) -> Option<Execution> {
         let execution = Execution::of_number(host, machine, run.job)?;
-        Some(execution.with(host, run.procs, run.cores.iter().copied(), run.walltime))
+        let mut execution = execution.with(host, run.procs, run.cores.iter().copied(), run.walltime);
+        execution.allocation.held.clone_from(&run.held);
+        Some(execution)
     }
 
     /// The same with other processors. A subjob was submitted for the time that it may wait as well, and runs for its walltime.
@@ -74,7 +76,7 @@ impl Execution {
             }
         };
         let pinned = first_core.map(|first| vec![first + process.core]);
-        let allocation = Allocation { procs: Procs::ONE, cores: 1, pinned, walltime };
+        let allocation = Allocation { procs: Procs::ONE, cores: 1, pinned, walltime, held: None };
         let dir = host.request_dir(process.key);
         let id = ExecutionId::Request(process.request);
         Ok(Execution { id, work, dir, allocation, had_started: false })
@@ -91,6 +93,7 @@ impl Allocation {
     ) -> Allocation {
         let pinned: Vec<u32> = cores.map(|core| core + host.cluster.first_core).collect();
         let cores = pinned.len() as u32;
-        Allocation { procs, cores, pinned: host.cluster.pin.then_some(pinned), walltime }
+        let pinned = host.cluster.pin.then_some(pinned);
+        Allocation { procs, cores, pinned, walltime, held: None }
     }
 }

@@ -196,7 +196,7 @@ impl Service {
             Program::Service { name, arguments } => SubmittedWork::Service { name, arguments },
             Program::Script { name, text, arguments } => {
                 // Its size is that of its subjob.
-                let work = Work { procs: Procs::ONE, walltime, speedup: Speedup::Rigid };
+                let work = Work::new(Procs::ONE, walltime, Speedup::Rigid);
                 SubmittedWork::Script(Script { name, text, work, arguments, folder: None })
             }
         };

@@ -27,7 +27,7 @@ pub(in crate::server) fn program(arguments: &[String]) -> Program {
     };
     let catalogue = Catalogue::from_toml(&Source::new("server.toml".as_ref(), String::new())).unwrap();
     let prepared = catalogue.prepare_script(&script, None, None).unwrap();
-    let work = Work { procs: Procs(1), walltime: Span(1), speedup: Speedup::Rigid };
+    let work = Work::new(Procs(1), Span(1), Speedup::Rigid);
     let (name, text) = ("run.sh".to_owned(), "#!/bin/sh\n".into());
     let script = pliant_wire::Script { name, text, work, arguments: arguments.to_vec(), folder: None };
     let submitted = Some(SubmittedWork::Script(script));

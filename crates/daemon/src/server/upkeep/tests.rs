@@ -50,6 +50,7 @@ impl Bench {
             policy: "cbf".to_owned(),
             tuner: Tuner::Exact,
             waiting: WaitingLimits::of_jobs(10),
+            nodes: None,
         };
         let new = |_, now| Server::new(config(), now).unwrap();
         let restore = |state| Server::from_state(config(), state).map_err(|error| error.to_string());
@@ -80,7 +81,7 @@ impl Bench {
     }
 
     fn submit(&self, key: Key) {
-        let work = Work { procs: Procs(1), walltime: Span(60), speedup: Speedup::Rigid };
+        let work = Work::new(Procs(1), Span(60), Speedup::Rigid);
         let submit = Submit {
             key,
             owner: alice(),

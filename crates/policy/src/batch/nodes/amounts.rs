@@ -44,7 +44,7 @@ impl Amounts {
     }
 
     /// What a node has for jobs.
-    pub(super) fn on(node: &Node) -> Amounts {
+    pub fn on(node: &Node) -> Amounts {
         if !node.up {
             return Amounts::default();
         }
@@ -62,12 +62,13 @@ impl Amounts {
     }
 
     /// Both together.
-    pub(super) fn with(self, more: Amounts) -> Amounts {
+    #[must_use]
+    pub fn with(self, more: Amounts) -> Amounts {
         self.each(more, u32::saturating_add)
     }
 
     /// Whether there is as much of each.
-    pub(super) fn covers(self, needed: Amounts) -> bool {
+    pub fn covers(self, needed: Amounts) -> bool {
         self.min(needed) == needed
     }
 

@@ -73,7 +73,7 @@ impl Needs {
     }
 
     /// What a job with these needs takes of a node with so many cores of it; [`Needs::gpus`] come on top.
-    pub(super) fn on(&self, cores: u32) -> Amounts {
+    pub fn on(&self, cores: u32) -> Amounts {
         let memory = self.memory_per_core.0.saturating_mul(cores).saturating_add(self.memory_per_node.0);
         let gpus = self.gpus_per_core.saturating_mul(cores).saturating_add(self.gpus_per_node);
         Amounts { cores, memory: Mebibytes(memory), gpus, scratch: self.scratch_per_node }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{JobId, Mebibytes, Procs, Span, Time};
+use pliant_model::{ClusterNodes, JobId, Mebibytes, Procs, Resources, Span, Time};
 
+use super::catalogue::Catalogue;
 use super::needs::Needs;
 
 /// A cluster with its queue.
@@ -365,6 +366,18 @@ pub enum SnapshotError {
 }
 
 impl ClusterSnapshot {
+    /// A declared cluster without jobs, which was checked.
+    pub fn declared(cluster: &ClusterNodes) -> ClusterSnapshot {
+        let (nodes, catalogue) = Catalogue::declared(cluster);
+        let Catalogue { kinds, licences, default_memory } = catalogue;
+        ClusterSnapshot { nodes, kinds, licences, default_memory, ..ClusterSnapshot::default() }
+    }
+
+    /// The shape on this cluster of a request on so many processors.
+    pub fn shape(&self, procs: Procs, resources: Option<&Resources>) -> Shape {
+        Catalogue::of(self).shape(procs, resources)
+    }
+
     /// Cores of all nodes, up or not; of a snapshot that was checked.
     pub fn cores(&self) -> Procs {
         Procs(u32::try_from(self.all_cores()).unwrap_or(u32::MAX))

@@ -44,7 +44,13 @@ impl World {
     fn start_without_decision(&mut self, index: usize, incarnation: u32, id: &SubjobId) {
         let found = self.servers[index].daemon.node.machine.subjobs().find(|(subjob, ..)| subjob.id == *id);
         if let Some((subjob, number, _)) = found {
-            let run = Run { job: JobId(number), procs: subjob.procs, cores: Vec::new(), walltime: Span(1) };
+            let run = Run {
+                job: JobId(number),
+                procs: subjob.procs,
+                cores: Vec::new(),
+                walltime: Span(1),
+                held: None,
+            };
             self.after(1, WorldEvent::ProcessStart(index, incarnation, run));
         }
     }

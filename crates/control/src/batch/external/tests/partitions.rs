@@ -36,6 +36,7 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
         policy: SLURM.to_owned(),
         tuner: Tuner::Exact,
         waiting: WaitingLimits::of_jobs(10),
+        nodes: None,
     };
     let mut server = Server::new(config, Time(0)).unwrap();
     let configured = Event::Configured {
@@ -55,7 +56,7 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
         key: Key((u128::from(procs) << 64 | walltime_s as u128).to_be_bytes()),
         owner: "ann".parse().unwrap(),
         name: "job".to_owned(),
-        work: Work { procs: Procs(procs), walltime: Span(walltime_s), speedup },
+        work: Work::new(Procs(procs), Span(walltime_s), speedup),
         own_time: false,
         pinned: false,
         latest: None,
@@ -121,7 +122,7 @@ fn jobs_beyond_the_limits_of_a_partition_are_refused() {
     assert_eq!(refused(&mut lyon, 5, 60, Speedup::Rigid), Some(too_large));
     // 1200 s on one core, 300 s on four.
     let linear = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };
-    let work = Work { procs: Procs(1), walltime: Span(1200), speedup: linear };
+    let work = Work::new(Procs(1), Span(1200), linear);
     let found = lyon.estimate(Time(10), &work).unwrap();
     assert!(found.walltime <= Span(600) && found.procs <= Procs(4), "{found:?}");
 }

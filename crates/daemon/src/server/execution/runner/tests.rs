@@ -76,7 +76,7 @@ impl Bench {
 
     fn execution(&self, id: ExecutionId, work: Work) -> Execution {
         let allocation =
-            Allocation { procs: Procs(1), cores: 1, pinned: None, walltime: Span(60) };
+            Allocation { procs: Procs(1), cores: 1, pinned: None, walltime: Span(60), held: None };
         let dir = self.root.path().join("run");
         Execution { id, work, dir, allocation, had_started: false }
     }

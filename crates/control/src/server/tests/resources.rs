@@ -1,0 +1,168 @@
+//! A server that counts what jobs need besides processors: memory, GPUs, licences.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pliant_model::{ClusterNodes, GpuCount, Gpus, Mebibytes, Memory, NodeGroup, Resources};
+use pliant_policy::batch::BatchScheduler;
+use pliant_policy::nodes::Nodes;
+
+use super::changes::restored;
+use super::*;
+use crate::batch::HeldResources;
+use crate::reason::Cause;
+
+const GIB: u32 = 1 << 10;
+
+/// A host of 4 processors with 8 GiB, two GPUs and one licence.
+fn host() -> ClusterNodes {
+    let group = NodeGroup {
+        count: 1,
+        procs: Procs(4),
+        memory: Mebibytes(8 * GIB),
+        gpus: 2,
+        gpu_kind: Some("a100".to_owned()),
+        scratch: Mebibytes(0),
+        features: vec!["fast".to_owned()],
+    };
+    let licences = BTreeMap::from([("matlab".to_owned(), 1)]);
+    ClusterNodes { groups: vec![group], licences, default_memory: Mebibytes(GIB) }
+}
+
+fn bench() -> Bench {
+    let config =
+        ServerConfig { nodes: Some(Arc::new(host())), ..Bench::new("cbf", 4).server.config().clone() };
+    let server = Server::new(config, Time(100)).unwrap();
+    Bench { server, now: Time(100), commands: Vec::new(), calls: 0 }
+}
+
+fn needing(submit: Submit, resources: Resources) -> Submit {
+    let work = Work { resources: Some(Arc::new(resources)), ..submit.work };
+    Submit { work, ..submit }
+}
+
+fn memory(gib: u32) -> Resources {
+    Resources { memory: Some(Memory::Total(Mebibytes(gib * GIB))), ..Resources::default() }
+}
+
+fn gpus(count: u32, kind: Option<&str>) -> Resources {
+    let kind = kind.map(str::to_owned);
+    Resources { gpus: Some(Gpus { count: GpuCount::Total(count), kind }), ..Resources::default() }
+}
+
+/// What the jobs that start have besides processors.
+fn held(runs: &[Run]) -> Vec<(u32, u32, Vec<u32>)> {
+    let one = |run: &Run| {
+        let HeldResources { memory, gpus } = run.held.clone().unwrap();
+        (run.job.0, memory.0 / GIB, gpus)
+    };
+    runs.iter().map(one).collect()
+}
+
+#[test]
+fn gpus_are_handed_out_by_number_and_memory_is_not_given_twice() {
+    let mut bench = bench();
+    bench.accepted(needing(rigid(1, 1, 50), gpus(1, Some("a100"))));
+    bench.accepted(needing(rigid(2, 1, 90), Resources { memory: memory(4).memory, ..gpus(1, None) }));
+    let third = bench.accepted(needing(rigid(3, 1, 50), gpus(1, None)));
+    assert_eq!(third.expected.start, Time(150), "there are two");
+    assert_eq!(held(&bench.at(100)), [(1, 1, vec![0]), (2, 4, vec![1])]);
+    restored(&mut bench);
+    bench.now = Time(120);
+    bench.ended(1, Exit::Code(0));
+    assert_eq!(held(&bench.at(120)), [(3, 1, vec![0])]);
+    let fourth = bench.accepted(needing(rigid(4, 1, 50), memory(4)));
+    assert_eq!(fourth.expected.start, Time(170), "5 GiB are in use until then");
+    restored(&mut bench);
+    assert!(bench.at(169).is_empty());
+    bench.ended(3, Exit::Code(0));
+    assert_eq!(held(&bench.at(169)), [(4, 4, vec![])]);
+}
+
+#[test]
+fn what_a_job_past_its_end_has_is_given_to_no_other() {
+    let mut bench = bench();
+    bench.accepted(needing(rigid(1, 1, 50), gpus(2, None)));
+    bench.accepted(needing(rigid(2, 1, 50), gpus(1, None)));
+    let licence = |key| {
+        let licences = BTreeMap::from([("matlab".to_owned(), 1)]);
+        needing(rigid(key, 1, 50), Resources { licences, ..Resources::default() })
+    };
+    bench.accepted(licence(3));
+    assert_eq!(held(&bench.at(100)), [(1, 1, vec![0, 1]), (3, 1, vec![])]);
+    bench.accepted(licence(4));
+    // Their plans have ended, their processes have not.
+    assert!(bench.at(150).is_empty());
+    restored(&mut bench);
+    assert!(bench.at(160).is_empty());
+    bench.ended(1, Exit::Code(0));
+    assert_eq!(held(&bench.at(160)), [(2, 1, vec![0])]);
+    bench.ended(3, Exit::Code(0));
+    assert_eq!(held(&bench.at(160)), [(4, 1, vec![])]);
+}
+
+#[test]
+fn what_a_cluster_does_not_have_or_count_is_refused() {
+    let refused = |answer: Answer| match answer {
+        Answer::Refused(refusal) => (refusal.cause(), refusal.to_string()),
+        other => panic!("expected a refusal, found {other:?}"),
+    };
+    let mut bench = bench();
+    let why = "no nodes of this cluster have what it needs: 9G of memory".to_owned();
+    assert_eq!(refused(bench.submit(needing(rigid(1, 1, 50), memory(9)))), (Cause::Resources, why));
+    let why = "no nodes of this cluster have what it needs: 1 v100 GPU".to_owned();
+    let other = needing(rigid(1, 1, 50), gpus(1, Some("v100")));
+    assert_eq!(refused(bench.submit(other)), (Cause::Resources, why));
+    let mut plain = Bench::new("cbf", 4);
+    let why =
+        "expected work that needs processors only, since this cluster counts nothing else; found 2 GPUs";
+    assert_eq!(
+        refused(plain.submit(needing(rigid(1, 1, 50), gpus(2, None)))),
+        (Cause::Resources, why.to_owned())
+    );
+    assert!(matches!(plain.submit(rigid(1, 1, 50)), Answer::Accepted(_)));
+}
+
+#[test]
+fn agents_plan_the_host_as_its_server_does() {
+    let mut bench = bench();
+    bench.accepted(needing(rigid(1, 1, 50), gpus(2, None)));
+    bench.accepted(needing(rigid(2, 2, 70), memory(5)));
+    bench.at(100);
+    let whole = Resources { exclusive: true, ..Resources::default() };
+    bench.accepted(needing(rigid(3, 1, 30), whole));
+    let asked =
+        [rigid(9, 1, 20), needing(rigid(9, 1, 20), gpus(1, None)), needing(rigid(9, 2, 20), memory(3))];
+    for submit in asked {
+        let snapshot = bench.server.batch.nodes(bench.now).unwrap();
+        let mut nodes = Nodes::from_snapshot(bench.now, &snapshot).unwrap();
+        let request = submit.work.request(JobId(9), bench.now);
+        let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
+        let planned = nodes.estimate(bench.now, &walltimes, Tuner::Exact);
+        let own = bench.server.batch.estimate(bench.now, &walltimes, Tuner::Exact);
+        assert!(planned.is_some() && planned == own, "{planned:?} {own:?} {submit:?}");
+    }
+}
+
+#[test]
+fn jobs_stay_if_a_host_gets_less() {
+    let mut bench = bench();
+    bench.accepted(needing(rigid(1, 1, 50), gpus(2, None)));
+    bench.at(100);
+    bench.accepted(needing(rigid(2, 1, 50), gpus(2, None)));
+    let mut smaller = host();
+    smaller.groups[0].gpus = 1;
+    let nodes = Some(Arc::new(smaller));
+    bench.deliver(Event::Configured { procs: Procs(4), policy: "cbf".to_owned(), nodes });
+    restored(&mut bench);
+    let caller = Caller { user: user("alice"), operator: false };
+    let why = bench.server.explain(bench.now, 2, &caller).unwrap().unplanned.unwrap();
+    assert!(why.starts_with("the cluster does not have what it needs since its configuration"), "{why}");
+    bench.ended(1, Exit::Code(0));
+    bench.deliver(Event::Configured {
+        procs: Procs(4),
+        policy: "cbf".to_owned(),
+        nodes: Some(Arc::new(host())),
+    });
+    assert_eq!(held(&bench.at(100)), [(2, 1, vec![0, 1])]);
+}
