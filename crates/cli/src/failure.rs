@@ -38,6 +38,11 @@ impl Failure {
         self
     }
 
+    /// Names the place of the failure before its message.
+    pub(crate) fn at(self, place: &str) -> Failure {
+        Failure { message: format!("{place}: {}", self.message), ..self }
+    }
+
     /// Sets the exit code.
     pub(crate) fn code(self, code: u8) -> Failure {
         Failure { code, ..self }

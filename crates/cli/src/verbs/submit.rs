@@ -1,27 +1,24 @@
 //! `pliant submit`: submits work to the federation, which chooses the cluster, the processors and the walltime.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use pliant_client::{SubmissionStep, SubmitOrder};
-use pliant_control::job::{JobRecord, Work};
-use pliant_control::names::{Key, Name};
-use pliant_control::shared_folder::SharedFileSystems;
-use pliant_model::{Procs, Span, Speedup};
-use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
-use pliant_wire::{Script, SubmittedWork, bounds};
+use pliant_control::job::JobRecord;
+use pliant_control::names::Key;
+use pliant_wire::SubmittedWork;
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::federation::{Access, Session, inform, interrupted, none_failed, timeout};
+use crate::federation::{Access, Session, inform, interrupted, none_failed};
 use crate::job::{all_completed, described, promise};
-use crate::job_files::{Input, announced, input, script_file, script_on_standard_input};
-use crate::numbers::whole;
+use crate::job_files::{announced, script_file, script_on_standard_input};
 use crate::output::Output;
+use crate::script_directives;
 use crate::service_arguments::{argument, once_each};
 use crate::submission_note::SubmissionNote;
+use crate::submit_options::JobOptions;
 use crate::table::counted;
 use crate::time_text::now;
 use crate::verbs::fetch;
@@ -42,56 +39,39 @@ pub(crate) struct Arguments {
     /// The arguments of the service.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
-    /// An input file, in the job's folder under its own name or NAME; may be repeated.
-    #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
-    inputs: Vec<Input>,
     /// A script to run instead of a service; its first line names the interpreter (#!). - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "service")]
     script: Option<PathBuf>,
-    /// The speedup model of the script, such as amdahl:0.95,64 (95 % of it is parallel, on at most 64 processors). Others:
-    /// downey:40,0.7, table:1=100,2=55, folding:8.
-    #[arg(long, value_name = "MODEL", conflicts_with = "rigid")]
-    speedup: Option<SpeedupSpec>,
-    /// The exact number of processors of the script [default: 1].
-    #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
-    rigid: Option<u32>,
-    /// The walltime of the script at speed 1, such as 90s or 2h: on the processors of --rigid or of the model, else on 1.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
-    time: Option<Span>,
-    /// Runs the script in this folder, on a server that shares its file system (`[shared]` of the client's file). No files are
-    /// sent or fetched.
-    #[arg(long, value_name = "DIR", conflicts_with = "inputs")]
-    chdir: Option<PathBuf>,
     /// The arguments of the script.
     #[arg(last = true, value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
-    /// Submits to this server only.
-    #[arg(long, value_name = "NAME")]
-    server: Option<Name>,
-    /// Waits until the job has ended.
-    #[arg(long)]
-    wait: bool,
-    /// Waits until the job has ended, and fetches its results into this folder.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
     /// The unique key of the submission, 32 hexadecimal digits: the same command with the same key gives the same
     /// job, never a second one.
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
-    /// How long to try until a server takes the job.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
-    server_timeout: Duration,
+    #[command(flatten)]
+    options: JobOptions,
     #[command(flatten)]
     access: Access,
 }
 
+/// What is submitted: its program, and all of its options.
+struct Request {
+    what: SubmittedWork,
+    options: JobOptions,
+}
+
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    if let Some(out) = &arguments.out {
+    let request = arguments.request()?;
+    let options = request.options.clone();
+    if let Some(out) = &options.out {
         fetch::is_folder(out)?;
     }
     let session = arguments.access.open()?;
-    let mut order = arguments.order()?;
-    arguments.set_folder(&mut order.what, &session.shared)?;
+    let mut order = request.order(arguments.key)?;
+    if let SubmittedWork::Script(script) = &mut order.what {
+        script.folder = options.folder(&session.shared)?;
+    }
     let mut sent = arguments.key.map(|_| SubmissionNote::open(&order)).transpose()?;
     order.sent_to = sent.as_mut().map(SubmissionNote::server).transpose()?.flatten();
     let accepted = submit(&session, &order, sent.as_mut())?;
@@ -99,7 +79,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     // Another command with the same key may continue.
     drop(sent);
     inform(|| promise(&accepted, now()));
-    let waits = arguments.wait || arguments.out.is_some();
+    let waits = options.waits();
     let handle = accepted.handle.clone();
     let document = |record: &JobRecord| {
         let mut value = described(record);
@@ -116,7 +96,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let WaitResult { ended, errors, .. } = wait::until_ended(&session, std::slice::from_ref(&handle), None)?;
     none_failed(errors)?;
     let mut value = document(ended.first().unwrap_or(&accepted));
-    if let Some(out) = &arguments.out {
+    if let Some(out) = &options.out {
         let results = fetch::into(&session, &handle, out)?;
         inform(|| format!("{} in {}", counted(results.files.len() as u64, "file"), out.display()));
         fetch::describe(&results, &mut value);
@@ -214,25 +194,45 @@ fn step_text(step: &SubmissionStep<'_>, order: &SubmitOrder) -> String {
     }
 }
 
-impl Arguments {
-    fn order(&self) -> Result<SubmitOrder, Failure> {
-        let what = match self.script_path() {
-            Some(path) => SubmittedWork::Script(self.script(path)?),
-            None => {
-                let name = self.service.clone().unwrap_or_default();
-                self.without_script_options(&name)?;
-                check_service(&name)?;
-                SubmittedWork::Service { name, arguments: once_each(&self.arguments)? }
-            }
-        };
-        let inputs = announced("--in", &self.inputs)?;
-        let key = self.key.map_or_else(drawn, Ok)?;
+impl Request {
+    fn order(self, key: Option<Key>) -> Result<SubmitOrder, Failure> {
+        let Request { what, options } = self;
         Ok(SubmitOrder {
-            inputs,
-            only: self.server.clone(),
-            timeout: self.server_timeout,
-            ..SubmitOrder::new(key, what)
+            inputs: announced("--in", &options.inputs)?,
+            timeout: options.timeout(),
+            only: options.server,
+            ..SubmitOrder::new(key.map_or_else(drawn, Ok)?, what)
         })
+    }
+}
+
+impl Arguments {
+    /// What is submitted, with the options in its script.
+    fn request(&self) -> Result<Request, Failure> {
+        let Some(path) = self.script_path() else {
+            let name = self.service.clone().unwrap_or_default();
+            self.without_script_options(&name)?;
+            check_service(&name)?;
+            let what = SubmittedWork::Service { name, arguments: once_each(&self.arguments)? };
+            return Ok(Request { what, options: self.options.clone() });
+        };
+        if let Some((key, value)) = self.arguments.first() {
+            let problem = format!("expected arguments of a script after --, found `{key}={value}`");
+            return Err(Failure::input(problem).hint(format!("pliant submit ... -- {key}={value}")));
+        }
+        let is_standard_input = path == Path::new("-");
+        let (name, text) = match is_standard_input {
+            true => script_on_standard_input()?,
+            false => script_file("--script", path)?,
+        };
+        let shown = if is_standard_input { "standard input".into() } else { path.to_string_lossy() };
+        let directives = script_directives::read(&shown, text.as_bytes(), &self.options)?;
+        for note in &directives.notes {
+            inform(|| note.clone());
+        }
+        let options = self.options.clone().over(directives.options);
+        let script = options.script(name, text, self.script_arguments.clone())?;
+        Ok(Request { what: SubmittedWork::Script(script), options })
     }
 
     /// The script: of `--script`, or a service that is a path.
@@ -243,68 +243,14 @@ impl Arguments {
 
     /// Refuses options of scripts for a service.
     fn without_script_options(&self, service: &str) -> Result<(), Failure> {
-        let options = [
-            ("--speedup", self.speedup.is_some()),
-            ("--rigid", self.rigid.is_some()),
-            ("--time", self.time.is_some()),
-            ("--chdir", self.chdir.is_some()),
-            ("arguments after --", !self.script_arguments.is_empty()),
-        ];
-        let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let arguments = (!self.script_arguments.is_empty()).then_some("arguments after --");
+        let Some(option) = self.options.of_scripts().or(arguments) else { return Ok(()) };
         let problem = format!("expected {option} with a script, found it with the service `{service}`");
         let hint = match Path::new(service).is_file() {
             true => format!("`pliant submit ./{service} ...` submits the script of that name"),
             false => "the server knows the sizes and walltimes of its services".to_owned(),
         };
         Err(Failure::input(problem).hint(hint))
-    }
-
-    /// Has the script run in the folder of `--chdir`.
-    fn set_folder(&self, what: &mut SubmittedWork, shared: &SharedFileSystems) -> Result<(), Failure> {
-        let (Some(dir), SubmittedWork::Script(script)) = (&self.chdir, what) else { return Ok(()) };
-        let wrong = |error| {
-            let problem = format!("--chdir: expected a folder, found {}: {error}", dir.display());
-            Failure::input(problem).hint("name one that is there")
-        };
-        let resolved = dir.canonicalize().map_err(wrong)?;
-        if !resolved.is_dir() {
-            return Err(wrong(std::io::ErrorKind::NotADirectory.into()));
-        }
-        // As it was written, then with its links resolved.
-        let written = std::path::absolute(dir).unwrap_or_default();
-        let found = shared.folder_at(&written).or_else(|| shared.folder_at(&resolved));
-        script.folder = Some(found.ok_or_else(|| {
-            let known: Vec<String> = shared.iter().map(|(path, _)| path.display().to_string()).collect();
-            let expected = if known.is_empty() { "none is named".to_owned() } else { known.join(", ") };
-            let problem = format!(
-                "--chdir: expected a folder on a shared file system ({expected}), found {}",
-                resolved.display()
-            );
-            Failure::input(problem)
-                .hint("[shared] of the client's file names them; without --chdir, send files with --in")
-        })?);
-        Ok(())
-    }
-
-    fn script(&self, path: &Path) -> Result<Script, Failure> {
-        if let Some((key, value)) = self.arguments.first() {
-            let problem = format!("expected arguments of a script after --, found `{key}={value}`");
-            return Err(Failure::input(problem).hint(format!("pliant submit ... -- {key}={value}")));
-        }
-        let walltime = self.time.ok_or_else(|| {
-            Failure::input("expected --time with a script, found none")
-                .hint("--time 1h: how long it runs at most on one processor of speed 1")
-        })?;
-        let (name, text) = match path == Path::new("-") {
-            true => script_on_standard_input()?,
-            false => script_file("--script", path)?,
-        };
-        let SpeedupSpec { speedup, procs } = match (&self.speedup, self.rigid) {
-            (Some(spec), _) => spec.clone(),
-            (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
-        };
-        let work = Work::new(procs, walltime, speedup);
-        Ok(Script { name, text, work, arguments: self.script_arguments.clone(), folder: None })
     }
 }
 
@@ -321,6 +267,8 @@ pub(super) fn drawn() -> Result<Key, Failure> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use pliant_control::job::Work;
+    use pliant_model::{Procs, Span, Speedup};
 
     use super::*;
 
@@ -333,6 +281,12 @@ mod tests {
     fn parsed(line: &str) -> Result<Arguments, String> {
         let words = std::iter::once("submit").chain(line.split_whitespace());
         Line::try_parse_from(words).map(|line| line.arguments).map_err(|error| error.to_string())
+    }
+
+    impl Arguments {
+        fn order(&self) -> Result<SubmitOrder, Failure> {
+            self.request()?.order(self.key)
+        }
     }
 
     #[test]
@@ -376,15 +330,19 @@ mod tests {
 
     #[test]
     fn options_of_scripts_are_refused_for_services() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("job.sh");
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
         for (line, expected) in [
             ("pi --time 1h", "--time"),
             ("pi --rigid 2", "--rigid"),
             ("pi -- x", "arguments after --"),
-            ("--script a", "--time"),
-            ("./none.sh", "--time"),
+            ("--script FILE", "--time"),
+            ("FILE", "--time"),
             ("./none.sh x=1 --time 1h", "after --"),
         ] {
-            let failure = parsed(line).unwrap().order().unwrap_err();
+            let given = line.replace("FILE", &path.to_string_lossy());
+            let failure = parsed(&given).unwrap().order().unwrap_err();
             assert_eq!(failure.code, 2, "{line}");
             assert!(format!("{failure:?}").contains(expected), "{line}: {failure:?}");
         }
@@ -410,6 +368,12 @@ mod tests {
         check("", work(1, Speedup::Rigid), &[]);
         check("--rigid 8 -- -v a=b", work(8, Speedup::Rigid), &["-v", "a=b"]);
         check("--speedup amdahl:0.5,4", work(1, Speedup::Amdahl { parallel: 0.5, limit: Procs(4) }), &[]);
+        let SubmittedWork::Script(script) =
+            order("#!/bin/sh\n#PLIANT --rigid 3 --time 5m\n", "--job-name fit").unwrap().what
+        else {
+            panic!("a script")
+        };
+        assert_eq!((script.name.as_str(), &script.work), ("fit", &work(3, Speedup::Rigid)), "the hour wins");
         assert_eq!(order("echo\n", "").unwrap_err().code, 2);
         assert_eq!(order(&format!("#!{}", "x".repeat(1 << 20)), "").unwrap_err().code, 2);
         std::fs::write(&path, b"#!/bin/sh\necho \xe9\n").unwrap();

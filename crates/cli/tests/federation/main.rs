@@ -13,6 +13,7 @@ mod benefit;
 mod certificates;
 mod changed_cluster;
 mod day;
+mod directives;
 mod displaced;
 mod documents;
 mod explorations;

@@ -1,0 +1,75 @@
+//! Options in the head of a script: `#PLIANT` lines, which have options of `pliant submit`, and `#SBATCH` lines, of which a
+//! documented subset is understood.
+//!
+//! The head ends before the first line that is neither blank nor a comment. `#PLIANT` lines win over `#SBATCH` lines, and
+//! later lines over earlier ones.
+
+mod head;
+mod sbatch;
+mod sbatch_options;
+mod slurm_time;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use crate::failure::Failure;
+use crate::submit_options::JobOptions;
+use crate::usage_error::usage_failure;
+use head::{Dialect, Directive};
+
+/// The options that a `#PLIANT` line may have.
+#[derive(Parser)]
+#[command(name = "pliant submit", disable_help_flag = true)]
+struct Line {
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+/// What the directives of a script say.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The options of the job.
+    pub(crate) options: JobOptions,
+    /// What a user of Slurm may expect otherwise, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads the directives of a script; `shown` is where it is from, for errors. `#SBATCH` lines are not read if `given`, the
+/// options of the command line, or a `#PLIANT` line has it so.
+pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, Failure> {
+    let directives = head::directives(shown, text)?;
+    let (own, of_slurm): (Vec<Directive>, Vec<Directive>) =
+        directives.into_iter().partition(|directive| directive.dialect == Dialect::Pliant);
+    let mut options = JobOptions::default();
+    for Directive { line, words, .. } in own {
+        let parsed = parsed(words).map_err(|failure| failure.at(&format!("{shown}:{line}")))?;
+        options = parsed.over(options);
+    }
+    if given.ignore_sbatch || options.ignore_sbatch {
+        return Ok(Found { options, notes: Vec::new() });
+    }
+    let translation = sbatch::translated(shown, &of_slurm)?;
+    let mut weaker = JobOptions::default();
+    for option in translation.options {
+        let place = format!("{shown}:{}: #SBATCH {}", option.line, option.name);
+        let parsed = parsed(option.words).map_err(|failure| failure.at(&place))?;
+        weaker = parsed.over(weaker);
+    }
+    Ok(Found { options: options.over(weaker), notes: translation.notes })
+}
+
+/// Parses words as options of `pliant submit`.
+fn parsed(words: Vec<String>) -> Result<JobOptions, Failure> {
+    let command = Line::command();
+    let name = command.get_name().to_owned();
+    let arguments: Vec<OsString> = std::iter::once(name).chain(words).map(OsString::from).collect();
+    let failed = |error: &clap::Error| {
+        usage_failure(&command, &arguments, error).unwrap_or_else(|| Failure::input(error))
+    };
+    let matches = command.clone().try_get_matches_from(&arguments).map_err(|error| failed(&error))?;
+    Line::from_arg_matches(&matches).map(|line| line.options).map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! `#SBATCH` lines as options of `pliant submit`. What has no equivalent is an error that names all of it.
+
+use pliant_wire::bounds;
+
+use super::head::Directive;
+use super::sbatch_options::{Meaning, OPTIONS, SbatchOption, Value};
+use super::slurm_time;
+use crate::failure::Failure;
+
+/// The lines, translated.
+#[derive(PartialEq, Debug, Default)]
+pub(super) struct Translation {
+    pub(super) options: Vec<TranslatedOption>,
+    /// What is otherwise than with Slurm.
+    pub(super) notes: Vec<String>,
+}
+
+/// An option of Slurm as words of `pliant submit`.
+#[derive(PartialEq, Debug)]
+pub(super) struct TranslatedOption {
+    pub(super) line: usize,
+    /// The option as the script has it.
+    pub(super) name: String,
+    pub(super) words: Vec<String>,
+}
+
+/// An option in a line.
+struct Given {
+    line: usize,
+    /// As the script has it: `-n`, `--ntasks`.
+    name: String,
+    value: Option<String>,
+    meaning: Meaning,
+}
+
+/// Translates the lines of a script.
+pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Translation, Failure> {
+    let (mut given, mut problems) = (Vec::new(), Vec::new());
+    for directive in directives {
+        let words = &mut directive.words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            if let Err(problem) = options_of(word, words, directive.line, &mut given) {
+                problems.push(format!("{shown}:{}: #SBATCH {problem}", directive.line));
+            }
+        }
+    }
+    let mut translation = Translation::default();
+    let (mut tasks, mut procs_per_task) = (None, None);
+    for Given { line, name, value, meaning } in given {
+        let place = format!("{shown}:{line}: #SBATCH {name}");
+        let value = value.unwrap_or_default();
+        let translated = match meaning {
+            Meaning::Same(option) if value.is_empty() => Ok(vec![option.to_owned()]),
+            Meaning::Same(option) => Ok(vec![format!("{option}={value}")]),
+            Meaning::Time => match slurm_time::seconds(&value) {
+                Some(seconds) => Ok(vec!["--time".to_owned(), format!("{seconds}s")]),
+                None => {
+                    Err(format!("expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `{value}`"))
+                }
+            },
+            Meaning::Tasks | Meaning::ProcsPerTask => {
+                let counted = count(&value);
+                let into = if meaning == Meaning::Tasks { &mut tasks } else { &mut procs_per_task };
+                counted.map(|count| {
+                    *into = Some((line, name.clone(), count));
+                    Vec::new()
+                })
+            }
+            Meaning::Ignored => Ok(Vec::new()),
+            Meaning::Noted(note) => {
+                translation.notes.push(format!("{place}: {note}"));
+                Ok(Vec::new())
+            }
+            Meaning::Unsupported(instead) => Err(format!("is not supported: {instead}")),
+        };
+        match translated {
+            Ok(words) if words.is_empty() => {}
+            Ok(words) => translation.options.push(TranslatedOption { line, name, words }),
+            Err(problem) if matches!(meaning, Meaning::Unsupported(_)) => {
+                problems.push(format!("{place} {problem}"));
+            }
+            Err(problem) => problems.push(format!("{place}: {problem}")),
+        }
+    }
+    if let Some(option) = size(tasks, procs_per_task, shown, &mut problems) {
+        translation.options.push(option);
+    }
+    if problems.is_empty() {
+        return Ok(translation);
+    }
+    Err(Failure::input(problems.join("\n  ")).hint(
+        "remove or change the lines, or submit with --ignore-sbatch and the options of `pliant submit`",
+    ))
+}
+
+/// Reads the options that a word begins: one, or several letters without values.
+fn options_of<'a>(
+    word: &'a str,
+    rest: &mut impl Iterator<Item = &'a str>,
+    line: usize,
+    given: &mut Vec<Given>,
+) -> Result<(), String> {
+    if let Some(long) = word.strip_prefix("--").filter(|long| !long.is_empty()) {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        let option = OPTIONS.iter().find(|option| option.long == name);
+        return given_option(option, format!("--{name}"), value, rest, line).map(|option| given.push(option));
+    }
+    let mut letters = match word.strip_prefix('-') {
+        Some(letters) if !letters.is_empty() && letters != "-" => letters,
+        _ => return Err(format!("expected an option, found `{word}`")),
+    };
+    while let Some(letter) = letters.chars().next() {
+        letters = &letters[letter.len_utf8()..];
+        let option = OPTIONS.iter().find(|option| option.short == Some(letter));
+        let has_value = option.is_some_and(|option| option.value != Value::Without);
+        let value = (has_value && !letters.is_empty()).then(|| std::mem::take(&mut letters).to_owned());
+        given.push(given_option(option, format!("-{letter}"), value, rest, line)?);
+    }
+    Ok(())
+}
+
+/// One option, with its value. The value is the next word if it is not in the same one.
+fn given_option<'a>(
+    option: Option<&SbatchOption>,
+    name: String,
+    value: Option<String>,
+    rest: &mut impl Iterator<Item = &'a str>,
+    line: usize,
+) -> Result<Given, String> {
+    let Some(option) = option else {
+        // Whether the next word is its value is not known.
+        rest.for_each(drop);
+        return Err(format!("{name} is not known: expected an option of sbatch that Pliant knows"));
+    };
+    let value = match (option.value, value) {
+        (Value::Without, Some(value)) => return Err(format!("{name}: expected no value, found `{value}`")),
+        (Value::With, None) => {
+            let next = rest.next().map(str::to_owned);
+            Some(next.ok_or_else(|| format!("{name}: expected a value, found none"))?)
+        }
+        (_, value) => value,
+    };
+    Ok(Given { line, name, value, meaning: option.meaning })
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    let count = text.parse::<u32>().ok().filter(|count| bounds::PROCS.contains(count));
+    let (least, most) = (bounds::PROCS.start(), bounds::PROCS.end());
+    count.ok_or_else(|| format!("expected a whole number from {least} to {most}, found `{text}`"))
+}
+
+/// The number of processors, where it stands in the script, and the option there.
+type Count = Option<(usize, String, u32)>;
+
+/// The processors of all tasks, as the option of the last line about it.
+fn size(
+    tasks: Count,
+    procs_per_task: Count,
+    shown: &str,
+    problems: &mut Vec<String>,
+) -> Option<TranslatedOption> {
+    let number = |count: &Count| count.as_ref().map_or(1, |(_, _, count)| *count);
+    let procs = number(&tasks).checked_mul(number(&procs_per_task));
+    let (line, name, _) = tasks.into_iter().chain(procs_per_task).max()?;
+    match procs.filter(|procs| bounds::PROCS.contains(procs)) {
+        Some(procs) => {
+            Some(TranslatedOption { line, name, words: vec!["--rigid".to_owned(), procs.to_string()] })
+        }
+        None => {
+            let most = bounds::PROCS.end();
+            problems.push(format!(
+                "{shown}:{line}: #SBATCH {name}: expected at most {most} processors of all tasks, found more"
+            ));
+            None
+        }
+    }
+}

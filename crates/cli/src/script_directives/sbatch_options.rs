@@ -1,0 +1,170 @@
+//! The options of Slurm's `sbatch` that `#SBATCH` lines may have, and what each means here.
+//!
+//! To support another option, change its entry.
+
+use self::Meaning::*;
+use self::Value::*;
+
+/// An option of `sbatch`.
+pub(super) struct SbatchOption {
+    pub(super) long: &'static str,
+    pub(super) short: Option<char>,
+    pub(super) value: Value,
+    pub(super) meaning: Meaning,
+}
+
+/// Whether an option has a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Value {
+    Without,
+    With,
+    /// With one only directly behind it: `--nice`, `--nice=5`.
+    Optional,
+}
+
+/// What an option means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Meaning {
+    /// This option of `pliant submit`, with the same value.
+    Same(&'static str),
+    /// `--time`, in Slurm's formats.
+    Time,
+    /// How many tasks it runs: processors.
+    Tasks,
+    /// How many processors each task has.
+    ProcsPerTask,
+    /// Nothing: it does not change what runs or where.
+    Ignored,
+    /// Nothing, with a note for the user.
+    Noted(&'static str),
+    /// It cannot be satisfied; what to do.
+    Unsupported(&'static str),
+}
+
+const fn option(long: &'static str, short: Option<char>, value: Value, meaning: Meaning) -> SbatchOption {
+    SbatchOption { long, short, value, meaning }
+}
+
+const OUTPUT: &str = "output stays with the job: `pliant logs JOB` prints it, `pliant fetch JOB` brings it";
+const SIZE: &str = "--ntasks and --cpus-per-task give the number of processors";
+const CHOICE: &str = "the federation chooses the cluster, and its operator the rest";
+const MEMORY: &str = "jobs request processors, not memory";
+const GPUS: &str = "jobs request processors, not GPUs";
+const NODES: &str = "jobs request processors, not nodes";
+const CLUSTER: &str = "`#PLIANT --server NAME` chooses the cluster";
+const LATER: &str = "`pliant wait JOB && pliant submit ...` submits after the end of another job";
+
+/// The options, by their long names.
+pub(super) const OPTIONS: [SbatchOption; 72] = [
+    option("account", Some('A'), With, Unsupported(CHOICE)),
+    option("acctg-freq", None, With, Ignored),
+    option("array", Some('a'), With, Unsupported("`pliant sweep` runs many instances of a service")),
+    option("batch", None, With, Unsupported(NODES)),
+    option("begin", Some('b'), With, Unsupported("submit it when it may start")),
+    option("chdir", Some('D'), With, Same("--chdir")),
+    option("cluster-constraint", None, With, Unsupported(CLUSTER)),
+    option("clusters", Some('M'), With, Unsupported(CLUSTER)),
+    option("comment", None, With, Ignored),
+    option("constraint", Some('C'), With, Unsupported(CHOICE)),
+    option("contiguous", None, Without, Unsupported(NODES)),
+    option("core-spec", Some('S'), With, Unsupported(NODES)),
+    option("cores-per-socket", None, With, Unsupported(NODES)),
+    option("cpu-freq", None, With, Unsupported("processors run as their cluster has them run")),
+    option("cpus-per-gpu", None, With, Unsupported(GPUS)),
+    option("cpus-per-task", Some('c'), With, ProcsPerTask),
+    option("deadline", None, With, Unsupported("`pliant submit` shows when the job is expected to end")),
+    option("dependency", Some('d'), With, Unsupported(LATER)),
+    option("distribution", Some('m'), With, Unsupported(NODES)),
+    option("error", Some('e'), With, Noted(OUTPUT)),
+    option("exclude", Some('x'), With, Unsupported(NODES)),
+    option("exclusive", None, Optional, Unsupported(NODES)),
+    option("export", None, With, Unsupported("set the variables in the script")),
+    option("export-file", None, With, Unsupported("set the variables in the script")),
+    option("get-user-env", None, Optional, Unsupported("set the variables in the script")),
+    option("gpu-bind", None, With, Unsupported(GPUS)),
+    option("gpu-freq", None, With, Unsupported(GPUS)),
+    option("gpus", Some('G'), With, Unsupported(GPUS)),
+    option("gpus-per-node", None, With, Unsupported(GPUS)),
+    option("gpus-per-socket", None, With, Unsupported(GPUS)),
+    option("gpus-per-task", None, With, Unsupported(GPUS)),
+    option("gres", None, With, Unsupported(GPUS)),
+    option("gres-flags", None, With, Unsupported(GPUS)),
+    option("hint", None, With, Unsupported(SIZE)),
+    option("hold", Some('H'), Without, Unsupported("submit it when it may start")),
+    option("input", Some('i'), With, Unsupported("send the file with --in, and read it in the script")),
+    option("job-name", Some('J'), With, Same("--job-name")),
+    option("licenses", Some('L'), With, Unsupported("jobs request processors, not licences")),
+    option("mail-type", None, With, Ignored),
+    option("mail-user", None, With, Ignored),
+    option("mem", None, With, Unsupported(MEMORY)),
+    option("mem-bind", None, With, Unsupported(MEMORY)),
+    option("mem-per-cpu", None, With, Unsupported(MEMORY)),
+    option("mem-per-gpu", None, With, Unsupported(MEMORY)),
+    option("mincpus", None, With, Unsupported(NODES)),
+    option("nice", None, Optional, Unsupported("the queue order of each cluster decides")),
+    option("no-requeue", None, Without, Ignored),
+    option("nodefile", Some('F'), With, Unsupported(NODES)),
+    option("nodelist", Some('w'), With, Unsupported(CLUSTER)),
+    option("nodes", Some('N'), With, Unsupported(NODES)),
+    option("ntasks", Some('n'), With, Tasks),
+    option("ntasks-per-core", None, With, Unsupported(SIZE)),
+    option("ntasks-per-gpu", None, With, Unsupported(GPUS)),
+    option("ntasks-per-node", None, With, Unsupported(SIZE)),
+    option("ntasks-per-socket", None, With, Unsupported(SIZE)),
+    option("open-mode", None, With, Ignored),
+    option("output", Some('o'), With, Noted(OUTPUT)),
+    option("overcommit", Some('O'), Without, Unsupported(SIZE)),
+    option("oversubscribe", Some('s'), Without, Ignored),
+    option("parsable", None, Without, Ignored),
+    option("partition", Some('p'), With, Unsupported(CHOICE)),
+    option("priority", None, With, Unsupported("the queue order of each cluster decides")),
+    option("qos", Some('q'), With, Unsupported(CHOICE)),
+    option("quiet", Some('Q'), Without, Ignored),
+    option("requeue", None, Without, Unsupported("a job runs once: submit it again if it fails")),
+    option("reservation", None, With, Unsupported(CHOICE)),
+    option("signal", None, With, Unsupported("a job gets SIGTERM at its walltime, and SIGKILL later")),
+    option("sockets-per-node", None, With, Unsupported(NODES)),
+    option("time", Some('t'), With, Time),
+    option("tmp", None, With, Unsupported("jobs request processors, not disk space")),
+    option("verbose", Some('v'), Without, Ignored),
+    option("wait", Some('W'), Without, Same("--wait")),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_option_has_one_entry_in_order() {
+        assert!(OPTIONS.is_sorted_by(|a, b| a.long < b.long), "not in order");
+        let short: Vec<char> = OPTIONS.iter().filter_map(|option| option.short).collect();
+        assert_eq!(short.iter().collect::<BTreeSet<_>>().len(), short.len(), "a letter twice");
+    }
+
+    #[test]
+    fn the_page_lists_each_option_where_it_belongs() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/files/scripts.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let listed = |heading: &str| -> Vec<String> {
+            let section = page.split(heading).nth(1).and_then(|rest| rest.split("\n## ").next());
+            let rows = section.unwrap_or_else(|| panic!("no section {heading}")).lines();
+            let cells = rows.filter_map(|row| row.strip_prefix('|')?.split('|').next());
+            let names = cells.flat_map(|cell| {
+                cell.split('`').filter(|word| word.starts_with("--") && !word.ends_with('-'))
+            });
+            let mut names: Vec<String> = names.map(str::to_owned).collect();
+            names.sort();
+            names
+        };
+        let check = |heading: &str, belongs: fn(Meaning) -> bool| {
+            let options = OPTIONS.iter().filter(|option| belongs(option.meaning));
+            let expected: Vec<String> = options.map(|option| format!("--{}", option.long)).collect();
+            assert_eq!(listed(heading), expected, "{heading}");
+        };
+        check("\n## What is an error\n", |meaning| matches!(meaning, Unsupported(_)));
+        check("\n## What is ignored\n", |meaning| meaning == Ignored);
+        check("\n## What is understood\n", |meaning| !matches!(meaning, Ignored | Unsupported(_)));
+    }
+}
