@@ -53,7 +53,7 @@ pub use history::History;
 pub use parameters::{
     ParameterError, ParameterRange, ParameterRangeError, ParameterSpace, ParameterTable, ParameterTableError,
 };
-pub use submit::{SubmissionStep, SubmitOrder};
+pub use submit::{SubmissionStep, SubmitOrder, without_estimate};
 pub use sweeps::{
     InstanceRecord, InstanceState, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
 };

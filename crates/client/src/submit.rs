@@ -14,7 +14,7 @@ use pliant_model::Time;
 use pliant_staging::FileSpec;
 use pliant_transport::Clock;
 use pliant_transport::not_sent;
-use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, proto};
+use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, bounds, proto};
 use tonic::{Code, Status};
 
 use super::error::is_broken;
@@ -24,6 +24,9 @@ use super::{CALL, Client, ClientError};
 const SHORTEST_CALL: Duration = Duration::from_secs(2);
 /// How many candidates are asked for.
 const BEST: u32 = 3;
+
+/// How many estimates are listed at most.
+const ESTIMATES: u32 = *bounds::BEST.end();
 
 /// Work that a user submits.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,6 +85,11 @@ impl SubmitOrder {
             },
         }
     }
+}
+
+/// The error of an order that no server takes, as a discovery found.
+pub fn without_estimate(order: &SubmitOrder, found: &DiscoveryResult) -> ClientError {
+    refused(&client::refusals(found), order.only.as_ref())
 }
 
 impl Client {
@@ -155,6 +163,19 @@ impl Client {
                 Command::Done(outcome) => return ended(*outcome, order.only.as_ref()),
             };
         }
+    }
+
+    /// The estimates of all servers for an order, best first, at most [`bounds::BEST`]; nothing is submitted.
+    ///
+    /// # Errors
+    ///
+    /// If no agent answers, or if the only server of the order is not known.
+    pub async fn estimates(&self, order: &SubmitOrder) -> Result<DiscoveryResult, ClientError> {
+        let found = self.discover(&order.question(), ESTIMATES, order.only.as_ref()).await?;
+        if let Some(only) = order.only.as_ref().filter(|_| found == DiscoveryResult::default()) {
+            self.expect_known(only).await?;
+        }
+        Ok(found)
     }
 
     /// An error if the federation has never had a server of that name.
@@ -285,27 +306,30 @@ fn rejected(why: String) -> Event {
 fn ended(outcome: SubmissionOutcome, only: Option<&Name>) -> Result<Box<JobRecord>, ClientError> {
     match outcome {
         SubmissionOutcome::Accepted(record) => Ok(record),
-        SubmissionOutcome::Refused(reasons) if reasons.is_empty() => Err(match only {
-            Some(name) => {
-                ClientError::unavailable(format!("server {name} is not connected to the federation"))
-            }
-            None => ClientError::unavailable("no server is connected to the federation"),
-        }),
-        SubmissionOutcome::Refused(reasons) => {
-            let text = grouped(&reasons).join("\n  ");
-            // Without an answer of a server it may work later.
-            let is_unanswered = reasons.iter().all(|(server, _)| server.is_none());
-            Err(match is_unanswered {
-                true => ClientError::unavailable(text),
-                false => ClientError::usage(format!("no server accepts the job\n  {text}")),
-            }
-            .because(reasons.iter().map(|(_, reason)| reason.cause).collect()))
-        }
+        SubmissionOutcome::Refused(reasons) => Err(refused(&reasons, only)),
         SubmissionOutcome::Unknown { server, why } => Err(ClientError::failed(format!(
             "the connection to server {server} broke ({why}): it may have accepted the job"
         ))
         .with_hint("submit again with the same key: the server does not accept it a second time")),
     }
+}
+
+/// The error of an order that no server takes, for these reasons.
+fn refused(reasons: &[(Option<Name>, Reason)], only: Option<&Name>) -> ClientError {
+    if reasons.is_empty() {
+        return ClientError::unavailable(match only {
+            Some(name) => format!("server {name} is not connected to the federation"),
+            None => "no server is connected to the federation".to_owned(),
+        });
+    }
+    let text = grouped(reasons).join("\n  ");
+    // Without an answer of a server it may work later.
+    let is_unanswered = reasons.iter().all(|(server, _)| server.is_none());
+    match is_unanswered {
+        true => ClientError::unavailable(text),
+        false => ClientError::usage(format!("no server accepts the job\n  {text}")),
+    }
+    .because(reasons.iter().map(|(_, reason)| reason.cause).collect())
 }
 
 /// Each reason once, with the servers that gave it.

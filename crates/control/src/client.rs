@@ -92,6 +92,21 @@ pub enum SubmissionOutcome {
     },
 }
 
+/// Why servers do not take the work, as a discovery found: refusals and missing answers.
+pub fn refusals(found: &DiscoveryResult) -> Vec<(Option<Name>, Reason)> {
+    let refused = found.refusals.iter().map(|(server, reason)| (Some(server.clone()), reason.clone()));
+    let silence = || Cause::NoAnswer.because("did not answer in time");
+    let silent = found.silent.iter().map(|server| (Some(server.clone()), silence()));
+    let mut reasons: Vec<(Option<Name>, Reason)> = refused.chain(silent).collect();
+    if found.more > 0 {
+        let more = format!("{} more refuse or did not answer", found.more);
+        // A result lists the first refusals by name: the omitted ones are assumed to be of the same kind.
+        let passing = reasons.iter().map(|(_, reason)| reason.cause).find(|cause| cause.may_pass());
+        reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
+    }
+    reasons
+}
+
 enum State {
     Idle,
     Discovering,
@@ -217,18 +232,8 @@ impl Submission {
     }
 
     fn found(&mut self, now: Time, found: DiscoveryResult) -> Command {
-        self.reasons.clear();
-        self.reasons.extend(found.refusals.into_iter().map(|(server, reason)| (Some(server), reason)));
-        let silence = || Cause::NoAnswer.because("did not answer in time");
-        let silent = found.silent.into_iter().map(|name| (Some(name), silence()));
-        let none_silent = silent.len() == 0;
-        self.reasons.extend(silent);
-        if found.more > 0 {
-            let more = format!("{} more refuse or did not answer", found.more);
-            // A result lists the first refusals by name: the omitted ones are assumed to be of the same kind.
-            let passing = self.reasons.iter().map(|(_, reason)| reason.cause).find(|cause| cause.may_pass());
-            self.reasons.push((None, passing.unwrap_or(Cause::Unknown).because(more)));
-        }
+        self.reasons = refusals(&found);
+        let none_silent = found.silent.is_empty();
         let passed = found.down.into_iter().map(|server| (server, Cause::NotConnected)).collect();
         self.discovery = DiscoverySummary { servers: found.servers, answered: found.answered, passed };
         self.candidates = found.vectors;

@@ -22,7 +22,8 @@ use crate::submit_options::JobOptions;
 use crate::table::counted;
 use crate::time_text::now;
 use crate::verbs::fetch;
-use crate::verbs::submit_refused::{check_service, refused};
+use crate::verbs::submit_dry_run;
+use crate::verbs::submit_refused::{answers as answered, check_service, refused};
 use crate::verbs::wait::{self, WaitResult};
 
 const USAGE: &str = "pliant submit [OPTIONS] SERVICE [KEY=VALUE]...
@@ -49,6 +50,9 @@ pub(crate) struct Arguments {
     /// job, never a second one.
     #[arg(long, value_name = "HEX")]
     key: Option<Key>,
+    /// Shows the estimates and refusals of all servers, and submits nothing.
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     options: JobOptions,
     #[command(flatten)]
@@ -71,6 +75,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let mut order = request.order(arguments.key)?;
     if let SubmittedWork::Script(script) = &mut order.what {
         script.folder = options.folder(&session.shared)?;
+    }
+    if arguments.dry_run {
+        return submit_dry_run::show(output, &session, &order);
     }
     let mut sent = arguments.key.map(|_| SubmissionNote::open(&order)).transpose()?;
     order.sent_to = sent.as_mut().map(SubmissionNote::server).transpose()?.flatten();
@@ -118,7 +125,7 @@ fn submit(
     let (mut answers, mut last) = (None, None);
     let step = |step: SubmissionStep<'_>| {
         if let SubmissionStep::Compared(found) = &step {
-            answers = Some(found.vectors.len() + found.refusals.len() + found.silent.len());
+            answers = Some(answered(found));
         }
         inform(|| step_text(&step, order));
         if let SubmissionStep::Submitting(server) = step {

@@ -3,12 +3,18 @@
 use std::path::Path;
 
 use pliant_client::{ClientError, SubmitOrder};
+use pliant_control::agent::DiscoveryResult;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
 use pliant_wire::{ServerStatus, SubmittedWork};
 
 use crate::failure::Failure;
 use crate::federation::Session;
+
+/// How many servers have answered a discovery, or might have.
+pub(super) fn answers(found: &DiscoveryResult) -> usize {
+    found.vectors.len() + found.refusals.len() + found.silent.len()
+}
 
 /// The failure of a submission that no server takes, after `answers` servers have answered an agent.
 pub(super) fn refused(

@@ -86,6 +86,12 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     let done = reader.run("submit say text=hi --out out");
     assert_eq!((&done["state"], &done["files"][0]["name"]), (&"COMPLETED".into(), &"stdout".into()));
     let done = reader.run("submit say text=hi --wait")["job_id"].as_str().unwrap().to_owned();
+    let would = reader.run("submit say text=hi --dry-run --wait");
+    let servers: Vec<&Value> =
+        would["estimates"].as_array().unwrap().iter().map(|offer| &offer["server"]).collect();
+    assert_eq!((servers.len(), servers[0]), (2, &would["chosen"]), "{would}");
+    let refused = reader.ends("submit --script job.sh --time 1m --rigid 5 --dry-run", 2);
+    assert_eq!((&refused["chosen"], &refused["refusals"][1]["cause"]), (&Value::Null, &"too-large".into()));
     let longer = reader.sleeps("--time 50m --rigid 2 --server lyon");
     let shorter = reader.sleeps("--time 40m --rigid 2 --server paris");
     for running in [&longer, &shorter] {

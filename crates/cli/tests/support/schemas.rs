@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The documents of verbs that talk to a federation, and the file `results.json` of explorations: one test on a live
 /// federation validates each of them.
-pub(crate) const OF_FEDERATIONS: [&str; 28] = [
+pub(crate) const OF_FEDERATIONS: [&str; 29] = [
     "admin",
     "admin-backup",
     "admin-forget",
@@ -21,6 +21,7 @@ pub(crate) const OF_FEDERATIONS: [&str; 28] = [
     "admin-users",
     "cancel",
     "check",
+    "estimates",
     "explain",
     "explore",
     "fetch",
