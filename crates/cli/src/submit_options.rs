@@ -1,9 +1,11 @@
 //! The options of `pliant submit` that a script may have, too, and how those of the command line win over those of the script.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use pliant_control::environment::{VARIABLE_NAME, may_be_given};
 use pliant_control::exact_text::ExactText;
 use pliant_control::job::Work;
 use pliant_control::names::Name;
@@ -44,6 +46,9 @@ pub(crate) struct JobOptions {
     /// sent or fetched.
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
+    /// A variable of the script's environment; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
     /// Submits to this server only.
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<Name>,
@@ -77,6 +82,23 @@ fn job_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// `NAME=VALUE`, as servers take it.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("expected NAME=VALUE, found `{}`", text.escape_debug()))?;
+    if !may_be_given(name) || name.len() > bounds::NAME_BYTES_MAX {
+        return Err(format!("expected {VARIABLE_NAME}, found `{}`", name.escape_debug()));
+    }
+    if value.len() > bounds::ARGUMENT_BYTES_MAX || value.contains(char::is_control) {
+        let most = bounds::ARGUMENT_BYTES_MAX;
+        return Err(format!(
+            "expected a value on one line and of at most {most} bytes for {name}, found another one"
+        ));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 impl JobOptions {
     /// These options, with those of `weaker` where these say nothing. Files that may be named repeatedly are added.
     pub(crate) fn over(self, weaker: JobOptions) -> JobOptions {
@@ -91,6 +113,8 @@ impl JobOptions {
             time: self.time.or(weaker.time),
             job_name: self.job_name.or(weaker.job_name),
             chdir: self.chdir.or(weaker.chdir),
+            // The last one of a name counts.
+            env: [weaker.env, self.env].concat(),
             server: self.server.or(weaker.server),
             wait: self.wait || weaker.wait,
             out: self.out.or(weaker.out),
@@ -117,6 +141,7 @@ impl JobOptions {
             ("--time", self.time.is_some()),
             ("--job-name", self.job_name.is_some()),
             ("--chdir", self.chdir.is_some()),
+            ("--env", !self.env.is_empty()),
             ("--ignore-sbatch", self.ignore_sbatch),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
@@ -144,7 +169,13 @@ impl JobOptions {
         };
         let work = Work::new(procs, walltime, speedup);
         let name = self.job_name.clone().unwrap_or(name);
-        Ok(Script { name, text, work, arguments, folder: None })
+        let environment: BTreeMap<String, String> = self.env.iter().cloned().collect();
+        if environment.len() > bounds::ARGUMENTS_MAX {
+            let (most, found) = (bounds::ARGUMENTS_MAX, environment.len());
+            let problem = format!("--env: expected at most {most} variables, found {found}");
+            return Err(Failure::input(problem).hint("send a file with them, and read it in the script"));
+        }
+        Ok(Script { arguments, environment, ..Script::new(name, text, work) })
     }
 
     /// The folder of `--chdir` as servers know it.
@@ -221,6 +252,43 @@ mod tests {
         for name in ["", "..", "a/b", "a\nb", &"x".repeat(bounds::NAME_BYTES_MAX + 1)] {
             assert!(job_name(name).is_err_and(|error| error.starts_with("expected a name")), "{name}");
         }
+    }
+
+    #[test]
+    fn variables_have_a_name_and_a_value_on_one_line() {
+        let check = |text: &str, expected: Result<(&str, &str), &str>| match (variable(text), expected) {
+            (Ok((name, value)), Ok(expected)) => assert_eq!((&*name, &*value), expected, "{text}"),
+            (Err(found), Err(start)) => assert!(found.starts_with(start), "{text}: {found}"),
+            (found, _) => panic!("{text}: {found:?}"),
+        };
+        check("OMP_NUM_THREADS=4", Ok(("OMP_NUM_THREADS", "4")));
+        check("A=b=c d", Ok(("A", "b=c d")));
+        check("A=", Ok(("A", "")));
+        check("A", Err("expected NAME=VALUE, found `A`"));
+        for text in ["=b", "1A=b", "A B=c", "PLIANT_JOB=1", "SLURM_JOB_ID=1", "LD_PRELOAD=x", "IFS=x"] {
+            check(text, Err("expected a variable of letters"));
+        }
+        check("A=b\nc", Err("expected a value on one line"));
+        check(
+            &format!("A={}", "x".repeat(bounds::ARGUMENT_BYTES_MAX + 1)),
+            Err("expected a value on one line"),
+        );
+    }
+
+    #[test]
+    fn the_last_value_of_a_variable_counts_and_they_are_bounded() {
+        let script = |options: JobOptions| {
+            options.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new())
+        };
+        let given = options("--env A=3 --env A=4").over(options("--time 1h --env A=1 --env B=2"));
+        let environment = script(given).unwrap().environment;
+        assert_eq!(
+            environment,
+            [("A", "4"), ("B", "2")].map(|(name, value)| (name.into(), value.into())).into()
+        );
+        let many: String = (0..=bounds::ARGUMENTS_MAX).map(|number| format!(" --env A{number}=1")).collect();
+        let failure = script(options(&format!("--time 1h{many}"))).unwrap_err();
+        assert_eq!(failure.message(), "--env: expected at most 100 variables, found 101");
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod audit;
 pub mod batch;
 pub mod client;
 pub mod coallocation;
+pub mod environment;
 pub mod estimation_vector;
 pub mod exact_text;
 pub mod explain;

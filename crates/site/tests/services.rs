@@ -358,6 +358,8 @@ fn declarations_that_are_refused() {
     assert!(read(&scaled("\"integer\"\nmin = 1")).is_ok());
 }
 
+static NO_VARIABLES: BTreeMap<String, String> = BTreeMap::new();
+
 fn script<'a>(name: &'a FileName, content: &'a [u8], arguments: &'a [String]) -> Script<'a> {
     Script {
         name,
@@ -366,6 +368,7 @@ fn script<'a>(name: &'a FileName, content: &'a [u8], arguments: &'a [String]) ->
         speedup: "amdahl:0.9,64".parse().unwrap(),
         walltime: Span(1800),
         folder: None,
+        environment: &NO_VARIABLES,
     }
 }
 
@@ -383,6 +386,17 @@ fn a_script_runs_by_its_first_line() {
     assert_eq!(refused, Refusal::TooLong { allowed: Span(1799), found: Span(1800) });
     let rigid = Script { speedup: "rigid:17".parse().unwrap(), ..script.clone() };
     assert!(matches!(catalogue.prepare_script(&rigid, Some(Procs(16)), None), Err(Refusal::Speedup(_))));
+    let environment = [("A".to_owned(), "{procs} $(id)".to_owned())].into();
+    let given = Script { environment: &environment, ..script.clone() };
+    let prepared = catalogue.prepare_script(&given, None, None).unwrap();
+    let variables = prepared.variables(Procs(3), Span(5));
+    assert_eq!((&*variables["A"], &*variables["PLIANT_PROCS"]), ("{procs} $(id)", "3"));
+    for (name, value) in [("LD_PRELOAD", "x"), ("A-B", "x"), ("A", "\0"), ("A", &*"x".repeat(1 << 16))] {
+        let environment = [(name.to_owned(), value.to_owned())].into();
+        let refused =
+            catalogue.prepare_script(&Script { environment: &environment, ..script.clone() }, None, None);
+        assert_eq!(refused, Err(Refusal::Script(ScriptProblem::Environment)), "{name}");
+    }
     let forbidden = read("scripts = false").unwrap();
     assert_eq!(forbidden.prepare_script(&script, None, None), Err(Refusal::NoScripts));
 }

@@ -83,6 +83,16 @@ message! {
         arguments: Vec<String> = list(ARGUMENT, bounds::ARGUMENTS_MAX).exact(),
         /// The folder of the user's own in which it runs; a folder of the job's if there is none.
         folder: Option<SharedFolder> = unless_empty(SHARED_FOLDER),
+        /// Variables of its environment besides those that every job has.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        environment: BTreeMap<String, String> = map(VARIABLE, ARGUMENT, bounds::ARGUMENTS_MAX),
+    }
+}
+
+impl Script {
+    /// A script that is started without anything, in a folder of its job's.
+    pub fn new(name: String, text: ExactText, work: Work) -> Script {
+        Script { name, text, work, arguments: Vec::new(), folder: None, environment: BTreeMap::new() }
     }
 }
 

@@ -66,6 +66,7 @@ pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Transl
                     Vec::new()
                 })
             }
+            Meaning::Export => exported(&value),
             Meaning::Ignored => Ok(Vec::new()),
             Meaning::Noted(note) => {
                 translation.notes.push(format!("{place}: {note}"));
@@ -144,6 +145,20 @@ fn given_option<'a>(
         (_, value) => value,
     };
     Ok(Given { line, name, value, meaning: option.meaning })
+}
+
+/// The variables in the list of `--export`.
+fn exported(list: &str) -> Result<Vec<String>, String> {
+    if matches!(list, "NONE" | "NIL") {
+        return Ok(Vec::new());
+    }
+    let variables = list.split(',').map(|variable| match variable.contains('=') {
+        true => Ok(format!("--env={variable}")),
+        false => Err(format!(
+            "expected NONE or NAME=VALUE, found `{variable}`: no variables of the command are passed on"
+        )),
+    });
+    variables.collect()
 }
 
 fn count(text: &str) -> Result<u32, String> {

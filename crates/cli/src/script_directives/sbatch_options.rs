@@ -33,6 +33,8 @@ pub(super) enum Meaning {
     Tasks,
     /// How many processors each task has.
     ProcsPerTask,
+    /// `--env` for each variable in a list; the environment of `sbatch` is not passed on.
+    Export,
     /// Nothing: it does not change what runs or where.
     Ignored,
     /// Nothing, with a note for the user.
@@ -47,6 +49,7 @@ const fn option(long: &'static str, short: Option<char>, value: Value, meaning: 
 
 const OUTPUT: &str = "output stays with the job: `pliant logs JOB` prints it, `pliant fetch JOB` brings it";
 const SIZE: &str = "--ntasks and --cpus-per-task give the number of processors";
+const VARIABLES: &str = "--env NAME=VALUE gives variables one by one";
 const CHOICE: &str = "the federation chooses the cluster, and its operator the rest";
 const MEMORY: &str = "jobs request processors, not memory";
 const GPUS: &str = "jobs request processors, not GPUs";
@@ -78,9 +81,9 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("error", Some('e'), With, Noted(OUTPUT)),
     option("exclude", Some('x'), With, Unsupported(NODES)),
     option("exclusive", None, Optional, Unsupported(NODES)),
-    option("export", None, With, Unsupported("set the variables in the script")),
-    option("export-file", None, With, Unsupported("set the variables in the script")),
-    option("get-user-env", None, Optional, Unsupported("set the variables in the script")),
+    option("export", None, With, Export),
+    option("export-file", None, With, Unsupported(VARIABLES)),
+    option("get-user-env", None, Optional, Unsupported(VARIABLES)),
     option("gpu-bind", None, With, Unsupported(GPUS)),
     option("gpu-freq", None, With, Unsupported(GPUS)),
     option("gpus", Some('G'), With, Unsupported(GPUS)),

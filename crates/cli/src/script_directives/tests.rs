@@ -33,6 +33,7 @@ fn lines_are_options_of_submit() {
     check("#SBATCH --cpus-per-task=3\n#SBATCH --cpus-per-task=2", "--rigid 2");
     check("#SBATCH -QvW --mail-type=END --comment hello --no-requeue -s", "--wait");
     check("#SBATCH --chdir=run\n#SBATCH -J -x", "--chdir run --job-name=-x");
+    check("#SBATCH --export=NONE\n#SBATCH --export=A=1,B=x", "--env A=1 --env B=x");
     // #PLIANT lines win, in any order.
     check("#PLIANT --time 1h\n#SBATCH --time=5 --ntasks=3", "--time 1h --rigid 3");
     check("#SBATCH --ntasks=3\n#PLIANT --speedup folding:2", "--speedup folding:2");
@@ -96,6 +97,10 @@ fn what_is_wrong_is_named_with_its_line() {
              characters, found `a/b`",
             pliant_wire::bounds::NAME_BYTES_MAX
         ),
+    );
+    check(
+        "#SBATCH --export=ALL,A=1",
+        "job.sh:2: #SBATCH --export: expected NONE or NAME=VALUE, found `ALL`: no variables of the command are passed on",
     );
     // Everything at once.
     check(

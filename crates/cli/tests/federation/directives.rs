@@ -33,13 +33,20 @@ async fn a_script_has_its_options_with_it() {
     assert_eq!((code, &job["procs"], &job["walltime_s"]), (0, &json!(4), &json!(300)), "{error}");
     assert_eq!((&job["state"], &job["name"]), (&json!("COMPLETED"), &json!("slow")));
 
+    // Variables reach the script, and those of the command line win.
+    let text = "#!/bin/sh\n#PLIANT --time 1m --env A=1 --env 'B=x $HOME y'\n#SBATCH --export=A=2,C=3\necho \"$A,$B,$C\"\n";
+    fs::write(user.dir().join("variables.sh"), text).unwrap();
+    let (code, _, error) = user.run("submit ./variables.sh --env C=4 --out variables");
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(fs::read_to_string(user.dir().join("variables/stdout")).unwrap(), "1,x $HOME y,4\n");
+
     // What Pliant does not have is named, and nothing is submitted.
     write("gpus.sh", "#SBATCH --time=5\n#SBATCH --gres=gpu:1");
     let (code, _, error) = user.run("submit ./gpus.sh");
     assert_eq!(code, 2, "{error}");
     assert!(error.starts_with("error: ./gpus.sh:3: #SBATCH --gres is not supported: "), "{error}");
     let (_, queue, _) = user.run("queue --ended");
-    assert_eq!(queue["jobs"].as_array().unwrap().len(), 3);
+    assert_eq!(queue["jobs"].as_array().unwrap().len(), 4);
     let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch --time 1m --wait");
     assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");
 }

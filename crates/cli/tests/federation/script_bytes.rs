@@ -89,13 +89,8 @@ max = 9
 #[tokio::test(flavor = "multi_thread")]
 async fn a_self_extracting_script_runs_in_slurm() {
     let Some(behind) = Behind::start(1, 2).await else { return };
-    let script = SubmittedWork::Script(Script {
-        name: "setup.run".to_owned(),
-        text: self_extracting().into(),
-        work: Work::new(Procs(1), Span(60), Speedup::Rigid),
-        arguments: Vec::new(),
-        folder: None,
-    });
+    let work = Work::new(Procs(1), Span(60), Speedup::Rigid);
+    let script = SubmittedWork::Script(Script::new("setup.run".to_owned(), self_extracting().into(), work));
     let ended = run(&behind.federation.client("alice"), &order(script)).await;
     check_unpacked(&behind.federation, &ended).await;
 }

@@ -69,13 +69,7 @@ pub(crate) async fn measure(dir: &Path) -> Outcome<()> {
 
 fn script(text: &str, procs: u32, walltime: Span) -> SubmittedWork {
     let work = Work::new(Procs(procs), walltime, Speedup::Rigid);
-    SubmittedWork::Script(Script {
-        name: "job.sh".to_owned(),
-        text: text.into(),
-        work,
-        arguments: Vec::new(),
-        folder: None,
-    })
+    SubmittedWork::Script(Script::new("job.sh".to_owned(), text.into(), work))
 }
 
 /// Runs a job to its end. Returns what it measured, if it was made for and got what was expected.

@@ -66,8 +66,7 @@ fn order(number: usize) -> Outcome<SubmitOrder> {
     let mut text = format!("#!/bin/sh\nexit 0\n# {number} ").into_bytes();
     text.resize(SCRIPT_BYTES, b'x');
     let work = Work::new(Procs(PROCS), Span(600), Speedup::Rigid);
-    let script =
-        Script { name: "large.sh".to_owned(), text: text.into(), work, arguments: Vec::new(), folder: None };
+    let script = Script::new("large.sh".to_owned(), text.into(), work);
     let key = Key((number as u128 + 1).to_be_bytes());
     let order = SubmitOrder::new(key, SubmittedWork::Script(script));
     Ok(SubmitOrder { only: Some(SERVER.parse()?), timeout: Duration::from_secs(30), ..order })

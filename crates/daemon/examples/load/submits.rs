@@ -113,7 +113,7 @@ pub(crate) async fn fill(operator: &Client, servers: &[&str]) -> Outcome<()> {
     for (number, name) in servers.iter().enumerate() {
         let work = Work::new(Procs(PROCS), FILLER, Speedup::Rigid);
         let text = format!("#!/bin/sh\nexec sleep {}\n", FILLER.0).into();
-        let script = Script { name: "fill.sh".to_owned(), text, work, arguments: Vec::new(), folder: None };
+        let script = Script::new("fill.sh".to_owned(), text, work);
         let only = Some(name.parse()?);
         let order = order(SubmittedWork::Script(script), u64::MAX - number as u64);
         let accepted = operator.submit(&SubmitOrder { only, ..order }, |_| Ok(())).await?;

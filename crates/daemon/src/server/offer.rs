@@ -95,6 +95,7 @@ impl ServiceOffer {
                     speedup: SpeedupSpec { speedup, procs },
                     walltime,
                     folder: script.folder.as_ref().map(|folder| self.in_place(folder)).transpose()?,
+                    environment: &script.environment,
                 };
                 let mut prepared = self.catalogue.prepare_script(&given, None, None)?;
                 prepared.work.resources = resources;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use pliant_control::environment::{VARIABLE_NAME, may_be_given};
 use pliant_control::job::Work;
 use pliant_model::{Procs, Span};
 use pliant_staging::{FileName, SCRIPT};
@@ -29,6 +30,8 @@ pub struct Script<'a> {
     pub walltime: Span,
     /// The folder of the user's own in which it runs.
     pub folder: Option<PathBuf>,
+    /// Variables of its environment besides those that every job has.
+    pub environment: &'a BTreeMap<String, String>,
 }
 
 /// What is wrong with a script.
@@ -48,6 +51,8 @@ pub enum ScriptProblem {
     CarriageReturn,
     /// Its arguments are too many, too long, or one has a NUL.
     Arguments,
+    /// The variables of its environment are too long, or one has a name that is reserved or a NUL.
+    Environment,
 }
 
 impl Script<'_> {
@@ -55,7 +60,7 @@ impl Script<'_> {
     pub const LENGTH_MAX: usize = 1 << 20;
     /// The longest first line, in bytes: what every Linux reads of it.
     const FIRST_LINE_MAX: usize = 126;
-    /// The most bytes of arguments.
+    /// The most bytes of arguments, and of variables.
     const ARGUMENTS_MAX: usize = 1 << 16;
 
     /// Checks the script, and makes it something to run within `procs` processors and `walltime`.
@@ -73,7 +78,11 @@ impl Script<'_> {
         Ok(Prepared {
             name: self.name.last().to_owned(),
             command: std::iter::once(program).chain(arguments).collect(),
-            environment: BTreeMap::new(),
+            environment: self
+                .environment
+                .iter()
+                .map(|(name, value)| (name.clone(), Word::text(value)))
+                .collect(),
             work: Work::new(procs, self.walltime.max(Span(1)), speedup),
             inputs: Vec::new(),
             scale: 1.0,
@@ -86,6 +95,12 @@ impl Script<'_> {
         let bytes: usize = self.arguments.iter().map(|argument| argument.len() + 1).sum();
         if bytes > Self::ARGUMENTS_MAX || self.arguments.iter().any(|argument| argument.contains('\0')) {
             return Some(ScriptProblem::Arguments);
+        }
+        let variables = || self.environment.iter();
+        let bytes: usize = variables().map(|(name, value)| name.len() + value.len() + 2).sum();
+        let wrong = |(name, value): (&String, &String)| !may_be_given(name) || value.contains('\0');
+        if bytes > Self::ARGUMENTS_MAX || variables().any(wrong) {
+            return Some(ScriptProblem::Environment);
         }
         if self.content.is_empty() {
             return Some(ScriptProblem::Empty);
@@ -121,6 +136,7 @@ impl ScriptProblem {
             }
             Self::CarriageReturn => "it was saved with the line ends of Windows: `dos2unix SCRIPT` mends it",
             Self::Arguments => "send what is long as an input",
+            Self::Environment => "set other variables in the script, and send what is long as an input",
         }
     }
 }
@@ -144,6 +160,10 @@ impl fmt::Display for ScriptProblem {
             }
             Self::Arguments => {
                 write!(f, "expected at most {} bytes of arguments without NUL", Script::ARGUMENTS_MAX)
+            }
+            Self::Environment => {
+                let most = Script::ARGUMENTS_MAX;
+                write!(f, "expected at most {most} bytes of variables without NUL, each {VARIABLE_NAME}")
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
+use pliant_control::environment::{VARIABLE_NAME, may_be_given};
 use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::shared_folder::SharedFolder;
@@ -159,6 +160,8 @@ formatted! {
     RESULT_NAME: ResultName, file_name, ResultName::to_string, "stdout|stderr|work(/[a-z]{1,8}){1,3}";
     /// The address of a daemon.
     ADDRESS: String, address, String::clone, "[a-z0-9.-]{1,30}:[1-9][0-9]{0,3}|\\[::1\\]:65535";
+    /// The name of an environment variable that a user gives.
+    VARIABLE: String, variable, String::clone, "[A-Za-z_][a-z0-9_]{0,9}";
     /// The name of a task of a launch.
     TASK_NAME: String, task_name, String::clone, "[A-Za-z0-9][A-Za-z0-9._-]{0,63}";
 }
@@ -198,6 +201,11 @@ fn address(field: &str, found: String) -> Result<String, Malformed> {
         return Ok(found);
     }
     Err(Malformed::text(field, "an address like `lyon.example.org:7450`", &found))
+}
+
+fn variable(field: &str, found: String) -> Result<String, Malformed> {
+    length(field, found.len(), NAME_BYTES_MAX)?;
+    if may_be_given(&found) { Ok(found) } else { Err(Malformed::text(field, VARIABLE_NAME, &found)) }
 }
 
 /// The name of a task, which environment variables and a folder have, too.

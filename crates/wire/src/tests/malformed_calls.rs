@@ -1,5 +1,6 @@
 //! Requests and replies that do not say what they should, each with the field and the message of its error.
 
+use pliant_control::environment::VARIABLE_NAME;
 use pliant_control::explain::Explanation;
 
 use super::super::proto::{self, download_request, submit_request, upload_request};
@@ -96,6 +97,18 @@ fn submissions() {
             "script.arguments",
             "at most 100 items",
             "101",
+        ),
+        (
+            |request| _ = of_script(request).environment.insert("LD_PRELOAD".into(), "x.so".into()),
+            "script.environment",
+            VARIABLE_NAME,
+            "`LD_PRELOAD`",
+        ),
+        (
+            |request| _ = of_script(request).environment.insert("A".into(), "a\nb".into()),
+            "script.environment[A]",
+            PRINTABLE,
+            "`a\\nb`",
         ),
         (|request| request.latest = Some(i64::MIN), "latest", TIME, "-9223372036854775808"),
         (|request| request.inputs = vec![file("a"); 10_001], "inputs", "at most 10000 items", "10001"),

@@ -90,6 +90,7 @@ pub(super) fn script() -> proto::Script {
         work: Some(work()),
         arguments: vec!["one".to_owned()],
         folder: "site-a:alice/run".to_owned(),
+        environment: [("OMP_PLACES".to_owned(), "cores".to_owned())].into(),
     }
 }
 

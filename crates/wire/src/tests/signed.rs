@@ -30,8 +30,7 @@ fn claims() {
         name: "one".to_owned(),
         text: b"#!/bin/sh\n".to_vec(),
         work: Some(work()),
-        arguments: Vec::new(),
-        folder: String::new(),
+        ..proto::Script::default()
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|one| one.claim = None, "claim", "the user's signature", NOTHING),
@@ -60,13 +59,8 @@ fn claims() {
 
 fn script() -> Script {
     let work = Work::new(Procs(2), Span(60), Speedup::Rigid);
-    Script {
-        name: "one".to_owned(),
-        text: "#!/bin/sh\n".into(),
-        work,
-        arguments: vec!["a".to_owned()],
-        folder: None,
-    }
+    let script = Script::new("one".to_owned(), "#!/bin/sh\n".into(), work);
+    Script { arguments: vec!["a".to_owned()], ..script }
 }
 
 fn file(name: &str, content: &[u8]) -> FileSpec {
@@ -97,6 +91,9 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
         changed(|script| script.folder = Some("site-a:alice".parse().unwrap())),
         changed(|script| script.folder = Some("site-a:alice/run".parse().unwrap())),
         changed(|script| script.folder = Some("site-b:alice".parse().unwrap())),
+        changed(|script| _ = script.environment.insert("A".to_owned(), "1".to_owned())),
+        changed(|script| _ = script.environment.insert("A".to_owned(), "2".to_owned())),
+        changed(|script| _ = script.environment.insert("B".to_owned(), "1".to_owned())),
         changed(|script| script.work.procs = Procs(3)),
         changed(|script| script.work.walltime = Span(61)),
         changed(|script| script.work.speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(4) }),

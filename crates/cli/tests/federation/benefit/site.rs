@@ -133,11 +133,5 @@ fn moldable(job: &Moldable, lines: &Path) -> SubmittedWork {
     let nap = format!("sleep $(awk \"BEGIN {{ print {} * $PLIANT_WALLTIME_S / 1000 }}\")", job.share);
     let text = format!("#!/bin/sh\n{}\n", noting(lines, &nap)).into();
     let work = job.work.clone();
-    SubmittedWork::Script(Script {
-        name: "moldable.sh".to_owned(),
-        text,
-        work,
-        arguments: Vec::new(),
-        folder: None,
-    })
+    SubmittedWork::Script(Script::new("moldable.sh".to_owned(), text, work))
 }

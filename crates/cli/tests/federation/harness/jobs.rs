@@ -48,13 +48,9 @@ pub(crate) fn rigid(text: &str, procs: u32, walltime_s: i64) -> SubmittedWork {
 
 /// A shell script.
 pub(crate) fn script(text: &str, procs: u32, walltime_s: i64, speedup: Speedup) -> SubmittedWork {
-    SubmittedWork::Script(Script {
-        name: "job.sh".to_owned(),
-        text: format!("#!/bin/sh\n{text}\n").into(),
-        work: Work::new(Procs(procs), Span(walltime_s), speedup),
-        arguments: Vec::new(),
-        folder: None,
-    })
+    let work = Work::new(Procs(procs), Span(walltime_s), speedup);
+    let text = format!("#!/bin/sh\n{text}\n").into();
+    SubmittedWork::Script(Script::new("job.sh".to_owned(), text, work))
 }
 
 /// A script that notes its handle in a file that all jobs share: one line for each time that one runs.

@@ -41,6 +41,7 @@ const SCRIPT: &[fn(&mut Script)] = &[
     |script| script.arguments[0].push('2'),
     |script| script.arguments.push(String::new()),
     |script| script.arguments.clear(),
+    |script| _ = script.environment.insert("PATH".to_owned(), "/tmp".to_owned()),
     |script| script.folder = Some("home:alice".parse().unwrap()),
     |script| script.work.procs = Procs(2),
     |script| script.work.walltime = Span(61),

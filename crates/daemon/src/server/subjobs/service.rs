@@ -197,7 +197,7 @@ impl Service {
             Program::Script { name, text, arguments } => {
                 // Its size is that of its subjob.
                 let work = Work::new(Procs::ONE, walltime, Speedup::Rigid);
-                SubmittedWork::Script(Script { name, text, work, arguments, folder: None })
+                SubmittedWork::Script(Script { arguments, ..Script::new(name, text, work) })
             }
         };
         let refused = |refusal: Refusal| match refusal.hint() {

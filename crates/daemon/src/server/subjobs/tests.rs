@@ -24,12 +24,14 @@ pub(in crate::server) fn program(arguments: &[String]) -> Program {
         speedup: SpeedupSpec { speedup: pliant_model::Speedup::Rigid, procs: Procs(1) },
         walltime: Span(1),
         folder: None,
+        environment: &BTreeMap::new(),
     };
     let catalogue = Catalogue::from_toml(&Source::new("server.toml".as_ref(), String::new())).unwrap();
     let prepared = catalogue.prepare_script(&script, None, None).unwrap();
     let work = Work::new(Procs(1), Span(1), Speedup::Rigid);
     let (name, text) = ("run.sh".to_owned(), "#!/bin/sh\n".into());
-    let script = pliant_wire::Script { name, text, work, arguments: arguments.to_vec(), folder: None };
+    let script =
+        pliant_wire::Script { arguments: arguments.to_vec(), ..pliant_wire::Script::new(name, text, work) };
     let submitted = Some(SubmittedWork::Script(script));
     Program {
         prepared,
