@@ -23,6 +23,16 @@ impl Input {
         Input { path: folder.join(self.path), ..self }
     }
 
+    /// Its name in the folder of the job.
+    pub(crate) fn name(&self) -> &FileName {
+        &self.name
+    }
+
+    /// Its path on this machine.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads the file for its size and checksum.
     fn announced(&self, asked: &str) -> Result<(FileSpec, PathBuf), Failure> {
         let path = &self.path;

@@ -49,6 +49,12 @@ pub(crate) struct JobOptions {
     /// A variable of the script's environment; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
+    /// The file that is the script's standard input: sent like --in, or with --chdir a file of that folder.
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = input)]
+    stdin: Option<Input>,
+    /// Has the script's standard error go to its standard output.
+    #[arg(long)]
+    merge_output: bool,
     /// Submits to this server only.
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<Name>,
@@ -115,6 +121,8 @@ impl JobOptions {
             chdir: self.chdir.or(weaker.chdir),
             // The last one of a name counts.
             env: [weaker.env, self.env].concat(),
+            stdin: self.stdin.or(weaker.stdin),
+            merge_output: self.merge_output || weaker.merge_output,
             server: self.server.or(weaker.server),
             wait: self.wait || weaker.wait,
             out: self.out.or(weaker.out),
@@ -142,6 +150,8 @@ impl JobOptions {
             ("--job-name", self.job_name.is_some()),
             ("--chdir", self.chdir.is_some()),
             ("--env", !self.env.is_empty()),
+            ("--stdin", self.stdin.is_some()),
+            ("--merge-output", self.merge_output),
             ("--ignore-sbatch", self.ignore_sbatch),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
@@ -175,7 +185,34 @@ impl JobOptions {
             let problem = format!("--env: expected at most {most} variables, found {found}");
             return Err(Failure::input(problem).hint("send a file with them, and read it in the script"));
         }
-        Ok(Script { arguments, environment, ..Script::new(name, text, work) })
+        let (stdin, merge_output) = (self.stdin_name()?, self.merge_output);
+        Ok(Script { arguments, environment, stdin, merge_output, ..Script::new(name, text, work) })
+    }
+
+    /// The input files of the job, its standard input among them.
+    pub(crate) fn files(&self) -> Vec<Input> {
+        let mut files = self.inputs.clone();
+        // It may be one of the others.
+        let stdin = self.stdin.iter().filter(|file| self.chdir.is_none() && !files.contains(file));
+        files.extend(stdin.cloned().collect::<Vec<Input>>());
+        files
+    }
+
+    /// The name of the script's standard input in the folder in which it runs.
+    fn stdin_name(&self) -> Result<Option<FileName>, Failure> {
+        let Some(file) = &self.stdin else { return Ok(None) };
+        if self.chdir.is_none() {
+            return Ok(Some(file.name().clone()));
+        }
+        let path = file.path();
+        let name = path.to_str().and_then(|path| path.parse().ok());
+        name.map(Some).ok_or_else(|| {
+            let problem = format!(
+                "--stdin: with --chdir expected a path from that folder on, without `..`, found {}",
+                path.display()
+            );
+            Failure::input(problem).hint("redirect other files in the script: `exec < FILE`")
+        })
     }
 
     /// The folder of `--chdir` as servers know it.
@@ -289,6 +326,33 @@ mod tests {
         let many: String = (0..=bounds::ARGUMENTS_MAX).map(|number| format!(" --env A{number}=1")).collect();
         let failure = script(options(&format!("--time 1h{many}"))).unwrap_err();
         assert_eq!(failure.message(), "--env: expected at most 100 variables, found 101");
+    }
+
+    #[test]
+    fn standard_input_is_sent_unless_it_is_in_the_folder_of_the_user() {
+        let check = |line: &str, expected: Result<(&str, &[&str]), &str>| {
+            let given = options(&format!("--time 1h {line}"));
+            let files = given.files();
+            let files: Vec<&str> = files.iter().map(|file| file.name().as_str()).collect();
+            let script = given.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new());
+            match (script, expected) {
+                (Ok(script), Ok((name, sent))) => {
+                    assert_eq!(script.stdin.as_ref().map(FileName::as_str), Some(name), "{line}");
+                    assert_eq!(files, sent, "{line}");
+                }
+                (Err(failure), Err(start)) => assert!(failure.message().starts_with(start), "{line}"),
+                (found, _) => panic!("{line}: {found:?}"),
+            }
+        };
+        check("--stdin ../far/data", Ok(("data", &["data"])));
+        check("--stdin in/a=data --in b", Ok(("in/a", &["b", "in/a"])));
+        check("--stdin data --in data", Ok(("data", &["data"])));
+        check("--stdin in/data --chdir /home/alice", Ok(("in/data", &[])));
+        check("--stdin ../data --chdir /home/alice", Err("--stdin: with --chdir expected a path from that"));
+        check(
+            "--stdin /tmp/data --chdir /home/alice",
+            Err("--stdin: with --chdir expected a path from that"),
+        );
     }
 
     #[test]

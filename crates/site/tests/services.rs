@@ -8,6 +8,7 @@ use std::path::Path;
 use pliant_config::{ContentError, Source};
 use pliant_control::names::User;
 use pliant_model::{Procs, Span, Speedup};
+use pliant_site::processes::Streams;
 use pliant_site::services::{Catalogue, Prepared, Refusal, Script, ScriptProblem, ServiceDescription};
 use pliant_staging::{Checksum, FileName, FileSpec};
 use proptest::prelude::*;
@@ -369,6 +370,7 @@ fn script<'a>(name: &'a FileName, content: &'a [u8], arguments: &'a [String]) ->
         walltime: Span(1800),
         folder: None,
         environment: &NO_VARIABLES,
+        streams: Streams::default(),
     }
 }
 
@@ -397,6 +399,12 @@ fn a_script_runs_by_its_first_line() {
             catalogue.prepare_script(&Script { environment: &environment, ..script.clone() }, None, None);
         assert_eq!(refused, Err(Refusal::Script(ScriptProblem::Environment)), "{name}");
     }
+    let streams = Streams { stdin: Some("in/data".parse().unwrap()), merge_output: true };
+    let reading = Script { streams: streams.clone(), ..script.clone() };
+    let prepared = catalogue.prepare_script(&reading, None, None).unwrap();
+    assert_eq!((&prepared.streams, prepared.inputs.len()), (&streams, 1), "it must be sent");
+    let in_place = Script { folder: Some("/home/alice".into()), ..reading };
+    assert!(catalogue.prepare_script(&in_place, None, None).unwrap().inputs.is_empty(), "it is there");
     let forbidden = read("scripts = false").unwrap();
     assert_eq!(forbidden.prepare_script(&script, None, None), Err(Refusal::NoScripts));
 }

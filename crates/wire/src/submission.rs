@@ -9,7 +9,7 @@ use pliant_control::reason::DiscoverySummary;
 use pliant_control::shared_folder::SharedFolder;
 use pliant_control::signed::SignedClaim;
 use pliant_model::Time;
-use pliant_staging::FileSpec;
+use pliant_staging::{FileName, FileSpec};
 use serde::{Deserialize, Serialize};
 
 use super::field::*;
@@ -86,13 +86,28 @@ message! {
         /// Variables of its environment besides those that every job has.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         environment: BTreeMap<String, String> = map(VARIABLE, ARGUMENT, bounds::ARGUMENTS_MAX),
+        /// The file that is its standard input, in the folder in which it runs; nothing if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stdin: Option<FileName> = unless_empty(FILE_NAME),
+        /// Its standard error goes where its standard output goes.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        merge_output: bool,
     }
 }
 
 impl Script {
     /// A script that is started without anything, in a folder of its job's.
     pub fn new(name: String, text: ExactText, work: Work) -> Script {
-        Script { name, text, work, arguments: Vec::new(), folder: None, environment: BTreeMap::new() }
+        Script {
+            name,
+            text,
+            work,
+            arguments: Vec::new(),
+            folder: None,
+            environment: BTreeMap::new(),
+            stdin: None,
+            merge_output: false,
+        }
     }
 }
 

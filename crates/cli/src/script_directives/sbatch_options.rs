@@ -94,7 +94,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("gres-flags", None, With, Unsupported(GPUS)),
     option("hint", None, With, Unsupported(SIZE)),
     option("hold", Some('H'), Without, Unsupported("submit it when it may start")),
-    option("input", Some('i'), With, Unsupported("send the file with --in, and read it in the script")),
+    option("input", Some('i'), With, Same("--stdin")),
     option("job-name", Some('J'), With, Same("--job-name")),
     option("licenses", Some('L'), With, Unsupported("jobs request processors, not licences")),
     option("mail-type", None, With, Ignored),

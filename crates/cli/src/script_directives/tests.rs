@@ -34,6 +34,7 @@ fn lines_are_options_of_submit() {
     check("#SBATCH -QvW --mail-type=END --comment hello --no-requeue -s", "--wait");
     check("#SBATCH --chdir=run\n#SBATCH -J -x", "--chdir run --job-name=-x");
     check("#SBATCH --export=NONE\n#SBATCH --export=A=1,B=x", "--env A=1 --env B=x");
+    check("#SBATCH --input=data -D run\n#PLIANT --merge-output", "--stdin data --chdir run --merge-output");
     // #PLIANT lines win, in any order.
     check("#PLIANT --time 1h\n#SBATCH --time=5 --ntasks=3", "--time 1h --rigid 3");
     check("#SBATCH --ntasks=3\n#PLIANT --speedup folding:2", "--speedup folding:2");

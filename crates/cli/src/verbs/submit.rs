@@ -205,7 +205,7 @@ impl Request {
     fn order(self, key: Option<Key>) -> Result<SubmitOrder, Failure> {
         let Request { what, options } = self;
         Ok(SubmitOrder {
-            inputs: announced("--in", &options.inputs)?,
+            inputs: announced("--in", &options.files())?,
             timeout: options.timeout(),
             only: options.server,
             ..SubmitOrder::new(key.map_or_else(drawn, Ok)?, what)

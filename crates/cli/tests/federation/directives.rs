@@ -40,13 +40,22 @@ async fn a_script_has_its_options_with_it() {
     assert_eq!(code, 0, "{error}");
     assert_eq!(fs::read_to_string(user.dir().join("variables/stdout")).unwrap(), "1,x $HOME y,4\n");
 
+    // Standard input is a file, and both outputs are one.
+    let text =
+        "#!/bin/sh\n#PLIANT --time 1m --merge-output\n#SBATCH --input=input\necho a; echo b >&2; cat; ls\n";
+    fs::write(user.dir().join("streams.sh"), text).unwrap();
+    let (code, _, error) = user.run("submit ./streams.sh --out streams");
+    assert_eq!(code, 0, "{error}");
+    let said = |name: &str| fs::read_to_string(user.dir().join("streams").join(name)).unwrap();
+    assert_eq!((&*said("stdout"), &*said("stderr")), ("a\nb\n42\ninput\n", ""));
+
     // What Pliant does not have is named, and nothing is submitted.
     write("gpus.sh", "#SBATCH --time=5\n#SBATCH --gres=gpu:1");
     let (code, _, error) = user.run("submit ./gpus.sh");
     assert_eq!(code, 2, "{error}");
     assert!(error.starts_with("error: ./gpus.sh:3: #SBATCH --gres is not supported: "), "{error}");
     let (_, queue, _) = user.run("queue --ended");
-    assert_eq!(queue["jobs"].as_array().unwrap().len(), 4);
+    assert_eq!(queue["jobs"].as_array().unwrap().len(), 5);
     let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch --time 1m --wait");
     assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");
 }

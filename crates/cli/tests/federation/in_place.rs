@@ -49,6 +49,13 @@ async fn a_script_runs_in_its_users_folder_on_a_server_that_shares_it() {
     assert_eq!(place, run.to_string_lossy());
     assert!(job_dir.ends_with("/jobs/1"), "{said}");
 
+    // Its standard input is in that folder.
+    fs::write(user.dir().join("read.sh"), "#!/bin/sh\ncat > copied\n").unwrap();
+    let (code, _, error) =
+        user.run("submit ./read.sh --time 1m --wait --chdir link --stdin input --server lyon");
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(fs::read_to_string(run.join("copied")).unwrap(), "42\n");
+
     // The other server says why it does not take it, and inputs are refused.
     let (code, _, error) = user.run(&format!("{} --server paris", line("link")));
     assert_eq!(code, 2, "{error}");

@@ -16,6 +16,7 @@ use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
 use pliant_journal::Filter;
 use pliant_model::{Procs, Span, Time};
 use pliant_site::accounts::AccountName;
+use pliant_site::processes::Streams;
 use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
@@ -96,6 +97,7 @@ impl ServiceOffer {
                     walltime,
                     folder: script.folder.as_ref().map(|folder| self.in_place(folder)).transpose()?,
                     environment: &script.environment,
+                    streams: Streams { stdin: script.stdin.clone(), merge_output: script.merge_output },
                 };
                 let mut prepared = self.catalogue.prepare_script(&given, None, None)?;
                 prepared.work.resources = resources;

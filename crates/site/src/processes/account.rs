@@ -42,7 +42,7 @@ pub(super) fn input(spec: &RunSpec, account: &AccountRun) -> Vec<u8> {
     let folder: &Path = &account.folder;
     let request = launcher.run_request(command, Vec::new(), folder, account.processes_max);
     let mut input = request.encode();
-    input.extend(job_folder::start_call(spec.program.clone(), env, spec.folder.clone()));
+    input.extend(job_folder::start_call(spec, env));
     input
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::{Folder, FolderError};
 use super::limits::JobLimits;
+use super::streams::Streams;
 use crate::accounts::AccountRun;
 
 /// One job, ready to be run on this host.
@@ -38,6 +39,9 @@ pub struct RunSpec {
     /// The folder in which it runs, if that is one of its user's own and not the job's work folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
+    /// Its standard input, and where its standard error goes.
+    #[serde(default, skip_serializing_if = "Streams::are_default")]
+    pub streams: Streams,
     /// What the job may use.
     #[serde(default)]
     pub limits: JobLimits,
@@ -191,6 +195,7 @@ mod tests {
             cpu_share: Some(0.5),
             max_output_bytes: 0,
             folder: None,
+            streams: Streams::default(),
             limits: JobLimits::default(),
             keeps_user: false,
         }

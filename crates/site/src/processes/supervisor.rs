@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -337,12 +337,15 @@ fn start(
         None => (own_command(folder, spec, program, arguments)?, program.as_str()),
     };
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // What becomes the program of an account merges its outputs itself.
+    let merged = (spec.streams.merge_output && spec.account.is_none()).then(|| merged_output(&mut command));
+    let merged = merged.transpose().map_err(|error| NotStarted::lasting(format!("no pipe: {error}")))?;
     let failed =
         |error: io::Error| NotStarted { reason: why(program, &spec.env, &error), may_pass: may_pass(&error) };
     let mut child = spawn_in(cgroup, &mut command).map_err(failed)?;
     let input = spec.account.as_ref().and_then(|run| Some((child.stdin.take()?, account::input(spec, run))));
-    let copies = (child.stdout.take(), child.stderr.take());
-    let (Some(stdout), Some(stderr)) = copies else { return Err(NotStarted::lasting("no pipes")) };
+    // The end of the pipe into which only the job writes.
+    drop(command);
     let max_bytes = spec.max_output_bytes;
     // A job of an account could not open /dev/stdout and /dev/stderr otherwise: the pipes are this user's. Only processes that may look
     // into its descriptors get there.
@@ -350,8 +353,17 @@ fn start(
         Some(_) => fchmod(pipe, Mode::RUSR | Mode::WUSR | Mode::WOTH).map_err(io::Error::from),
         None => Ok(()),
     };
-    let stdout = opened(stdout.as_fd()).and_then(|()| Copy::start(stdout, stdout_file, max_bytes));
-    let stderr = opened(stderr.as_fd()).and_then(|()| Copy::start(stderr, stderr_file, max_bytes));
+    let (stdout, stderr) = match (merged, child.stdout.take(), child.stderr.take()) {
+        (Some(both), ..) => {
+            let nothing = Copy::start(io::empty(), stderr_file, max_bytes);
+            (Copy::start(both, stdout_file, max_bytes), nothing)
+        }
+        (None, Some(stdout), Some(stderr)) => (
+            opened(stdout.as_fd()).and_then(|()| Copy::start(stdout, stdout_file, max_bytes)),
+            opened(stderr.as_fd()).and_then(|()| Copy::start(stderr, stderr_file, max_bytes)),
+        ),
+        _ => return Err(NotStarted::lasting("no pipes")),
+    };
     let group = ProcessGroup::of(&child);
     match (stdout, stderr) {
         (Ok(stdout), Ok(stderr)) => Ok(Job { group, input, stdout, stderr }),
@@ -364,6 +376,13 @@ fn start(
             Err(NotStarted::lasting(format!("cannot copy its output: {error}")))
         }
     }
+}
+
+/// Has the program write both outputs into one pipe, which is read here.
+fn merged_output(command: &mut Command) -> io::Result<PipeReader> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    Ok(reader)
 }
 
 /// The command of a job that runs as this user.
@@ -389,7 +408,10 @@ fn own_command(
         command.envs(USER_VARIABLES.into_iter().filter_map(own));
     }
     command.envs(allotted::variables()).envs(&spec.env);
-    command.env(FOLDER_VARIABLE, folder.path()).stdin(Stdio::null());
+    let stdin = spec.streams.open_stdin(place);
+    let stdin =
+        stdin.map_err(|error| NotStarted { may_pass: may_pass(&error), reason: error.to_string() })?;
+    command.env(FOLDER_VARIABLE, folder.path()).stdin(stdin);
     Ok(command)
 }
 

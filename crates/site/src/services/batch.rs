@@ -11,7 +11,7 @@ use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::service::Service;
 use super::template::Word;
-use crate::processes::{BatchSpec, InstanceRun, OUTPUT_BYTES};
+use crate::processes::{BatchSpec, InstanceRun, OUTPUT_BYTES, Streams};
 
 /// The variable that holds an instance's number in its multi-job.
 const INSTANCE: &str = "PLIANT_INSTANCE";
@@ -99,6 +99,7 @@ impl Service {
             scale,
             bounds: Bounds { max_output_bytes: Some(bytes), ..self.bounds },
             folder: None,
+            streams: Streams::default(),
         };
         let batch = Batch {
             command: self.command.iter().filter_map(fill).collect(),

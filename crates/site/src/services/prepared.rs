@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
 use super::template::Word;
+use crate::processes::Streams;
 
 /// Everything that is known of a job's program before its job is placed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct Prepared {
     /// The folder of the user's own in which it runs, on this cluster; the job's work folder if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
+    /// Its standard input, and where its standard error goes.
+    #[serde(default, skip_serializing_if = "Streams::are_default")]
+    pub streams: Streams,
 }
 
 /// How much a job may send and leave behind; as much as the server takes where nothing is said.

@@ -13,6 +13,7 @@ use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::speedup_spec::SpeedupSpec;
 use super::template::Word;
+use crate::processes::Streams;
 
 /// A script and how it is to be run. It is put into its job's folder by
 /// [`put_script`](pliant_staging::put_script), beside the working folder, where no input can take its place.
@@ -32,6 +33,8 @@ pub struct Script<'a> {
     pub folder: Option<PathBuf>,
     /// Variables of its environment besides those that every job has.
     pub environment: &'a BTreeMap<String, String>,
+    /// Its standard input, and where its standard error goes.
+    pub streams: Streams,
 }
 
 /// What is wrong with a script.
@@ -84,10 +87,12 @@ impl Script<'_> {
                 .map(|(name, value)| (name.clone(), Word::text(value)))
                 .collect(),
             work: Work::new(procs, self.walltime.max(Span(1)), speedup),
-            inputs: Vec::new(),
+            // In a folder of the user's own it is there already.
+            inputs: self.streams.stdin.iter().filter(|_| self.folder.is_none()).cloned().collect(),
             scale: 1.0,
             bounds: Bounds::default(),
             folder: self.folder.clone(),
+            streams: self.streams.clone(),
         })
     }
 

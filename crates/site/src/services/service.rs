@@ -11,6 +11,7 @@ use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::speedup_spec::SpeedupSpec;
 use super::template::Template;
+use crate::processes::Streams;
 
 /// A service as its operator declares it.
 #[derive(Clone, PartialEq, Debug)]
@@ -101,6 +102,7 @@ impl Service {
             scale,
             bounds: self.bounds,
             folder: None,
+            streams: Streams::default(),
         })
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use pliant_site::processes::RunSpec;
+use pliant_site::processes::{RunSpec, Streams};
+use pliant_wire::Outcome;
 
 use crate::scratch::*;
 
@@ -82,4 +83,24 @@ async fn output_is_cut_and_the_job_goes_on() {
     let expected = format!("{}\n[pliant: output beyond 1000 bytes was dropped]\n", "x".repeat(1000));
     assert_eq!((scratch.text("stdout"), scratch.text("stderr")), (expected, "few\n".to_owned()));
     assert!(scratch.dir().join("work/done").exists());
+}
+
+#[tokio::test]
+async fn standard_input_is_a_file_and_both_outputs_are_one() {
+    let streams = Streams { stdin: Some("in/data".parse().unwrap()), merge_output: true };
+    let spec =
+        RunSpec { streams, ..script("echo a; echo b >&2; cat; (sleep 0.1; echo d >&2) & echo c; wait") };
+    let scratch = Scratch::with(&spec);
+    fs::create_dir(scratch.dir().join("work/in")).unwrap();
+    fs::write(scratch.dir().join("work/in/data"), "42\n").unwrap();
+    assert!(scratch.run().await.is_success());
+    assert_eq!(
+        (scratch.text("stdout"), scratch.text("stderr")),
+        ("a\nb\n42\nc\nd\n".to_owned(), String::new())
+    );
+    // Without the file the job is not started.
+    let scratch = Scratch::with(&spec);
+    let exit = scratch.run().await;
+    let Outcome::NotStarted(why) = &exit.outcome else { panic!("{exit:?}") };
+    assert!(why.starts_with("its standard input `in/data`: No such file"), "{why}");
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pliant_site::processes::{Ending, Exit, JobLimits, ProcessState, RunSpec, Running, find, spawn};
+use pliant_site::processes::{Ending, Exit, JobLimits, ProcessState, RunSpec, Running, Streams, find, spawn};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -145,6 +145,7 @@ pub(crate) fn program(arguments: &[&str]) -> RunSpec {
         cpu_share: None,
         max_output_bytes: 1_000_000,
         folder: None,
+        streams: Streams::default(),
         limits: JobLimits::default(),
         keeps_user: false,
     }

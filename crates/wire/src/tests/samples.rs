@@ -91,6 +91,8 @@ pub(super) fn script() -> proto::Script {
         arguments: vec!["one".to_owned()],
         folder: "site-a:alice/run".to_owned(),
         environment: [("OMP_PLACES".to_owned(), "cores".to_owned())].into(),
+        stdin: "a.txt".to_owned(),
+        merge_output: true,
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use pliant_control::job::{Exit, JobState};
 use pliant_control::names::Handle;
 use pliant_transport::Role;
+use pliant_wire::{Script, SubmittedWork};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::site::{ALICE, BOB, LYON, Site, base, spool, uid};
@@ -82,6 +83,21 @@ async fn jobs_run_as_their_users_and_their_files_come_and_go() {
         assert_eq!(owned(&files.join("script")), (uid(name), 0o700));
         assert!(!records.join("work").exists(), "the account has the inputs");
     }
+    // Standard input is the account's file, and both outputs are one; a program that cannot be started says so all the same.
+    let streams = |text: &str| {
+        let SubmittedWork::Script(script) = rigid("", 1, 60) else { panic!("a script") };
+        let stdin = Some("in/data".parse().unwrap());
+        let mut asked =
+            order(SubmittedWork::Script(Script { text: text.into(), stdin, merge_output: true, ..script }));
+        asked.inputs.push(input("in/data", &data));
+        asked
+    };
+    let alice = federation.client(ALICE);
+    let ended = run(&alice, &streams("#!/bin/sh\necho a; echo b >&2; wc -c\n")).await;
+    let found = fetched(&alice, &ended.handle).await;
+    assert_eq!((&*text(&found, "stdout"), &*text(&found, "stderr")), ("a\nb\n1500000\n", ""));
+    let ended = run(&alice, &streams("#!/no/such/interpreter\n")).await;
+    assert!(matches!(ended.exit, Some(Exit::NotStarted(_))), "{ended:?}");
     // A user without an account is refused where jobs run as accounts, with that reason.
     let carol = federation.client("carol");
     refused(carol.submit(&order(rigid("true", 1, 60)), |_| Ok(())).await, &["account", "carol"]);

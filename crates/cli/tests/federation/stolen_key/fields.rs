@@ -42,6 +42,8 @@ const SCRIPT: &[fn(&mut Script)] = &[
     |script| script.arguments.push(String::new()),
     |script| script.arguments.clear(),
     |script| _ = script.environment.insert("PATH".to_owned(), "/tmp".to_owned()),
+    |script| script.stdin = Some("data".parse().unwrap()),
+    |script| script.merge_output = true,
     |script| script.folder = Some("home:alice".parse().unwrap()),
     |script| script.work.procs = Procs(2),
     |script| script.work.walltime = Span(61),

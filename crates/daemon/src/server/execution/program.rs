@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::batch::HeldResources;
 use pliant_control::names::{Key, User};
 use pliant_model::{Mebibytes, Span, SpanMs};
-use pliant_site::processes::{JobLimits, RunSpec};
+use pliant_site::processes::{JobLimits, RunSpec, Streams};
 use pliant_site::services::{Batch, Prepared};
 use pliant_staging::FileSpec;
 use pliant_wire::{Script, SubmittedWork};
@@ -90,7 +90,9 @@ impl Program {
         env.extend(allocation.variables(host));
         let program = self.prepared.argv(procs, walltime);
         let folder = self.prepared.folder.clone();
-        RunSpec { program, env, max_output_bytes: self.max_output_bytes(), folder, ..allocation.spec(host) }
+        let streams = self.prepared.streams.clone();
+        let max_output_bytes = self.max_output_bytes();
+        RunSpec { program, env, max_output_bytes, folder, streams, ..allocation.spec(host) }
     }
 }
 
@@ -135,6 +137,7 @@ impl Allocation {
             cpu_share: host.cluster.cpu_share.map(|share| share * f64::from(self.cores)),
             max_output_bytes: OUTPUT_BYTES_MAX,
             folder: None,
+            streams: Streams::default(),
             limits: self.limits(host),
             keeps_user: false,
         }

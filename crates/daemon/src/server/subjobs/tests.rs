@@ -25,6 +25,7 @@ pub(in crate::server) fn program(arguments: &[String]) -> Program {
         walltime: Span(1),
         folder: None,
         environment: &BTreeMap::new(),
+        streams: pliant_site::processes::Streams::default(),
     };
     let catalogue = Catalogue::from_toml(&Source::new("server.toml".as_ref(), String::new())).unwrap();
     let prepared = catalogue.prepare_script(&script, None, None).unwrap();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FilesError;
 use crate::processes::{
-    FileUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd,
+    FileUsage, FoundState, Marks, Reservation, RunSpec, StartPermit, Streams, TaskAddresses, TaskEnd,
 };
 
 /// The longest line of a call: a manifest of the most files with the longest names.
@@ -35,7 +35,13 @@ pub(super) enum Call {
         shared: Vec<FileSpec>,
     },
     /// Becomes the job's program, in the work folder or in another folder of the account.
-    Start { program: Vec<String>, env: BTreeMap<String, String>, place: Option<PathBuf> },
+    Start {
+        program: Vec<String>,
+        env: BTreeMap<String, String>,
+        place: Option<PathBuf>,
+        #[serde(default)]
+        streams: Streams,
+    },
     /// Makes the files of the job's standard output and error, and sends them open along with the answer.
     Outputs,
     /// Sums up what the job, or a task of it, has left.

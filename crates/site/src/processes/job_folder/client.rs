@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use pliant_staging::{FileSpec, ResultLimits, ResultName, SealedResults, StagingError};
@@ -18,7 +18,7 @@ use super::slots::{CallSlot, READ_AT_ONCE, ReadingSlot};
 use super::{FilesError, JobFiles, off_thread};
 use crate::accounts::{AccountRun, Launched, LauncherError};
 use crate::processes::{
-    FileUsage, FoundState, Marks, Measured, Reservation, StartPermit, TaskAddresses, TaskEnd,
+    FileUsage, FoundState, Marks, Measured, Reservation, RunSpec, StartPermit, TaskAddresses, TaskEnd,
 };
 
 /// The verb of this program.
@@ -44,12 +44,9 @@ pub(crate) fn arguments(folder: &Path) -> [OsString; 2] {
 }
 
 /// The call that has the process become a program.
-pub(crate) fn start_call(
-    program: Vec<String>,
-    env: BTreeMap<String, String>,
-    place: Option<PathBuf>,
-) -> Vec<u8> {
-    line(&Call::Start { program, env, place })
+pub(crate) fn start_call(spec: &RunSpec, env: BTreeMap<String, String>) -> Vec<u8> {
+    let RunSpec { program, folder, streams, .. } = spec.clone();
+    line(&Call::Start { program, env, place: folder, streams })
 }
 
 /// Has what is left of a job killed.
@@ -433,6 +430,7 @@ impl AccountStream {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +19,8 @@ use super::call::{CALL_BYTES_MAX, Call, Failed, GateCall, Reply, line, read_line
 use super::started_elsewhere::last_line;
 use super::{emptying, outputs, subordinates};
 use crate::processes::{
-    FileUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, ask_end, find, longest_of_batch,
-    no_such_folder, program_in, task_ends, task_ends_length, why_not_started,
+    FileUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, Streams, ask_end, find,
+    longest_of_batch, no_such_folder, program_in, task_ends, task_ends_length, why_not_started,
 };
 
 /// The longest script or list of tasks.
@@ -39,9 +39,9 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
     // Without looking for the ends of lines.
     let mut output = File::from(rustix::stdio::stdout().try_clone_to_owned()?);
     let reply = match call {
-        Call::Start { program, env, place } => {
+        Call::Start { program, env, place, streams } => {
             drop(input);
-            return Err(started(folder, &program, &env, place.as_deref()));
+            return Err(started(folder, &program, &env, place.as_deref(), &streams));
         }
         Call::Put { specs, script, tasks, inputs, shared } => write_specs(folder, &specs)
             .and_then(|()| put(folder, &mut input, [script, tasks], &inputs, &shared))
@@ -171,14 +171,11 @@ fn started(
     program: &[String],
     env: &BTreeMap<String, String>,
     place: Option<&Path>,
+    streams: &Streams,
 ) -> io::Error {
     let [name, arguments @ ..] = program else {
         return io::Error::new(ErrorKind::InvalidInput, "no program");
     };
-    let null = File::open("/dev/null").and_then(|null| Ok(rustix::stdio::dup2_stdin(null.as_fd())?));
-    if let Err(error) = null {
-        return error;
-    }
     let work = folder.join(WORK);
     if let Err(error) = std::env::set_current_dir(place.unwrap_or(&work)) {
         let why = match place {
@@ -188,9 +185,26 @@ fn started(
         };
         return io::Error::new(error.kind(), why);
     }
+    let stdin = streams.open_stdin(Path::new("."));
+    if let Err(error) = stdin.and_then(|file| Ok(rustix::stdio::dup2_stdin(file.as_fd())?)) {
+        return error;
+    }
+    let own_stderr = match streams.merge_output.then(merge_output).transpose() {
+        Ok(own_stderr) => own_stderr,
+        Err(error) => return error,
+    };
     let mut command = Command::new(program_in(place, &work, name));
     // What the launcher says of the account comes first: HOME, USER, LOGNAME and SHELL.
     command.args(arguments).env("PATH", PROGRAM_PATH).env("LANG", "C.UTF-8").envs(env);
     let error = command.exec();
+    // The supervisor looks for the reason there. If that cannot be, it finds it in standard output.
+    let _ = own_stderr.map(|own| rustix::stdio::dup2_stderr(own.as_fd()));
     io::Error::new(error.kind(), why_not_started(name, env, &error))
+}
+
+/// Has standard error go where standard output goes. Returns where it went before.
+fn merge_output() -> io::Result<OwnedFd> {
+    let own = rustix::stdio::stderr().try_clone_to_owned()?;
+    rustix::stdio::dup2_stderr(rustix::stdio::stdout())?;
+    Ok(own)
 }

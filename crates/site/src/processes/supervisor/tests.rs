@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::accounts::AccountRun;
 use crate::processes::limits::JobLimits;
+use crate::processes::streams::Streams;
 
 /// Why a job with that walltime is not started, and how long that was tried.
 fn not_started(launcher: &str, walltime_s: u64) -> (String, Duration) {
@@ -40,6 +41,7 @@ fn not_started_after(first_failure: Option<u64>, launcher: &str, walltime_s: u64
         cpu_share: None,
         max_output_bytes: 0,
         folder: None,
+        streams: Streams::default(),
         limits: JobLimits { cgroup: Some(cgroups.clone()), ..JobLimits::default() },
         keeps_user: false,
     };
