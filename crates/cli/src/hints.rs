@@ -75,7 +75,7 @@ const EQUIVALENTS: [(&str, &str); 57] = [
 ];
 
 /// Options that people try, and the option that a verb may have for it.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 25] = [
     ("--walltime", "--time"),
     ("--time-limit", "--time"),
     ("-t", "--time"),
@@ -87,6 +87,12 @@ const OPTIONS: [(&str, &str); 19] = [
     ("-p", "--server"),
     ("--output", "--out"),
     ("-o", "--out"),
+    ("--export", "--env"),
+    ("--input", "--stdin"),
+    ("-i", "--stdin"),
+    ("-J", "--job-name"),
+    ("-D", "--chdir"),
+    ("--test-only", "--dry-run"),
     ("--json", "--format json"),
     ("--mapping", "--mapper"),
     ("--threshold", "--similarity"),

@@ -169,13 +169,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If no agent answers, or if the only server of the order is not known.
+    /// If no agent answers.
     pub async fn estimates(&self, order: &SubmitOrder) -> Result<DiscoveryResult, ClientError> {
-        let found = self.discover(&order.question(), ESTIMATES, order.only.as_ref()).await?;
-        if let Some(only) = order.only.as_ref().filter(|_| found == DiscoveryResult::default()) {
-            self.expect_known(only).await?;
-        }
-        Ok(found)
+        self.discover(&order.question(), ESTIMATES, order.only.as_ref()).await
     }
 
     /// An error if the federation has never had a server of that name.

@@ -255,7 +255,10 @@ impl Arguments {
         let problem = format!("expected {option} with a script, found it with the service `{service}`");
         let hint = match Path::new(service).is_file() {
             true => format!("`pliant submit ./{service} ...` submits the script of that name"),
-            false => "the server knows the sizes and walltimes of its services".to_owned(),
+            false => {
+                "the server's file describes its services; `pliant servers --services` lists what they take"
+                    .to_owned()
+            }
         };
         Err(Failure::input(problem).hint(hint))
     }

@@ -92,6 +92,8 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     assert_eq!((servers.len(), servers[0]), (2, &would["chosen"]), "{would}");
     let refused = reader.ends("submit --script job.sh --time 1m --rigid 5 --dry-run", 2);
     assert_eq!((&refused["chosen"], &refused["refusals"][1]["cause"]), (&Value::Null, &"too-large".into()));
+    let (code, _, error) = reader.user.run("submit say text=hi --dry-run --server rome");
+    assert!(code == 2 && error.contains("--server: expected a server of the federation"), "{error}");
     let longer = reader.sleeps("--time 50m --rigid 2 --server lyon");
     let shorter = reader.sleeps("--time 40m --rigid 2 --server paris");
     for running in [&longer, &shorter] {
