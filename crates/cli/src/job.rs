@@ -34,6 +34,7 @@ pub(crate) fn described(record: &JobRecord) -> Value {
             "procs": record.work.procs,
             "walltime_s": record.work.walltime,
             "speedup": speedup(record),
+            "resources": record.work.resources.as_ref().map(ToString::to_string),
         },
     })
 }
@@ -115,8 +116,9 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
         ("server", format!("{}, {}", record.server(), processors(record))),
         ("walltime", show_duration(record.walltime)),
         ("request", format!("{}, {}", speedup(record), show_duration(record.work.walltime))),
-        ("submitted", both(record.submitted, now)),
     ];
+    lines.extend(record.work.resources.as_ref().map(|needed| ("needs", needed.to_string())));
+    lines.push(("submitted", both(record.submitted, now)));
     let error =
         |error: Option<_>| error.map_or_else(String::new, |error| format!(", {}", against_expected(error)));
     match record.started {

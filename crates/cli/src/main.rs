@@ -24,6 +24,7 @@ mod progress;
 mod read_ahead;
 mod reallocation_keys;
 mod refusals;
+mod resource_options;
 mod script_directives;
 mod service_arguments;
 mod submission_note;

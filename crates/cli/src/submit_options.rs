@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::federation::timeout;
 use crate::job_files::{Input, input};
 use crate::numbers::whole;
+use crate::resource_options::ResourceOptions;
 
 /// How long a submission is tried if no option says it.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,6 +57,8 @@ pub(crate) struct JobOptions {
     /// Has the script's standard error go to its standard output.
     #[arg(long)]
     merge_output: bool,
+    #[command(flatten)]
+    resources: ResourceOptions,
     /// Submits to this server only.
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<Name>,
@@ -123,6 +127,7 @@ impl JobOptions {
             env: [weaker.env, self.env].concat(),
             stdin: self.stdin.or(weaker.stdin),
             merge_output: self.merge_output || weaker.merge_output,
+            resources: self.resources.over(weaker.resources),
             server: self.server.or(weaker.server),
             wait: self.wait || weaker.wait,
             out: self.out.or(weaker.out),
@@ -154,7 +159,8 @@ impl JobOptions {
             ("--merge-output", self.merge_output),
             ("--ignore-sbatch", self.ignore_sbatch),
         ];
-        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+        let option = options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option);
+        option.or_else(|| self.resources.first())
     }
 
     /// The script that these options describe, without the folder of `--chdir`.
@@ -175,9 +181,14 @@ impl JobOptions {
         })?;
         let SpeedupSpec { speedup, procs } = match (&self.speedup, self.rigid) {
             (Some(spec), _) => spec.clone(),
-            (None, procs) => SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(1)) },
+            (None, procs) => {
+                let procs = Procs(procs.or(self.resources.nodes()).unwrap_or(1));
+                SpeedupSpec { speedup: Speedup::Rigid, procs }
+            }
         };
-        let work = Work::new(procs, walltime, speedup);
+        let is_moldable = !matches!(speedup, Speedup::Rigid);
+        let resources = self.resources.resources(if is_moldable { Procs(u32::MAX) } else { procs })?;
+        let work = Work { resources: resources.map(Arc::new), ..Work::new(procs, walltime, speedup) };
         let name = self.job_name.clone().unwrap_or(name);
         let environment: BTreeMap<String, String> = self.env.iter().cloned().collect();
         if environment.len() > bounds::ARGUMENTS_MAX {

@@ -7,6 +7,7 @@
 mod head;
 mod sbatch;
 mod sbatch_options;
+mod sbatch_size;
 mod slurm_time;
 
 use std::ffi::OsString;

@@ -1,9 +1,8 @@
 //! `#SBATCH` lines as options of `pliant submit`. What has no equivalent is an error that names all of it.
 
-use pliant_wire::bounds;
-
 use super::head::Directive;
 use super::sbatch_options::{Meaning, OPTIONS, SbatchOption, Value};
+use super::sbatch_size::{Size, memory_mib};
 use super::slurm_time;
 use crate::failure::Failure;
 
@@ -45,7 +44,7 @@ pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Transl
         }
     }
     let mut translation = Translation::default();
-    let (mut tasks, mut procs_per_task) = (None, None);
+    let mut size = Size::default();
     for Given { line, name, value, meaning } in given {
         let place = format!("{shown}:{line}: #SBATCH {name}");
         let value = value.unwrap_or_default();
@@ -58,13 +57,11 @@ pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Transl
                     Err(format!("expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `{value}`"))
                 }
             },
-            Meaning::Tasks | Meaning::ProcsPerTask => {
-                let counted = count(&value);
-                let into = if meaning == Meaning::Tasks { &mut tasks } else { &mut procs_per_task };
-                counted.map(|count| {
-                    *into = Some((line, name.clone(), count));
-                    Vec::new()
-                })
+            Meaning::Size(part) => size.take(part, line, &name, &value).map(|()| Vec::new()),
+            Meaning::Memory(option) => memory_mib(&value).map(|mib| vec![format!("{option}={mib}M")]),
+            Meaning::Exclusive if value.is_empty() => Ok(vec!["--exclusive".to_owned()]),
+            Meaning::Exclusive => {
+                Err(format!("expected no value, found `{value}`: no nodes are shared with some jobs only"))
             }
             Meaning::Export => exported(&value),
             Meaning::Ignored => Ok(Vec::new()),
@@ -83,8 +80,13 @@ pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Transl
             Err(problem) => problems.push(format!("{place}: {problem}")),
         }
     }
-    if let Some(option) = size(tasks, procs_per_task, shown, &mut problems) {
-        translation.options.push(option);
+    match size.translated() {
+        Ok(options) => translation.options.extend(options),
+        Err(found) => problems.extend(
+            found
+                .into_iter()
+                .map(|(line, name, problem)| format!("{shown}:{line}: #SBATCH {name}: {problem}")),
+        ),
     }
     if problems.is_empty() {
         return Ok(translation);
@@ -159,37 +161,4 @@ fn exported(list: &str) -> Result<Vec<String>, String> {
         )),
     });
     variables.collect()
-}
-
-fn count(text: &str) -> Result<u32, String> {
-    let count = text.parse::<u32>().ok().filter(|count| bounds::PROCS.contains(count));
-    let (least, most) = (bounds::PROCS.start(), bounds::PROCS.end());
-    count.ok_or_else(|| format!("expected a whole number from {least} to {most}, found `{text}`"))
-}
-
-/// The number of processors, where it stands in the script, and the option there.
-type Count = Option<(usize, String, u32)>;
-
-/// The processors of all tasks, as the option of the last line about it.
-fn size(
-    tasks: Count,
-    procs_per_task: Count,
-    shown: &str,
-    problems: &mut Vec<String>,
-) -> Option<TranslatedOption> {
-    let number = |count: &Count| count.as_ref().map_or(1, |(_, _, count)| *count);
-    let procs = number(&tasks).checked_mul(number(&procs_per_task));
-    let (line, name, _) = tasks.into_iter().chain(procs_per_task).max()?;
-    match procs.filter(|procs| bounds::PROCS.contains(procs)) {
-        Some(procs) => {
-            Some(TranslatedOption { line, name, words: vec!["--rigid".to_owned(), procs.to_string()] })
-        }
-        None => {
-            let most = bounds::PROCS.end();
-            problems.push(format!(
-                "{shown}:{line}: #SBATCH {name}: expected at most {most} processors of all tasks, found more"
-            ));
-            None
-        }
-    }
 }

@@ -4,6 +4,7 @@
 
 use self::Meaning::*;
 use self::Value::*;
+use super::sbatch_size::Part;
 
 /// An option of `sbatch`.
 pub(super) struct SbatchOption {
@@ -29,10 +30,12 @@ pub(super) enum Meaning {
     Same(&'static str),
     /// `--time`, in Slurm's formats.
     Time,
-    /// How many tasks it runs: processors.
-    Tasks,
-    /// How many processors each task has.
-    ProcsPerTask,
+    /// A part of the size of the job.
+    Size(Part),
+    /// This option of `pliant submit`, with an amount in Slurm's units.
+    Memory(&'static str),
+    /// `--exclusive`, without a value.
+    Exclusive,
     /// `--env` for each variable in a list; the environment of `sbatch` is not passed on.
     Export,
     /// Nothing: it does not change what runs or where.
@@ -51,9 +54,9 @@ const OUTPUT: &str = "output stays with the job: `pliant logs JOB` prints it, `p
 const SIZE: &str = "--ntasks and --cpus-per-task give the number of processors";
 const VARIABLES: &str = "--env NAME=VALUE gives variables one by one";
 const CHOICE: &str = "the federation chooses the cluster, and its operator the rest";
-const MEMORY: &str = "jobs request processors, not memory";
-const GPUS: &str = "jobs request processors, not GPUs";
-const NODES: &str = "jobs request processors, not nodes";
+const MEMORY: &str = "--mem or --mem-per-cpu gives the memory";
+const GPUS: &str = "--gpus, --gpus-per-node or --gpus-per-task gives the number of GPUs";
+const NODES: &str = "--nodes and --ntasks-per-node give the number of nodes, and the cluster chooses which";
 const CLUSTER: &str = "`#PLIANT --server NAME` chooses the cluster";
 const LATER: &str = "`pliant wait JOB && pliant submit ...` submits after the end of another job";
 
@@ -68,51 +71,51 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("cluster-constraint", None, With, Unsupported(CLUSTER)),
     option("clusters", Some('M'), With, Unsupported(CLUSTER)),
     option("comment", None, With, Ignored),
-    option("constraint", Some('C'), With, Unsupported(CHOICE)),
+    option("constraint", Some('C'), With, Same("--constraint")),
     option("contiguous", None, Without, Unsupported(NODES)),
     option("core-spec", Some('S'), With, Unsupported(NODES)),
     option("cores-per-socket", None, With, Unsupported(NODES)),
     option("cpu-freq", None, With, Unsupported("processors run as their cluster has them run")),
     option("cpus-per-gpu", None, With, Unsupported(GPUS)),
-    option("cpus-per-task", Some('c'), With, ProcsPerTask),
+    option("cpus-per-task", Some('c'), With, Size(Part::ProcsPerTask)),
     option("deadline", None, With, Unsupported("`pliant submit` shows when the job is expected to end")),
     option("dependency", Some('d'), With, Unsupported(LATER)),
     option("distribution", Some('m'), With, Unsupported(NODES)),
     option("error", Some('e'), With, Noted(OUTPUT)),
     option("exclude", Some('x'), With, Unsupported(NODES)),
-    option("exclusive", None, Optional, Unsupported(NODES)),
+    option("exclusive", None, Optional, Exclusive),
     option("export", None, With, Export),
     option("export-file", None, With, Unsupported(VARIABLES)),
     option("get-user-env", None, Optional, Unsupported(VARIABLES)),
     option("gpu-bind", None, With, Unsupported(GPUS)),
     option("gpu-freq", None, With, Unsupported(GPUS)),
-    option("gpus", Some('G'), With, Unsupported(GPUS)),
-    option("gpus-per-node", None, With, Unsupported(GPUS)),
+    option("gpus", Some('G'), With, Same("--gpus")),
+    option("gpus-per-node", None, With, Size(Part::GpusPerNode)),
     option("gpus-per-socket", None, With, Unsupported(GPUS)),
-    option("gpus-per-task", None, With, Unsupported(GPUS)),
-    option("gres", None, With, Unsupported(GPUS)),
+    option("gpus-per-task", None, With, Size(Part::GpusPerTask)),
+    option("gres", None, With, Size(Part::Gres)),
     option("gres-flags", None, With, Unsupported(GPUS)),
     option("hint", None, With, Unsupported(SIZE)),
     option("hold", Some('H'), Without, Unsupported("submit it when it may start")),
     option("input", Some('i'), With, Same("--stdin")),
     option("job-name", Some('J'), With, Same("--job-name")),
-    option("licenses", Some('L'), With, Unsupported("jobs request processors, not licences")),
+    option("licenses", Some('L'), With, Same("--licenses")),
     option("mail-type", None, With, Ignored),
     option("mail-user", None, With, Ignored),
-    option("mem", None, With, Unsupported(MEMORY)),
+    option("mem", None, With, Size(Part::MemoryPerNode)),
     option("mem-bind", None, With, Unsupported(MEMORY)),
-    option("mem-per-cpu", None, With, Unsupported(MEMORY)),
+    option("mem-per-cpu", None, With, Memory("--mem-per-proc")),
     option("mem-per-gpu", None, With, Unsupported(MEMORY)),
     option("mincpus", None, With, Unsupported(NODES)),
     option("nice", None, Optional, Unsupported("the queue order of each cluster decides")),
     option("no-requeue", None, Without, Ignored),
     option("nodefile", Some('F'), With, Unsupported(NODES)),
     option("nodelist", Some('w'), With, Unsupported(CLUSTER)),
-    option("nodes", Some('N'), With, Unsupported(NODES)),
-    option("ntasks", Some('n'), With, Tasks),
+    option("nodes", Some('N'), With, Size(Part::Nodes)),
+    option("ntasks", Some('n'), With, Size(Part::Tasks)),
     option("ntasks-per-core", None, With, Unsupported(SIZE)),
     option("ntasks-per-gpu", None, With, Unsupported(GPUS)),
-    option("ntasks-per-node", None, With, Unsupported(SIZE)),
+    option("ntasks-per-node", None, With, Size(Part::TasksPerNode)),
     option("ntasks-per-socket", None, With, Unsupported(SIZE)),
     option("open-mode", None, With, Ignored),
     option("output", Some('o'), With, Noted(OUTPUT)),
@@ -128,7 +131,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("signal", None, With, Unsupported("a job gets SIGTERM at its walltime, and SIGKILL later")),
     option("sockets-per-node", None, With, Unsupported(NODES)),
     option("time", Some('t'), With, Time),
-    option("tmp", None, With, Unsupported("jobs request processors, not disk space")),
+    option("tmp", None, With, Memory("--scratch")),
     option("verbose", Some('v'), Without, Ignored),
     option("wait", Some('W'), Without, Same("--wait")),
 ];

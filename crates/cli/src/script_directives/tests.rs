@@ -39,6 +39,15 @@ fn lines_are_options_of_submit() {
     check("#PLIANT --time 1h\n#SBATCH --time=5 --ntasks=3", "--time 1h --rigid 3");
     check("#SBATCH --ntasks=3\n#PLIANT --speedup folding:2", "--speedup folding:2");
     check("#SBATCH --gres=gpu:1\n#PLIANT --ignore-sbatch --time 1h", "--ignore-sbatch --time 1h");
+    check(
+        "#SBATCH --nodes=2 --ntasks-per-node=4 --mem=8G --gres=gpu:a100:1",
+        "--rigid 8 --nodes 2 --procs-per-node 4 --mem 16G --gpus a100:2",
+    );
+    check(
+        "#SBATCH --mem-per-cpu=2G -C fast|ib -L matlab:2",
+        "--mem-per-proc 2G --constraint fast|ib --licenses matlab:2",
+    );
+    check("#SBATCH --exclusive --tmp=1T -c4\n#PLIANT --scratch 2T", "--exclusive --scratch 2T --rigid 4");
 }
 
 #[test]
@@ -82,7 +91,7 @@ fn what_is_wrong_is_named_with_its_line() {
     check("#SBATCH -n 1-4", "job.sh:2: #SBATCH -n: expected a whole number from 1 to 10000000, found `1-4`");
     check(
         "#SBATCH -n 10000000\n#SBATCH -c 1000",
-        "job.sh:3: #SBATCH -c: expected at most 10000000 processors of all tasks, found more",
+        "job.sh:3: #SBATCH -c: expected at most 10000000 processors of all tasks, found 10000000000",
     );
     check("#SBATCH hetjob", "job.sh:2: #SBATCH expected an option, found `hetjob`");
     check("#SBATCH --hold=1", "job.sh:2: #SBATCH --hold: expected no value, found `1`");

@@ -68,6 +68,7 @@ impl Server {
         }
         if let Some(needed) = request.resources.as_deref()
             && !self.batch.counts_resources()
+            && !(self.batch.mirror().is_none() && is_one_node(needed))
         {
             return Err(AdmissionRefusal::Other(uncounted(needed)));
         }
@@ -325,6 +326,11 @@ impl Server {
         let (ahead, free) = (ahead as u32, Procs(free.0));
         Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority })
     }
+}
+
+/// Whether work needs nothing but one node: the embedded batch system has one, its host.
+fn is_one_node(needed: &Resources) -> bool {
+    *needed == Resources { nodes: Some(1), ..Resources::default() }
 }
 
 /// Why a cluster that counts only processors does not take work that needs more.

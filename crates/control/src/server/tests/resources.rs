@@ -121,6 +121,8 @@ fn what_a_cluster_does_not_have_or_count_is_refused() {
         (Cause::Resources, why.to_owned())
     );
     assert!(matches!(plain.submit(rigid(1, 1, 50)), Answer::Accepted(_)));
+    let on_one = Resources { nodes: Some(1), ..Resources::default() };
+    assert!(matches!(plain.submit(needing(rigid(2, 4, 50), on_one)), Answer::Accepted(_)), "its host is one");
 }
 
 #[test]
