@@ -33,6 +33,7 @@ pub(crate) fn described(record: &JobRecord) -> Value {
         "requested": {
             "procs": record.work.procs,
             "walltime_s": record.work.walltime,
+            "fixed_time": record.work.fixed_time,
             "speedup": speedup(record),
             "resources": record.work.resources.as_ref().map(ToString::to_string),
         },

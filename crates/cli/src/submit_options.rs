@@ -38,7 +38,7 @@ pub(crate) struct JobOptions {
     /// The exact number of processors of the script [default: 1].
     #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
-    /// The walltime of the script at speed 1, such as 90s or 2h: on the processors of --rigid or of the model, else on 1.
+    /// The walltime of the script, such as 90s or 2h. With --speedup: on the processors of the model, at speed 1.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
     /// The name of the job [default: the name of the script].
@@ -188,7 +188,12 @@ impl JobOptions {
         };
         let is_moldable = !matches!(speedup, Speedup::Rigid);
         let resources = self.resources.resources(if is_moldable { Procs(u32::MAX) } else { procs })?;
-        let work = Work { resources: resources.map(Arc::new), ..Work::new(procs, walltime, speedup) };
+        let work = Work {
+            // A limit is never less than was asked for, unless the user says how the time changes.
+            fixed_time: self.speedup.is_none(),
+            resources: resources.map(Arc::new),
+            ..Work::new(procs, walltime, speedup)
+        };
         let name = self.job_name.clone().unwrap_or(name);
         let environment: BTreeMap<String, String> = self.env.iter().cloned().collect();
         if environment.len() > bounds::ARGUMENTS_MAX {

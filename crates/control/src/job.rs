@@ -78,6 +78,9 @@ pub struct Work {
     pub procs: Procs,
     /// Walltime on `procs` processors of speed 1.
     pub walltime: Span,
+    /// True if it is the same on processors of every speed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub fixed_time: bool,
     /// The change of the walltime with the number of processors.
     pub speedup: Speedup,
     /// What it needs besides processors.
@@ -88,13 +91,13 @@ pub struct Work {
 impl Work {
     /// Work that needs nothing but processors.
     pub fn new(procs: Procs, walltime: Span, speedup: Speedup) -> Work {
-        Work { procs, walltime, speedup, resources: None }
+        Work { procs, walltime, fixed_time: false, speedup, resources: None }
     }
 
     /// The request that policies see.
     pub fn request(&self, id: JobId, submit: Time) -> Request {
-        let Work { procs, walltime, speedup, resources } = self.clone();
-        Request { resources, ..Request::new(id, submit, procs, walltime, speedup) }
+        let Work { procs, walltime, fixed_time, speedup, resources } = self.clone();
+        Request { fixed_time, resources, ..Request::new(id, submit, procs, walltime, speedup) }
     }
 
     /// The same work on the fewest allowed processors only, which has the highest throughput when many such works wait.
@@ -103,8 +106,7 @@ impl Work {
         let request = self.request(JobId(0), Time::ZERO);
         let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
         let procs = walltimes.least();
-        let resources = self.resources.clone();
-        Some(Work { resources, ..Work::new(procs, walltimes.at(procs), Speedup::Rigid) })
+        Some(Work { procs, walltime: walltimes.at(procs), speedup: Speedup::Rigid, ..self.clone() })
     }
 }
 

@@ -5,7 +5,12 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::serve::{FAILED_AS_ACCOUNT, REFUSED, UNAVAILABLE};
+/// The exit code of the launcher if it has not done what it was asked for.
+pub const REFUSED: u8 = 125;
+/// The same if it may be done later: the name service does not answer, or the host has too little of something.
+pub const UNAVAILABLE: u8 = 124;
+/// The same of what failed with the rights of the account, such as for its quota.
+pub const FAILED_AS_ACCOUNT: u8 = 123;
 
 /// Why nothing was done: a refusal, or a call of the system that failed. It is one line of printable characters for the log of the caller.
 #[derive(Debug)]

@@ -29,5 +29,6 @@ mod toml;
 
 pub use config::Config;
 pub use error::ConfigError;
+pub use error::{FAILED_AS_ACCOUNT, REFUSED, UNAVAILABLE};
 pub use request::{Action, MAX_REQUEST_BYTES, Request, Signal};
-pub use serve::{FAILED_AS_ACCOUNT, REFUSED, UNAVAILABLE, launch};
+pub use serve::launch;

@@ -17,18 +17,11 @@ use rustix::process::{
 use crate::account::{self, Account};
 use crate::c_library::Entry;
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Error, REFUSED};
 use crate::folder::{self, JobFolder};
 use crate::privileges;
 use crate::protected;
 use crate::request::{Action, Request, Signal};
-
-/// The exit code of the launcher if it has not done what it was asked for.
-pub const REFUSED: u8 = 125;
-/// The same if it may be done later: the name service does not answer, or the host has too little of something.
-pub const UNAVAILABLE: u8 = 124;
-/// The same of what failed with the rights of the account, such as for its quota.
-pub const FAILED_AS_ACCOUNT: u8 = 123;
 
 /// `PATH` of a program whose request has none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -50,6 +50,8 @@ pub struct Request {
     pub procs: Procs,
     /// Walltime on `procs` processors of speed 1.
     pub walltime: Span,
+    /// True if it is the same on processors of every speed.
+    pub fixed_time: bool,
     /// The speedup model.
     pub speedup: Speedup,
     /// The cluster that the user chose, if any.
@@ -63,8 +65,8 @@ pub struct Request {
 impl Request {
     /// A request of an unknown user who chose no cluster.
     pub fn new(id: JobId, submit: Time, procs: Procs, walltime: Span, speedup: Speedup) -> Request {
-        let (origin, owner, resources) = (None, Owner::UNKNOWN, None);
-        Request { id, submit, procs, walltime, speedup, origin, owner, resources }
+        let (fixed_time, origin, owner, resources) = (false, None, Owner::UNKNOWN, None);
+        Request { id, submit, procs, walltime, fixed_time, speedup, origin, owner, resources }
     }
 
     /// The same request with another owner.
@@ -83,10 +85,23 @@ impl Request {
     pub fn on(&self, cluster_procs: Procs, speed: Speed) -> Option<Walltimes<'_>> {
         let (least, most) = self.speedup.sizes(self.procs, cluster_procs)?;
         let reference = self.speedup.relative_time(self.procs, self.procs);
-        let scale = self.walltime.0 as f64 / speed.get();
+        let is_fixed = self.fixed_time;
+        let scale = if is_fixed { self.walltime.0 as f64 } else { self.walltime.0 as f64 / speed.get() };
         let (submit, owner, requested) = (self.submit, self.owner, self.procs);
         let (speedup, resources) = (&self.speedup, self.resources.as_deref());
-        Some(Walltimes { speedup, requested, scale, reference, least, most, submit, owner, resources })
+        let walltimes = Walltimes {
+            speedup,
+            requested,
+            scale,
+            is_fixed,
+            reference,
+            least,
+            most,
+            submit,
+            owner,
+            resources,
+        };
+        Some(walltimes)
     }
 }
 
@@ -97,6 +112,8 @@ pub struct Walltimes<'a> {
     requested: Procs,
     /// Walltime of the requested shape on this cluster, in seconds.
     scale: f64,
+    /// That is the same at every speed.
+    is_fixed: bool,
     /// Relative time of the requested shape.
     reference: f64,
     least: Procs,
@@ -110,6 +127,11 @@ impl Walltimes<'_> {
     /// What the request needs besides processors.
     pub fn resources(&self) -> Option<&Resources> {
         self.resources
+    }
+
+    /// Whether they are the same on processors of every speed.
+    pub fn is_fixed(&self) -> bool {
+        self.is_fixed
     }
 
     /// When the request was submitted to the federation.
@@ -297,6 +319,19 @@ mod tests {
         let rounds = [(1, 10), (2, 5), (3, 4), (4, 3), (5, 2), (8, 2)];
         for (size, rounds) in rounds {
             assert_eq!(walltimes.at(Procs(size)), Span(60 * rounds), "on {size}");
+        }
+    }
+
+    #[test]
+    fn a_fixed_time_is_the_same_at_every_speed() {
+        let scaled = request(4, 100, Speedup::Amdahl { parallel: 0.5, limit: Procs(8) });
+        let fixed = Request { fixed_time: true, ..scaled.clone() };
+        for factor in [0.5, 1.0, 1.7] {
+            for procs in [1, 4, 8] {
+                let at =
+                    |request: &Request, factor| request.on(Procs(8), speed(factor)).unwrap().at(Procs(procs));
+                assert_eq!(at(&fixed, factor), at(&scaled, 1.0), "on {procs} at {factor}");
+            }
         }
     }
 

@@ -128,6 +128,7 @@ mod tests {
             speedup: Speedup::Rigid,
             origin,
             owner: Owner::UNKNOWN,
+            fixed_time: false,
             resources: None,
         };
         let mut map = |mapping, request: &Request| {
@@ -184,6 +185,7 @@ mod tests {
                     submit: now,
                     procs: Procs(procs),
                     walltime: Span(walltime * 10),
+                    fixed_time: walltime % 3 == 0,
                     speedup: if moldable { amdahl } else { Speedup::Rigid },
                     origin: Some(ClusterId(origin % federation.len() as u32)), owner: Owner::UNKNOWN, resources: None };
                 let mut copy = federation.clone();

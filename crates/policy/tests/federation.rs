@@ -291,6 +291,7 @@ fn mapping_chooses_among_clusters_that_fit() {
         speedup: Speedup::Rigid,
         origin,
         owner: Owner::UNKNOWN,
+        fixed_time: false,
         resources: None,
     };
     let mut choose = |mapping, request: &Request| {

@@ -108,6 +108,7 @@ impl World {
             speedup: speedup.clone(),
             origin: Some(ClusterId(origin % self.federation.len() as u32)),
             owner: Owner::UNKNOWN,
+            fixed_time: false,
             resources: None,
         }
     }

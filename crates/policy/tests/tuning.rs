@@ -48,6 +48,7 @@ proptest! {
         for (speedup, procs, walltime, tenths) in requests {
             prop_assert_eq!(speedup.validate(), Ok(()));
             let request = Request::new(JobId(0), Time::ZERO, Procs(procs), Span(walltime), speedup);
+            let request = Request { fixed_time: walltime % 2 == 0, ..request };
             let speed = Speed::new(f64::from(tenths) / 10.0).unwrap();
             let Some(walltimes) = request.on(Procs(capacity), speed) else { continue };
             let expected = tune(Tuner::Exhaustive, &profile, None, Time::ZERO, &Present::alone(Time::ZERO), &walltimes);

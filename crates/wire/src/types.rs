@@ -33,6 +33,7 @@ message! {
     proto::Work <=> Work {
         procs: PROCS,
         walltime_s <=> walltime: WALLTIME,
+        fixed_time,
         speedup: required(A_SPEEDUP),
         resources: optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| (**resources).clone())),
     }

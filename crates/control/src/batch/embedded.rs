@@ -1,5 +1,5 @@
 //! Pliant's own batch system: any local policy of `policy`, on the processors of one host, which may count its memory, GPUs, local disk
-//! space and licences as well ([`host`]).
+//! space and licences as well (`host`).
 //!
 //! The policy plans with walltimes, which processes may exceed. A job that outlives its planned end no longer counts for the
 //! policy, but keeps its processors until its process has ended. The next job on them waits that long.

@@ -10,6 +10,8 @@ use crate::profile::{CLASSES, StartBounds, class_of, largest};
 pub struct ClassTimes {
     first: usize,
     last: usize,
+    /// The walltimes are the same at every speed.
+    is_fixed: bool,
     /// Slightly shaved, so that rounding never lifts a bound above the truth.
     quickest_s: [f64; CLASSES],
 }
@@ -24,14 +26,14 @@ impl ClassTimes {
             let ratio = walltimes.ratio(Procs(largest(class).min(most) as u32));
             *quickest = walltimes.scale_s() * ratio * (1.0 - 1e-9);
         }
-        ClassTimes { first, last, quickest_s }
+        ClassTimes { first, last, is_fixed: walltimes.is_fixed(), quickest_s }
     }
 
     /// The classes of sizes that a cluster of `procs` processors can take, each with the least walltime of
     /// its sizes there (rounded down).
     pub(crate) fn classes(&self, speed: Speed, procs: Procs) -> impl Iterator<Item = (usize, Span)> + '_ {
         let last = self.last.min(class_of(i64::from(procs.0)));
-        let scale = 1.0 / speed.get();
+        let scale = if self.is_fixed { 1.0 } else { 1.0 / speed.get() };
         let quickest = move |class: usize| Span(((self.quickest_s[class] * scale) as i64).max(1));
         (self.first..=last).rev().filter(|class| *class != 1).map(move |class| (class, quickest(class)))
     }

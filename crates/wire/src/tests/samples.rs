@@ -35,7 +35,13 @@ pub(super) fn table(points: &[(u32, f64)]) -> proto::Speedup {
 }
 
 pub(super) fn work() -> proto::Work {
-    proto::Work { procs: 8, walltime_s: 3600, speedup: Some(amdahl(0.9, 64)), resources: None }
+    proto::Work {
+        procs: 8,
+        walltime_s: 3600,
+        fixed_time: false,
+        speedup: Some(amdahl(0.9, 64)),
+        resources: None,
+    }
 }
 
 pub(super) fn vector() -> proto::EstimationVector {
