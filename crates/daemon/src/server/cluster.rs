@@ -242,16 +242,25 @@ impl Cluster {
     ) -> Event {
         let number = JobId(job.number);
         let system = self.system().await;
-        if let Err(not_ready) = self.prepared(&job, None, &alternatives).await {
-            let why = match not_ready {
-                NotReady::Failed(why) => why,
-                NotReady::Unwanted => "it was cancelled".to_owned(),
-            };
-            // It is still held, or waits for its start permit: nothing of it has run.
-            self.refuse(&job).await;
-            self.end_there(&system, &job, &ids).await;
-            let exit = Exit::NotStarted(why);
-            return Event::Ended { job: number, exit, started: None, elapsed_ms: None };
+        match self.prepared(&job, None, &alternatives).await {
+            Ok(_) => {}
+            Err(NotReady::Failed(why)) => return self.not_started(&system, &job, &ids, why).await,
+            Err(NotReady::Unwanted) => {
+                let wanted = job.number;
+                let is_cancelled = move |server: &mut Server, _: _| server.is_cancelled(wanted);
+                match self.mailbox.ask(is_cancelled).await {
+                    // It is withdrawn next, and has not been permitted to start.
+                    Ok(false) if !tentative => return Event::Released { job: number },
+                    Ok(false) => {
+                        self.refuse(&job).await;
+                        self.end_there(&system, &job, &ids).await;
+                        return Event::ReleasedTooLate { job: number };
+                    }
+                    Ok(true) | Err(_) => {
+                        return self.not_started(&system, &job, &ids, "it was cancelled".to_owned()).await;
+                    }
+                }
+            }
         }
         if tentative {
             if let Some(subjob) = job.execution.as_ref().and_then(|execution| execution.subjob()) {
@@ -272,6 +281,13 @@ impl Cluster {
             }
         }
         Event::Released { job: number }
+    }
+
+    /// The end of a job that is still held, or waits for its start permit: nothing of it has run.
+    async fn not_started(&self, system: &BatchSystem, job: &Job, ids: &[String], why: String) -> Event {
+        self.refuse(job).await;
+        self.end_there(system, job, ids).await;
+        Event::Ended { job: JobId(job.number), exit: Exit::NotStarted(why), started: None, elapsed_ms: None }
     }
 
     async fn withdraw(self, job: Job, ids: Vec<String>, tentative: bool) -> Event {

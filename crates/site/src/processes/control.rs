@@ -249,14 +249,23 @@ fn end_survivors(folder: &Folder, started: Option<&Started>) -> Result<usize, Fo
         return Ok(Marks::of_own(folder.path(), started).kill());
     };
     let marks = Marks::of_account(&account.folder, started);
-    let group = marks.group();
-    let ended = job_folder::end_survivors(&account, marks).or_else(|error| match (error, group) {
-        // Nothing runs as it any more but what ends: its processes outside of the group are for root.
-        (FilesError::Launcher(LauncherError::Refused(_)), Some(group)) => {
-            let ended = account.launcher().signal(pliant_launcher::Signal::Kill, vec![-group]);
-            ended.map(|()| 1).map_err(FilesError::from)
+    let group = marks.living_group();
+    let ended = job_folder::end_survivors(&account, marks).or_else(|error| {
+        let launcher = account.launcher();
+        // Nothing runs as it any more but what ends. Its processes outside of the group are for root.
+        let is_banned = matches!(error, FilesError::Launcher(LauncherError::Refused(_)))
+            && matches!(launcher.check(), Err(LauncherError::Refused(_)));
+        match group {
+            _ if !is_banned => Err(error),
+            None => Ok(0),
+            Some(group) => match launcher.signal(pliant_launcher::Signal::Kill, vec![-group]) {
+                Err(LauncherError::Refused(why)) => {
+                    tracing::warn!(account = %account.name, why, "cannot end what is left of a job of a banned account");
+                    Ok(0)
+                }
+                ended => ended.map(|()| 1).map_err(FilesError::from),
+            },
         }
-        (error, _) => Err(error),
     });
     ended.map_err(|error| {
         let source = io::Error::new(ErrorKind::Interrupted, error.public_message());

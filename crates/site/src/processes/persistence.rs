@@ -38,7 +38,7 @@ impl AccountFailures {
     }
 
     /// Takes note that it does not fail any more.
-    pub fn over(&mut self, records: &Path) {
+    pub(super) fn over(&mut self, records: &Path) {
         self.first_unix_ms = None;
         if let Err(error) = Folder::at(records).and_then(|folder| folder.forget_account_failure()) {
             complain(&error);

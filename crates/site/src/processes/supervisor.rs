@@ -280,7 +280,11 @@ fn outputs(folder: &Folder, spec: &RunSpec, failures: &mut AccountFailures) -> R
     let Some(account) = &spec.account else {
         return Ok([folder.create_output("stdout")?, folder.create_output("stderr")?]);
     };
-    make_outputs(account).map_err(|error| {
+    let made = make_outputs(account);
+    if made.is_ok() {
+        failures.over(folder.path());
+    }
+    made.map_err(|error| {
         let at_most = Duration::from_secs(spec.walltime_s).max(ACCOUNT_TIMEOUT_MIN);
         let fails_too_long = error.is_of_account() && failures.last_too_long(folder.path(), at_most);
         NotStarted { reason: error.public_message(), may_pass: error.may_pass() && !fails_too_long }

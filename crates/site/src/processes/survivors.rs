@@ -69,9 +69,12 @@ impl Marks {
         Marks { folder: folder.to_owned(), recorded }
     }
 
-    /// The process group that the supervisor recorded.
-    pub(super) fn group(&self) -> Option<i32> {
-        self.recorded.as_ref().map(|recorded| recorded.group)
+    /// The process group that the supervisor recorded in this boot, unless its number is another one's by now.
+    pub(super) fn living_group(&self) -> Option<i32> {
+        let recorded = self.recorded.as_ref()?;
+        let leader = Process::read(recorded.group);
+        let is_same = leader.is_none_or(|leader| recorded.leader_ticks == Some(leader.since_ticks));
+        is_same.then_some(recorded.group)
     }
 
     /// Kills the processes that have the marks. Returns how many there were.

@@ -109,7 +109,7 @@ impl Account {
 }
 
 /// Ends when a job is not to be submitted any more.
-async fn unwanted(mailbox: &Mailbox<Server>, number: u32) {
+pub(super) async fn unwanted(mailbox: &Mailbox<Server>, number: u32) {
     loop {
         if let Ok(true) = mailbox.ask(move |server, _| server.is_unwanted(number)).await {
             return;

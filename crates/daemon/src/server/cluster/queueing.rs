@@ -7,7 +7,7 @@ use pliant_model::JobId;
 use pliant_site::Submission;
 
 use super::folders::NotReady;
-use super::limits::Waiting;
+use super::limits::{Waiting, unwanted};
 use super::outcome::found;
 use super::submission_slots::SubmissionSlot;
 use super::{Cluster, Job};
@@ -58,7 +58,17 @@ impl Cluster {
             Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
         let mut retry = Retry::new("submit a job", &job.number);
         // The batches of a sweep join each other.
-        let mut slot = if in_any_order { None } else { Some(slot.wait().await) };
+        let mut slot = match in_any_order {
+            true => {
+                drop(slot);
+                None
+            }
+            false => tokio::select! {
+                biased;
+                slot = slot.wait() => Some(slot),
+                () = unwanted(&self.mailbox, number) => return self.given_up(&job, again).await,
+            },
+        };
         let mut limited: Option<Waiting> = None;
         loop {
             // Also after the folder was made: one that hung before that submits nothing.

@@ -182,21 +182,16 @@ impl<O: Observer> Runner<O> {
             };
             let failure = match started {
                 Ok(running) => {
-                    if warned {
-                        failures.over(&execution.dir);
-                    }
                     return Ok(running);
                 }
                 Err(NotStarted::Cancelled) => return Err(End::Cancelled),
                 Err(NotStarted::Failed(failure)) => failure,
             };
-            let mut fails_too_long = || {
-                let at_most = walltime.max(ACCOUNT_TIMEOUT_MIN);
-                failure.is_of_account && failures.last_too_long(&execution.dir, at_most)
-            };
-            // A request is tried for ever, unless what runs as its account fails: others wait for its core.
+            // A request is tried again, as its client would, but others wait for its core.
+            let at_most = walltime.max(ACCOUNT_TIMEOUT_MIN);
+            let is_bounded = failure.is_of_account || !failure.may_pass;
             let is_lasting = !failure.may_pass && !execution.is_repeatable();
-            if is_lasting || fails_too_long() {
+            if is_lasting || is_bounded && failures.last_too_long(&execution.dir, at_most) {
                 tracing::warn!(job = %execution, error = failure.reason, "cannot be started");
                 return Err(End::NotStarted(failure.public));
             }

@@ -256,11 +256,14 @@ async fn a_restart_gives_the_account_of_a_job_no_more_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_account_fails_keeps_no_core() {
-    let mut bench = Bench::with_launcher("kill -9 $$", true);
-    bench.runner.start(bench.request_of_account());
-    let end = bench.end().await;
-    assert!(matches!(&end, End::NotStarted(why) if why.contains("ended with signal: 9")), "{end:?}");
-    assert_eq!(end.of_request().0, optional::Exit::Failed);
+    let banned = "cat > /dev/null; echo 'pliant-launcher: account: banned' >&2; exit 125";
+    for (launcher, expected) in [("kill -9 $$", "ended with signal: 9"), (banned, "account: banned")] {
+        let mut bench = Bench::with_launcher(launcher, true);
+        bench.runner.start(bench.request_of_account());
+        let end = bench.end().await;
+        assert!(matches!(&end, End::NotStarted(why) if why.contains(expected)), "{end:?}");
+        assert_eq!(end.of_request().0, optional::Exit::Failed);
+    }
 }
 
 /// Its files cannot be removed either: what was recorded of it is of no later run all the same.
