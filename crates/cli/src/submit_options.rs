@@ -103,7 +103,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
     if value.len() > bounds::ARGUMENT_BYTES_MAX || value.contains(char::is_control) {
         let most = bounds::ARGUMENT_BYTES_MAX;
         return Err(format!(
-            "expected a value on one line and of at most {most} bytes for {name}, found another one"
+            "expected a value on one line and of at most {most} bytes for {name}, found one with line ends or longer"
         ));
     }
     Ok((name.to_owned(), value.to_owned()))

@@ -125,6 +125,7 @@ fn every_key_is_on_its_page() {
         ("agent.md", "agent.toml", &format!("{agent}[reallocation]\n")),
         ("server.md", "server.toml", ""),
         ("server.md", "server.toml", "[cluster]\n"),
+        ("node.md", "server.toml", "[cluster.node]\n"),
         ("slurm.md", "server.toml", "[cluster.slurm]\n"),
         ("oar.md", "server.toml", "[cluster.oar]\n"),
         ("server.md", "server.toml", "[optional]\n"),

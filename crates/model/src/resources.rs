@@ -188,16 +188,27 @@ impl ResourcesError {
 }
 
 impl Resources {
+    /// Whether nothing is needed besides processors but one node with that many.
+    pub fn is_one_node_of(&self, procs: Procs) -> bool {
+        let rest = Resources { nodes: None, procs_per_node: None, ..self.clone() };
+        self.nodes == Some(1)
+            && self.procs_per_node.is_none_or(|most| most >= procs)
+            && rest == Resources::default()
+    }
+
     /// Checks that a request can ask for them.
     ///
     /// # Errors
     ///
     /// The first fault.
     pub fn check(&self) -> Result<(), ResourcesError> {
-        let Resources { gpus, nodes, procs_per_node, constraint, licences, .. } = self;
+        let Resources { memory, gpus, nodes, procs_per_node, constraint, licences, .. } = self;
         let name = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
         let wrong =
             |field, expected, found: &str| Err(ResourcesError { field, expected, found: found.to_owned() });
+        if let Some(Memory::PerProc(Mebibytes::ZERO) | Memory::Total(Mebibytes::ZERO)) = memory {
+            return wrong("memory", "an amount above 0", "0M");
+        }
         if let Some(Gpus { count: GpuCount::PerProc(0) | GpuCount::Total(0), .. }) = gpus {
             return wrong("gpus", "at least one GPU", "0");
         }

@@ -45,6 +45,7 @@ message! {
 
     proto::Needs <=> Needs {
         memory_per_core_mib <=> memory_per_core: MEBIBYTES,
+        memory_max_mib <=> memory_max: optional(MEBIBYTES),
         memory_per_node_mib <=> memory_per_node: MEBIBYTES,
         gpus_per_core,
         gpus_per_node,

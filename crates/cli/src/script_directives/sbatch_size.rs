@@ -69,9 +69,9 @@ impl Size {
     pub(super) fn translated(self) -> Result<Vec<TranslatedOption>, Vec<(usize, String, String)>> {
         let number = |at: &Option<At<u64>>| at.as_ref().map_or(1, |at| at.value);
         let (nodes, each) = (number(&self.nodes), number(&self.procs_per_task));
-        let on_nodes = nodes * number(&self.tasks_per_node);
+        let on_nodes = nodes.saturating_mul(number(&self.tasks_per_node));
         let tasks = self.tasks.as_ref().map_or(on_nodes, |tasks| tasks.value);
-        let procs = tasks * each;
+        let procs = tasks.saturating_mul(each);
         let (mut options, mut problems) = (Vec::new(), Vec::new());
         let place = |at: &At<u64>| (at.line, at.name.clone());
         let sized = [&self.tasks, &self.procs_per_task, &self.nodes, &self.tasks_per_node];
@@ -89,7 +89,11 @@ impl Size {
             options.push(option(*line, name.clone(), format!("--nodes={value}")));
         }
         if let Some(At { line, name, value }) = &self.tasks_per_node {
-            options.push(option(*line, name.clone(), format!("--procs-per-node={}", value * each)));
+            options.push(option(
+                *line,
+                name.clone(),
+                format!("--procs-per-node={}", value.saturating_mul(each)),
+            ));
         }
         // One task is on one node.
         let known_nodes = self.nodes.is_some() || tasks == 1;
@@ -103,13 +107,17 @@ impl Size {
                 }
             };
         if let Some(At { line, name, value }) = self.memory_mib {
-            for_each_node(line, name, Box::new(move |nodes| format!("--mem={}M", value * nodes)));
+            for_each_node(
+                line,
+                name,
+                Box::new(move |nodes| format!("--mem={}M", value.saturating_mul(nodes))),
+            );
         }
         if let Some(At { line, name, value: (kind, count) }) = self.gpus_per_node {
-            for_each_node(line, name, Box::new(move |nodes| gpus_word(kind, count * nodes)));
+            for_each_node(line, name, Box::new(move |nodes| gpus_word(kind, count.saturating_mul(nodes))));
         }
         if let Some(At { line, name, value: (kind, count) }) = self.gpus_per_task {
-            options.push(option(line, name, gpus_word(kind, count * tasks)));
+            options.push(option(line, name, gpus_word(kind, count.saturating_mul(tasks))));
         }
         if problems.is_empty() { Ok(options) } else { Err(problems) }
     }
@@ -164,7 +172,7 @@ pub(super) fn memory_mib(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `2`, `a100:2`, `a100`.
+/// `2`, `a100:2`.
 fn gpus(text: &str) -> Result<Gpus, String> {
     let (kind, number) = match text.rsplit_once(':') {
         Some((kind, number)) => (Some(kind.to_owned()), number),

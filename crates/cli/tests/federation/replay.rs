@@ -85,7 +85,7 @@ pub(crate) fn server(file: &ServerFile) -> ServerConfig {
         policy: file.cluster.policy(),
         tuner: file.cluster.tuner().unwrap(),
         waiting: WaitingLimits::of_jobs(file.waiting_per_user),
-        nodes: file.cluster.nodes().map(Arc::new),
+        host: file.cluster.host().map(Arc::new),
     }
 }
 

@@ -74,7 +74,9 @@ async fn jobs_have_what_they_ask_for_and_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_moves_to_where_a_gpu_is_free() {
     let node = "memory = \"1G\"\ngpus = [\"0\"]\n";
-    let federation = Federation::start(&["lyon", "paris"].map(|name| counting(name, node))).await;
+    let [lyon, paris] = ["lyon", "paris"].map(|name| counting(name, node));
+    // One that is idle and fast, and counts no GPUs.
+    let federation = Federation::start(&[lyon, paris, Cluster::new("plain", 4, 2.0)]).await;
     let (alice, bob, operator) =
         (federation.client("alice"), federation.client("bob"), federation.operator());
     let gate = |name: &str| federation.path().join(format!("gate-{name}"));

@@ -30,6 +30,7 @@ use super::{Agent, Command, DiscoveryQuery, DiscoveryResult, DiscoverySubject, R
 use crate::access::Caller;
 use crate::audit::{Actor, AuditAct};
 use crate::handoff::{Movable, MoveOutcome, MoveProposal, ServerSnapshot, StayReason};
+use crate::job::Work;
 use crate::names::Token;
 use crate::names::{Handle, Name, User};
 
@@ -429,12 +430,19 @@ fn federation_snapshot(snapshots: &[ServerSnapshot], now: Time) -> FederationSna
             if job.siblings.contains(&snapshot.info.name) {
                 federation.add_sibling(JobId(number), ClusterId(cluster));
             }
-            if job.avoids.contains(&snapshot.info.name) {
+            let lacks = job.work.resources.is_some() && !counts(snapshot, &job.work);
+            if lacks || job.avoids.contains(&snapshot.info.name) {
                 federation.exclude(JobId(number), ClusterId(cluster));
             }
         }
     }
     FederationSnapshot { federation, servers, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
+}
+
+/// Whether a server counts what work needs besides processors: its nodes are known, or its host is the one node that is needed.
+fn counts(snapshot: &ServerSnapshot, work: &Work) -> bool {
+    // Only an embedded batch system has no nodes: its host is one.
+    snapshot.nodes.is_some() || work.needs_one_node(snapshot.info.procs)
 }
 
 /// Whether a server takes jobs from others.

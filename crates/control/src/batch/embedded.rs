@@ -16,7 +16,7 @@ mod restore_error;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pliant_model::{ClusterNodes, Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
 use pliant_policy::UnknownName;
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings, Shares};
 use pliant_policy::batch::{
@@ -29,10 +29,11 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
 use crate::job::Exit;
 
-use host::Host;
+use host::{CountedHost, Taken, held};
 use priorities::Place;
 
 pub use dump::Dump;
+pub use host::HostResources;
 pub use restore_error::RestoreError;
 
 /// A job that the policy has started.
@@ -52,9 +53,12 @@ struct Started {
     /// What it asked for besides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resources: Option<Arc<Resources>>,
-    /// Its GPUs, by their positions.
+    /// What it has of the host besides processors, if that is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    taken: Option<Taken>,
+    /// Its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    gpus: Vec<u32>,
+    gpus: Vec<String>,
 }
 
 /// The embedded batch system of one cluster.
@@ -64,11 +68,11 @@ pub struct Embedded {
     priority: PrioritySettings,
     procs: Procs,
     /// What the host has besides processors, if that is counted.
-    host: Option<Host>,
+    host: Option<CountedHost>,
     scheduler: Box<dyn BatchScheduler>,
     /// The queued jobs as submitted, until they have processors: a policy may assign fewer than requested.
     queued: BTreeMap<JobId, Submission>,
-    /// Jobs that need more processors than the cluster has now.
+    /// Jobs that need more than the cluster has now.
     too_large: BTreeMap<JobId, Submission>,
     /// Held jobs, which are not in the policy's queue.
     held: BTreeMap<JobId, Submission>,
@@ -88,26 +92,26 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// An empty cluster under the policy of that name; on one node that is declared, or of processors alone.
+    /// An empty cluster under the policy of that name, on a host whose resources are counted or of processors alone.
     ///
     /// # Errors
     /// There is no such policy, or it does not distinguish nodes.
     pub fn new(
         policy: &str,
         procs: Procs,
-        nodes: Option<Arc<ClusterNodes>>,
+        host: Option<Arc<HostResources>>,
         now: Time,
     ) -> Result<Embedded, UnknownName> {
         let policy: LocalPolicy = policy.parse()?;
-        let scheduler = match &nodes {
-            Some(nodes) => policy.scheduler_on(nodes, now)?,
+        let scheduler = match &host {
+            Some(host) => policy.scheduler_on(&host.nodes, now)?,
             None => policy.scheduler(procs, now),
         };
         Ok(Embedded {
             policy,
             priority: PrioritySettings::default(),
             procs,
-            host: nodes.map(Host::new),
+            host: host.map(CountedHost::new),
             scheduler,
             queued: BTreeMap::new(),
             too_large: BTreeMap::new(),
@@ -143,7 +147,7 @@ impl Embedded {
 
     /// The same, with one of the waiting jobs at another place.
     fn plan_again_with(&mut self, now: Time, moved: Option<(JobId, Place)>) {
-        let batch::Dump { planned, queued, shares, on_nodes, .. } = self.scheduler.dump();
+        let batch::Dump { planned, queued, shares, .. } = self.scheduler.dump();
         let mut waiting: Vec<JobId> = self.pending.drain(..).collect();
         waiting.extend(planned.iter().map(|one| one.job).chain(queued.iter().map(|one| one.job)));
         self.started.retain(|_, started| !started.cores.is_empty());
@@ -159,7 +163,7 @@ impl Embedded {
         let (waiting, too_large): (Vec<Submission>, Vec<Submission>) = waiting
             .iter()
             .filter_map(|job| self.queued.get(job).cloned())
-            .partition(|job| job.procs <= self.procs);
+            .partition(|job| self.could_run(job));
         for job in too_large {
             self.queued.remove(&job.job);
             self.too_large.insert(job.job, job);
@@ -171,6 +175,10 @@ impl Embedded {
             end: started.planned_end,
         });
         let running: Vec<RunningJob> = running.collect();
+        let on_nodes = self.host.iter().flat_map(|host| {
+            self.started.iter().filter(counts).map(|(job, started)| host.on_nodes(*job, started))
+        });
+        let on_nodes = on_nodes.collect();
         let by_operators = self.given_to_waiting();
         let is_set = self.priority != PrioritySettings::default() || !by_operators.is_empty();
         let new = is_set.then(|| Shares { since: now, ..Shares::default() });
@@ -179,9 +187,13 @@ impl Embedded {
             Shares { by_operators, ..shares.under(now, &self.priority) }
         });
         let jobs = PresentJobs { running, waiting, shares, on_nodes };
-        let nodes = self.host.as_ref().map(Host::nodes);
-        let on_nodes = nodes.and_then(|nodes| self.policy.scheduler_on_with(nodes, now, jobs.clone()).ok());
-        self.scheduler = on_nodes.unwrap_or_else(|| self.policy.scheduler_with(self.procs, now, jobs));
+        self.scheduler = match &self.host {
+            Some(host) => {
+                let planned = self.policy.scheduler_on_with(&host.declared().nodes, now, jobs);
+                planned.expect("a policy was checked with the host")
+            }
+            None => self.policy.scheduler_with(self.procs, now, jobs),
+        };
         self.count_processors();
         self.changed = true;
     }
@@ -219,14 +231,22 @@ impl Embedded {
     /// Starts pending jobs on free processors, strictly in order.
     fn run_pending(&mut self, now: Time, effects: &mut Effects) {
         while let Some(job) = self.pending.front().copied() {
-            let Some(gpus) = self.started.get(&job).map(|started| self.has_room_for(started)) else {
+            let Some(started) = self.started.get(&job) else {
                 self.pending.pop_front();
                 continue;
+            };
+            if self.free.len() < started.procs.0 as usize {
+                break;
+            }
+            let taken = self.taken(started);
+            let gpus = match (&self.host, &taken) {
+                (Some(host), Some(taken)) => host.gpus_for(taken, self.running()),
+                _ => Some(Vec::new()),
             };
             let (Some(gpus), Some(started)) = (gpus, self.started.get_mut(&job)) else { break };
             self.pending.pop_front();
             self.queued.remove(&job);
-            started.gpus = gpus;
+            (started.taken, started.gpus) = (taken, gpus);
             started.cores = self.free.iter().copied().take(started.procs.0 as usize).collect();
             for core in &started.cores {
                 self.free.remove(core);
@@ -234,24 +254,37 @@ impl Embedded {
             self.priorities.remove(&job);
             match self.tentative.contains(&job) {
                 true => effects.updates.push(StatusUpdate::Ready { job }),
-                false => started.run(now, job, self.host.as_ref(), effects),
+                false => started.run(now, job, effects),
             }
         }
     }
 
-    /// The GPUs that a job would get if it ran now; none if what it needs is not free.
-    fn has_room_for(&self, started: &Started) -> Option<Vec<u32>> {
-        if self.free.len() < started.procs.0 as usize {
-            return None;
-        }
-        let Some(host) = &self.host else { return Some(Vec::new()) };
-        host.room_for(started, self.started.values().filter(|other| !other.cores.is_empty()))
+    /// What a job is to have of the host besides processors, if that is counted.
+    fn taken(&self, started: &Started) -> Option<Taken> {
+        let resources = started.resources.as_deref();
+        self.host.as_ref().map(|host| host.taken(started.procs, resources))
+    }
+
+    /// The jobs that have processors.
+    fn running(&self) -> impl Iterator<Item = &Started> {
+        self.started.values().filter(|started| !started.cores.is_empty())
+    }
+
+    /// Whether a job could run here if there were no others.
+    fn could_run(&self, job: &Submission) -> bool {
+        let resources = job.resources.as_deref();
+        job.procs <= self.procs
+            && match &self.host {
+                Some(host) => host.could_run(job.procs, resources),
+                None => resources.is_none_or(|resources| resources.is_one_node_of(job.procs)),
+            }
     }
 
     /// Gives a waiting job processors that are free, and beyond these ones that the cluster does not have: those that other jobs hold.
-    fn start_anyway(&mut self, now: Time, job: JobId) -> Option<()> {
+    fn start_anyway(&mut self, now: Time, job: JobId) {
         let waits = self.held.remove(&job).or_else(|| self.too_large.remove(&job));
-        let Submission { procs, walltime, resources, .. } = waits.or_else(|| self.queued.remove(&job))?;
+        let Some(submission) = waits.or_else(|| self.queued.remove(&job)) else { return };
+        let Submission { procs, walltime, resources, .. } = submission;
         self.tentative.remove(&job);
         self.pending.retain(|other| *other != job);
         let in_use: BTreeSet<u32> =
@@ -259,10 +292,13 @@ impl Embedded {
         let beyond = (self.procs.0..).filter(|core| !in_use.contains(core));
         let cores = self.free.iter().copied().chain(beyond).take(procs.0 as usize).collect();
         let started = Started { cores, resources, ..Started::new(procs, procs, walltime, now) };
-        let gpus = self.has_room_for(&started).unwrap_or_default();
-        self.started.insert(job, Started { gpus, ..started });
+        let taken = self.taken(&started);
+        let gpus = match (&self.host, &taken) {
+            (Some(host), Some(taken)) => host.gpus_of_running(taken, self.running()),
+            _ => Vec::new(),
+        };
+        self.started.insert(job, Started { taken, gpus, ..started });
         self.plan_again(now);
-        Some(())
     }
 
     /// Removes a job that waits or was not started yet; false if there is none.
@@ -317,14 +353,15 @@ impl Started {
     /// One that has no processors yet.
     fn new(asked: Procs, procs: Procs, walltime: Span, now: Time) -> Started {
         let (planned_end, cores, gpus) = (now + walltime, Vec::new(), Vec::new());
-        Started { asked, procs, walltime, planned_end, overdue: false, cores, resources: None, gpus }
+        let (resources, taken) = (None, None);
+        Started { asked, procs, walltime, planned_end, overdue: false, cores, resources, taken, gpus }
     }
 
     /// Starts the job on its processors.
-    fn run(&self, now: Time, job: JobId, host: Option<&Host>, effects: &mut Effects) {
+    fn run(&self, now: Time, job: JobId, effects: &mut Effects) {
         let Started { asked, procs, walltime, ref cores, .. } = *self;
         effects.updates.push(StatusUpdate::Started { job, procs, walltime, at: now });
-        let held = host.map(|host| host.held(self));
+        let held = held(self);
         effects.commands.push(Command::Run(Run { job, procs: asked, cores: cores.clone(), walltime, held }));
     }
 }
@@ -335,7 +372,7 @@ impl BatchSystem for Embedded {
     }
 
     fn submit(&mut self, now: Time, submission: Submission, _effects: &mut Effects) {
-        if submission.procs > self.procs {
+        if !self.could_run(&submission) {
             // It was prepared for a larger cluster.
             self.too_large.insert(submission.job, submission);
             return;
@@ -374,7 +411,7 @@ impl BatchSystem for Embedded {
     fn started_before(&mut self, now: Time, job: JobId, effects: &mut Effects) {
         self.start_anyway(now, job);
         if let Some(started) = self.started.get(&job) {
-            started.run(now, job, self.host.as_ref(), effects);
+            started.run(now, job, effects);
         }
     }
 
@@ -398,7 +435,7 @@ impl BatchSystem for Embedded {
         if self.tentative.remove(&job)
             && let Some(started) = self.started.get(&job).filter(has_cores)
         {
-            started.run(now, job, self.host.as_ref(), effects);
+            started.run(now, job, effects);
         }
     }
 
@@ -421,13 +458,19 @@ impl BatchSystem for Embedded {
         }
     }
 
-    fn configure(&mut self, now: Time, procs: Procs, policy: LocalPolicy, nodes: Option<Arc<ClusterNodes>>) {
-        (self.procs, self.policy, self.host) = (procs, policy, nodes.map(Host::new));
+    fn configure(&mut self, now: Time, procs: Procs, policy: LocalPolicy, host: Option<Arc<HostResources>>) {
+        (self.procs, self.policy, self.host) = (procs, policy, host.map(CountedHost::new));
         self.plan_again(now);
     }
 
-    fn configuration(&self) -> Option<(Procs, String, Option<Arc<ClusterNodes>>)> {
-        Some((self.procs, self.policy.to_string(), self.host.as_ref().map(|host| host.nodes().clone())))
+    fn configuration(&self) -> Option<(Procs, String, Option<Arc<HostResources>>)> {
+        let host = self.host.as_ref().map(|host| host.declared().clone());
+        Some((self.procs, self.policy.to_string(), host))
+    }
+
+    /// It may run on another cluster.
+    fn is_stuck(&self, _now: Time, job: JobId) -> bool {
+        self.too_large.contains_key(&job)
     }
 
     fn counts_resources(&self) -> bool {
@@ -435,8 +478,8 @@ impl BatchSystem for Embedded {
     }
 
     fn nodes(&mut self, _now: Time) -> Option<ClusterSnapshot> {
-        let resources = |job: JobId| self.started.get(&job).and_then(|started| started.resources.clone());
-        self.host.as_ref().map(|host| host.snapshot(&self.scheduler.dump(), resources))
+        let started = |job: JobId| self.started.get(&job);
+        self.host.as_ref().map(|host| host.snapshot(&self.scheduler.dump(), started))
     }
 
     fn set_priority(&mut self, now: Time, priority: &PrioritySettings) {
@@ -457,13 +500,12 @@ impl BatchSystem for Embedded {
     }
 
     fn unplanned(&self, job: JobId) -> Option<String> {
-        if let (Some(queued), Some(_)) = (self.queued.get(&job), &self.host) {
-            let needed = queued.resources.as_ref()?;
+        let Submission { procs, resources, .. } = self.too_large.get(&job)?;
+        if let Some(needed) = resources.as_ref().filter(|_| *procs <= self.procs) {
             return Some(format!(
                 "the cluster does not have what it needs since its configuration was changed: {needed}"
             ));
         }
-        let Submission { procs, .. } = self.too_large.get(&job)?;
         Some(format!(
             "it needs {} processors, and the cluster has only {} since its configuration was changed; it waits until the \
              cluster has more",

@@ -9,13 +9,14 @@ pub mod external;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pliant_model::{ClusterNodes, Estimate, JobId, Mebibytes, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Mebibytes, Procs, Span, Time, Walltimes};
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
+use self::embedded::HostResources;
 use crate::job::Exit;
 use crate::listing::Listing;
 use crate::local::LocalJob;
@@ -74,8 +75,8 @@ pub struct Run {
 pub struct HeldResources {
     /// Its memory.
     pub memory: Mebibytes,
-    /// The positions of its GPUs among those of the host.
-    pub gpus: Vec<u32>,
+    /// The names of its GPUs.
+    pub gpus: Vec<String>,
 }
 
 /// A status update about a job.
@@ -259,19 +260,19 @@ pub trait BatchSystem: Send {
         None
     }
 
-    /// Changes the size, the policy and the nodes of the embedded batch system. Its jobs stay: running jobs keep their processors,
+    /// Changes the size, the policy and the host of the embedded batch system. Its jobs stay: running jobs keep their processors,
     /// and waiting jobs are planned again.
     fn configure(
         &mut self,
         _now: Time,
         _procs: Procs,
         _policy: LocalPolicy,
-        _nodes: Option<Arc<ClusterNodes>>,
+        _host: Option<Arc<HostResources>>,
     ) {
     }
 
-    /// The size, the policy and the nodes of the embedded batch system; none for an external one.
-    fn configuration(&self) -> Option<(Procs, String, Option<Arc<ClusterNodes>>)> {
+    /// The size, the policy and the host of the embedded batch system; none for an external one.
+    fn configuration(&self) -> Option<(Procs, String, Option<Arc<HostResources>>)> {
         None
     }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pliant_model::{ClusterNodes, JobId, Procs, Time};
+use pliant_model::{JobId, Procs, Time};
 use pliant_policy::batch::order::PrioritySettings;
 
 use super::{Server, ServerConfig};
 use crate::batch::Usage;
+use crate::batch::embedded::HostResources;
 
 /// What a change of the size or the policy of an embedded batch system does to its jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -20,27 +21,27 @@ pub struct ChangeEffect {
     pub later: u32,
     /// Waiting jobs with an earlier planned start than before, or a first one.
     pub earlier: u32,
-    /// Waiting jobs that need more processors than the cluster has: they have no planned start.
+    /// Waiting jobs that need more than the cluster has: they have no planned start.
     pub too_large: u32,
 }
 
 impl Server {
-    /// Changes the size, the policy and the nodes of an embedded batch system. Its jobs stay.
+    /// Changes the size, the policy and the host of an embedded batch system. Its jobs stay.
     pub(super) fn configure(
         &mut self,
         now: Time,
         procs: Procs,
         policy: &str,
-        nodes: Option<Arc<ClusterNodes>>,
+        host: Option<Arc<HostResources>>,
     ) {
         // A program that does not know the policy does not read this journal either: its snapshot names the policy.
         let Ok(local) = policy.parse() else { return };
-        self.batch.configure(now, procs, local, nodes.clone());
-        (self.config.procs, self.config.policy, self.config.nodes) = (procs, policy.to_owned(), nodes);
+        self.batch.configure(now, procs, local, host.clone());
+        (self.config.procs, self.config.policy, self.config.host) = (procs, policy.to_owned(), host);
     }
 
-    /// The size, the policy and the nodes of the embedded batch system; none for an external one.
-    pub fn configuration(&self) -> Option<(Procs, String, Option<Arc<ClusterNodes>>)> {
+    /// The size, the policy and the host of the embedded batch system; none for an external one.
+    pub fn configuration(&self) -> Option<(Procs, String, Option<Arc<HostResources>>)> {
         self.batch.configuration()
     }
 
@@ -49,7 +50,7 @@ impl Server {
         self.batch.priority_settings()
     }
 
-    /// Changes a server that is not used any more to the size, the policy and the nodes of a configuration, and says what that did to
+    /// Changes a server that is not used any more to the size, the policy and the host of a configuration, and says what that did to
     /// its jobs.
     pub fn try_configuration(
         mut self,
@@ -58,7 +59,7 @@ impl Server {
         priority: &PrioritySettings,
     ) -> ChangeEffect {
         let before = self.planned_starts(now);
-        self.configure(now, config.procs, &config.policy, config.nodes.clone());
+        self.configure(now, config.procs, &config.policy, config.host.clone());
         self.batch.set_priority(now, priority);
         let after = self.planned_starts(now);
         let Usage { running, waiting, .. } = self.usage();

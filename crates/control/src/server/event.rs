@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pliant_model::{ClusterNodes, Procs};
+use pliant_model::Procs;
 use pliant_policy::batch::order::PrioritySettings;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,7 @@ use super::{
 use crate::access::Caller;
 use crate::audit::AuditRecord;
 use crate::batch;
+use crate::batch::embedded::HostResources;
 use crate::coallocation::SubjobState;
 use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Peer, Reply};
 use crate::job::JobRecord;
@@ -48,15 +49,15 @@ pub enum Event {
         /// The user.
         caller: Caller,
     },
-    /// The size, the policy and the nodes of the embedded batch system are set, at the first start and whenever they were changed.
+    /// The size, the policy and the host of the embedded batch system are set, at the first start and whenever they were changed.
     Configured {
         /// The processors of the cluster.
         procs: Procs,
         /// The name of the local policy.
         policy: String,
-        /// The nodes, if what jobs need besides processors is counted.
+        /// The host, if what jobs need besides processors is counted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        nodes: Option<Arc<ClusterNodes>>,
+        host: Option<Arc<HostResources>>,
     },
     /// Jobs that the agents know and that were submitted after the copy was made that was put back: before [`Event::Restored`], some at a
     /// time.

@@ -45,7 +45,7 @@ pub(super) fn config(server: &Name) -> ServerConfig {
         policy: "cbf".to_owned(),
         tuner: Tuner::Exact,
         waiting: WaitingLimits::of_jobs(10),
-        nodes: None,
+        host: None,
     }
 }
 

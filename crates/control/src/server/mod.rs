@@ -41,7 +41,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_model::{ClusterNodes, JobId, Procs, Span, Speed, Time, Walltimes};
+use pliant_model::{JobId, Procs, Span, Speed, Time, Walltimes};
 use pliant_policy::UnknownName;
 use pliant_policy::runtimes::Runtimes;
 use pliant_policy::runtimes::history::History;
@@ -49,7 +49,7 @@ use pliant_policy::tuning::Tuner;
 use rustc_hash::FxHashMap;
 
 use crate::audit::{Actor, AuditAct, AuditRecord};
-use crate::batch::embedded::Embedded;
+use crate::batch::embedded::{Embedded, HostResources};
 use crate::batch::external::{self, External, System};
 use crate::batch::{self, BatchSystem, Effects, StatusUpdate};
 use crate::job::{Exit, JobRecord, JobState, Work};
@@ -104,8 +104,8 @@ pub struct ServerConfig {
     pub tuner: Tuner,
     /// The bounds of what waits.
     pub waiting: WaitingLimits,
-    /// The nodes of the embedded batch system, if it counts what jobs need besides processors.
-    pub nodes: Option<Arc<ClusterNodes>>,
+    /// The host of the embedded batch system, if it counts what jobs need besides processors.
+    pub host: Option<Arc<HostResources>>,
 }
 
 /// The server of one cluster.
@@ -157,7 +157,7 @@ impl Server {
         let batch: Box<dyn BatchSystem> = match config.policy.as_str() {
             external::SLURM => Box::new(External::new()),
             external::OAR => Box::new(External::of(System::Oar)),
-            policy => Box::new(Embedded::new(policy, config.procs, config.nodes.clone(), now)?),
+            policy => Box::new(Embedded::new(policy, config.procs, config.host.clone(), now)?),
         };
         Ok(Server {
             config,
@@ -216,7 +216,7 @@ impl Server {
                 let answer = self.recall(now, number, &caller, commands);
                 commands.push(Command::Reply { to: reply, answer });
             }
-            Event::Configured { procs, policy, nodes } => self.configure(now, procs, &policy, nodes),
+            Event::Configured { procs, policy, host } => self.configure(now, procs, &policy, host),
             Event::PrioritySettings(priority) => self.batch.set_priority(now, &priority),
             Event::WaitingLimits(limits) => self.config.waiting = limits,
             Event::Drain { reply, by, why } => {

@@ -22,7 +22,7 @@ fn server(procs: u32, speed: f64) -> Server {
         policy: "cbf".to_owned(),
         tuner: Tuner::Exact,
         waiting: WaitingLimits::of_jobs(100),
-        nodes: None,
+        host: None,
     };
     Server::new(config, Time(0)).unwrap()
 }

@@ -4,7 +4,7 @@ use crate::payload::Payload;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Speedup, Time};
 use pliant_policy::completion::is_earlier;
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -66,9 +66,10 @@ impl Server {
         if let Some(reason) = self.closed() {
             return Err(AdmissionRefusal::Other(reason));
         }
+        let most = if matches!(request.speedup, Speedup::Rigid) { request.procs } else { self.procs() };
         if let Some(needed) = request.resources.as_deref()
             && !self.batch.counts_resources()
-            && !(self.batch.mirror().is_none() && is_one_node(needed))
+            && !(self.batch.mirror().is_none() && needed.is_one_node_of(most))
         {
             return Err(AdmissionRefusal::Other(uncounted(needed)));
         }
@@ -326,11 +327,6 @@ impl Server {
         let (ahead, free) = (ahead as u32, Procs(free.0));
         Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority })
     }
-}
-
-/// Whether work needs nothing but one node: the embedded batch system has one, its host.
-fn is_one_node(needed: &Resources) -> bool {
-    *needed == Resources { nodes: Some(1), ..Resources::default() }
 }
 
 /// Why a cluster that counts only processors does not take work that needs more.

@@ -48,7 +48,7 @@ impl Bench {
             policy: policy.to_owned(),
             tuner: Tuner::Exact,
             waiting: WaitingLimits::of_jobs(3),
-            nodes: None,
+            host: None,
         };
         let server = Server::new(config, Time(100)).unwrap();
         Bench { server, now: Time(100), commands: Vec::new(), calls: 0 }

@@ -90,7 +90,7 @@ fn write_past(folder: &Path) -> Outcome<usize> {
         policy: POLICY.to_owned(),
         tuner: Tuner::default(),
         waiting: WaitingLimits::of_jobs(u32::MAX),
-        nodes: None,
+        host: None,
     };
     let server = Server::from_state(config, state).map_err(|error| error.to_string())?;
     let mut past = Past::new(server, now(), snapshot.seq);

@@ -93,7 +93,7 @@ impl Life {
             policy: "easy".to_owned(),
             tuner: Tuner::default(),
             waiting: WaitingLimits::of_jobs(u32::MAX),
-            nodes: None,
+            host: None,
         };
         let server = Server::new(config, Time(0)).map_err(|error| error.to_string())?;
         Ok(Life {

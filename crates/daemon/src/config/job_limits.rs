@@ -166,6 +166,11 @@ impl JobLimitsFile {
         Ok(self)
     }
 
+    /// Whether it bounds the memory of jobs.
+    pub(crate) fn bounds_memory(&self) -> bool {
+        self.memory_bytes_per_core.is_some()
+    }
+
     /// The limits of a job that has so many cores.
     pub(crate) fn of(&self, cores: u32) -> JobLimits {
         JobLimits {

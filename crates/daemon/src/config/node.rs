@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pliant_control::batch::embedded::HostResources;
 use pliant_model::{ClusterNodes, Mebibytes, NodeGroup, Procs};
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,7 @@ impl NodeFile {
     ///
     /// # Errors
     /// The first key with a wrong value.
-    pub fn nodes(&self, procs: Procs) -> Result<ClusterNodes, WrongKey> {
+    pub fn host(&self, procs: Procs) -> Result<HostResources, WrongKey> {
         let NodeFile { memory, default_memory, gpus, gpu_kind, scratch, features, licences } = self;
         let amount = |key, text: &str| text.parse().map_err(|error| (key, format!("{error}")));
         let optional = |key, text: &Option<String>| {
@@ -70,7 +71,7 @@ impl NodeFile {
         let default_memory = optional("cluster.node.default_memory", default_memory)?;
         let nodes = ClusterNodes { groups: vec![group], licences: licences.clone(), default_memory };
         nodes.check().map_err(|error| ("cluster.node", error.to_string()))?;
-        Ok(nodes)
+        Ok(HostResources { nodes, gpus: gpus.clone() })
     }
 }
 
@@ -80,7 +81,7 @@ mod tests {
 
     fn read(table: &str) -> Result<ClusterNodes, String> {
         let file: NodeFile = toml::from_str(table).map_err(|error| error.message().to_owned())?;
-        file.nodes(Procs(4)).map_err(|(key, message)| format!("{key}: {message}"))
+        file.host(Procs(4)).map(|host| host.nodes).map_err(|(key, message)| format!("{key}: {message}"))
     }
 
     #[test]

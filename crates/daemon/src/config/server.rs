@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use pliant_config::{ConfigError, read, resolve_relative};
+use pliant_control::batch::embedded::HostResources;
 use pliant_control::batch::external;
 use pliant_control::names::Name;
 use pliant_control::server::WaitingLimits;
 use pliant_control::shared_folder::SharedFileSystems;
-use pliant_model::{ClusterNodes, Procs, Speed, Time};
+use pliant_model::{Procs, Speed, Time};
 use pliant_policy::UnknownName;
 use pliant_policy::batch::LocalPolicy;
 use pliant_policy::batch::order::PrioritySettings;
@@ -394,21 +395,25 @@ impl ClusterFile {
         slurm.or_else(|| self.oar.clone().map(BatchSystemSettings::Oar))
     }
 
-    /// The nodes of the embedded batch system, if what jobs need besides processors is counted.
-    pub fn nodes(&self) -> Option<ClusterNodes> {
+    /// The host of the embedded batch system, if what jobs need besides processors is counted.
+    pub fn host(&self) -> Option<HostResources> {
         // The table was checked when the file was read.
-        self.node.as_ref()?.nodes(self.procs()).ok()
+        self.node.as_ref()?.host(self.procs()).ok()
     }
 
     /// The host, and that the policy plans with what it has.
     fn check_node(&self) -> Result<(), (&'static str, String)> {
         let Some(node) = &self.node else { return Ok(()) };
-        let nodes = node.nodes(self.procs())?;
+        let host = node.host(self.procs())?;
+        if self.limits.bounds_memory() {
+            let why = "expected none together with [cluster.node], by which each job has a memory of its own, found one";
+            return Err(("cluster.limits.memory_bytes_per_core", why.to_owned()));
+        }
         let wrong = |error: &dyn std::fmt::Display| {
             ("cluster.batch", format!("{error}, since there is a [cluster.node]"))
         };
         let policy: LocalPolicy = self.local_policy()?.parse().map_err(|error: UnknownName| wrong(&error))?;
-        policy.scheduler_on(&nodes, Time::ZERO).map(drop).map_err(|error| wrong(&error))
+        policy.scheduler_on(&host.nodes, Time::ZERO).map(drop).map_err(|error| wrong(&error))
     }
 
     /// What the batch system does itself is not said here.

@@ -48,7 +48,7 @@ pub fn cluster_change(file: &ServerFile) -> Result<Option<ClusterChange>, Daemon
     let settings = file.priority();
     let priority = server.priority().is_some_and(|present| *present != settings);
     let Some((procs, policy, present)) = server.configuration() else { return Ok(None) };
-    let nodes = present != config.nodes;
+    let nodes = present != config.host;
     if !priority && !nodes && (procs, &policy) == (config.procs, &config.policy) {
         return Ok(None);
     }
@@ -100,10 +100,8 @@ impl fmt::Display for ClusterChange {
         }
         match too_large {
             0 => Ok(()),
-            1 => write!(f, ", 1 needs more than {} processors and waits until there are more", procs.0),
-            _ => {
-                write!(f, ", {too_large} need more than {} processors and wait until there are more", procs.0)
-            }
+            1 => write!(f, ", 1 needs more than the cluster has and waits until it has more"),
+            _ => write!(f, ", {too_large} need more than the cluster has and wait until it has more"),
         }
     }
 }
@@ -128,8 +126,8 @@ mod tests {
             ("cbf", "cbf"),
             false,
             effect,
-            "procs 4 -> 2: 3 running jobs keep their processors, 7 of 20 waiting jobs start later, 1 needs more than 2 \
-             processors and waits until there are more",
+            "procs 4 -> 2: 3 running jobs keep their processors, 7 of 20 waiting jobs start later, 1 needs more than the \
+             cluster has and waits until it has more",
         );
         let effect = ChangeEffect { running: 0, waiting: 4, later: 0, earlier: 2, too_large: 0 };
         check(

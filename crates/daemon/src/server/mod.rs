@@ -338,7 +338,7 @@ fn routes(front: &Front, service: Service, links: links::Service, message_bytes:
 /// The server, recovered from its journal; waits while another one leads.
 async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> {
     let config = machine_config(file)?;
-    let wanted = (config.procs, config.policy.clone(), config.nodes.clone());
+    let wanted = (config.procs, config.policy.clone(), config.host.clone());
     let (again, state, postgres) = (config.clone(), file.state.clone(), file.postgres.clone());
     let owner = change::owner(file);
     let host = MachineHost::recover(
@@ -356,7 +356,7 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
     let host = match changed {
         None => host,
         Some(present) => {
-            let (procs, policy, nodes) = wanted;
+            let (procs, policy, declared) = wanted;
             if !host.is_new() {
                 let (before, batch_before) = (present.0.0, present.1);
                 tracing::info!(
@@ -368,7 +368,7 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
                 );
             }
             // Journaled, so that a replay plans earlier entries as they were planned.
-            journal_event(host, Event::Configured { procs, policy, nodes }).await?
+            journal_event(host, Event::Configured { procs, policy, host: declared }).await?
         }
     };
     let priority = file.priority();
@@ -400,7 +400,7 @@ fn machine_config(file: &ServerFile) -> Result<ServerConfig, DaemonError> {
         tuner: file.cluster.tuner().map_err(in_memory)?,
         // Until the journaled ones: a replay refuses nothing that was accepted before there were any.
         waiting: WaitingLimits::of_jobs(u32::MAX),
-        nodes: file.cluster.nodes().map(Arc::new),
+        host: file.cluster.host().map(Arc::new),
     })
 }
 

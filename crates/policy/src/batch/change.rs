@@ -1,7 +1,10 @@
 //! A cluster that changes its size or its policy while it has jobs: the plan is made again for the same jobs.
 
-use pliant_model::{ClusterNodes, Procs, Time};
+use std::collections::BTreeMap;
 
+use pliant_model::{ClusterNodes, JobId, Procs, Time};
+
+use super::nodes::Part;
 use super::order::{PrioritySettings, Shares};
 use super::{BatchScheduler, Dump, JobOnNodes, LocalPolicy, RunningJob, Submission};
 use crate::UnknownName;
@@ -69,6 +72,7 @@ impl LocalPolicy {
         let PresentJobs { running, waiting, on_nodes, .. } = jobs;
         let mut scheduler = self.scheduler_on(nodes, now)?;
         let running = within(nodes.procs(), running);
+        let on_nodes = remaining(nodes, &running, on_nodes);
         let mut dump = Dump { running, on_nodes, ..Dump::default() };
         if scheduler.restore(now, &dump).is_err() {
             dump.on_nodes.clear();
@@ -77,6 +81,30 @@ impl LocalPolicy {
         waiting.into_iter().for_each(|job| scheduler.submit(now, job));
         Ok(scheduler)
     }
+}
+
+/// What running jobs have of nodes that may have less than when the jobs started: at most what is there, and none twice. Jobs whose
+/// processors are elsewhere now are left out.
+fn remaining(nodes: &ClusterNodes, running: &[RunningJob], on_nodes: Vec<JobOnNodes>) -> Vec<JobOnNodes> {
+    let mut left = super::nodes::all_of(nodes);
+    let mut known: BTreeMap<JobId, JobOnNodes> = on_nodes.into_iter().map(|one| (one.job, one)).collect();
+    let mut remaining = Vec::new();
+    for RunningJob { job, procs, .. } in running {
+        let Some(mut one) = known.remove(job) else { continue };
+        one.on.retain(|part| (part.node as usize) < left.len());
+        for part in &mut one.on {
+            part.taken = part.taken.min(left[part.node as usize]);
+        }
+        let is_node = |part: &&Part| (part.node as usize) < left.len() - nodes.licences.len();
+        let cores: u64 = one.on.iter().filter(is_node).map(|part| u64::from(part.taken.cores)).sum();
+        if cores >= u64::from(procs.0) {
+            for part in &one.on {
+                left[part.node as usize] = left[part.node as usize].without(part.taken);
+            }
+            remaining.push(one);
+        }
+    }
+    remaining
 }
 
 /// The running jobs, with as many processors in all as the cluster has. Those that end last count first: at each time

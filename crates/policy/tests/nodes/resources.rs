@@ -131,7 +131,9 @@ fn needed(asked: &Asked, cluster: &ClusterSnapshot, cores: u32) -> (u32, u32, u3
         (Some(GpuCount::Total(all)), Some(nodes)) => all.div_ceil(*nodes),
         _ => 0,
     };
-    (per_proc.0 * cores, gpus, scratch.0)
+    // Equal parts are rounded up, but all together are no more than was asked for.
+    let all = if let Some(Memory::Total(all)) = memory { all.0 } else { u32::MAX };
+    ((per_proc.0 * cores).min(all), gpus, scratch.0)
 }
 
 /// The GPUs that may be on any of a job's nodes.

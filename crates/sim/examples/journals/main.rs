@@ -96,7 +96,7 @@ fn further() -> Vec<(&'static str, String)> {
     let server_name: Name = "lyon".parse().expect("a name");
     let server = [
         Event::Withdraw { reply, number, caller },
-        Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned(), nodes: None },
+        Event::Configured { procs: Procs(8), policy: "easy/f1".to_owned(), host: None },
         Event::PrioritySettings(Box::new(PrioritySettings {
             users: vec![UserPriority { owner: Owner(7), shares: 2, group: Some(0), bonus: 500 }],
             groups: vec![3],

@@ -144,7 +144,7 @@ pub(crate) fn server_config(
         policy: cluster.batch.clone(),
         tuner,
         waiting,
-        nodes: None,
+        host: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pliant_control::coallocation::Application;
 use pliant_control::reason::Cause;
-use pliant_model::{Constraint, Procs, Resources, Speedup};
+use pliant_model::{Constraint, Memory, Procs, Resources, Speedup};
 
 use super::super::{InstanceBatch, SubmissionRefusal};
 
@@ -28,6 +28,9 @@ pub(crate) fn speedup(drawn: Speedup) -> Speedup {
 /// Resources that can be asked for.
 pub(crate) fn resources(mut drawn: Resources) -> Resources {
     let named = |word: &mut String| *word = format!("n{}", word.chars().filter(char::is_ascii_digit).count());
+    if let Some(Memory::PerProc(amount) | Memory::Total(amount)) = &mut drawn.memory {
+        amount.0 = amount.0.max(1);
+    }
     if let Some(kind) = drawn.gpus.as_mut().and_then(|gpus| gpus.kind.as_mut()) {
         named(kind);
     }

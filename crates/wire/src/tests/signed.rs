@@ -6,7 +6,7 @@ use pliant_control::coallocation::TaskSpec;
 use pliant_control::job::Work;
 use pliant_control::payload::Payload;
 use pliant_control::signed::{Digest, SignedClaim};
-use pliant_model::{Procs, Span, Speedup};
+use pliant_model::{Procs, Resources, Span, Speedup};
 use pliant_staging::{Checksum, FileSpec};
 use proptest::prelude::*;
 
@@ -101,6 +101,14 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
         changed(|script| script.work.walltime = Span(61)),
         changed(|script| script.work.speedup = Speedup::Amdahl { parallel: 0.9, limit: Procs(4) }),
         changed(|script| script.work.speedup = Speedup::Amdahl { parallel: 0.91, limit: Procs(4) }),
+        changed(|script| script.work.fixed_time = true),
+        changed(|script| script.work.resources = Some(Resources::default().into())),
+        changed(|script| {
+            script.work.resources = Some(Resources { nodes: Some(1), ..Resources::default() }.into())
+        }),
+        changed(|script| {
+            script.work.resources = Some(Resources { nodes: Some(2), ..Resources::default() }.into())
+        }),
         service("pi", &[]),
         service("pj", &[]),
         service("pi", &[("n", "1")]),

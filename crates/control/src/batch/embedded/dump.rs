@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use pliant_model::{ClusterNodes, JobId, Procs, Time};
+use pliant_model::{JobId, Procs, Time};
 use pliant_policy::batch::order::{JobPriority, PrioritySettings};
 use pliant_policy::batch::{self, Submission};
 use serde::{Deserialize, Serialize};
 
-use super::{Embedded, RestoreError, Started};
+use super::{Embedded, HostResources, RestoreError, Started};
 
 /// The state of an embedded batch system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Dump {
     priority: Option<PrioritySettings>,
     procs: Procs,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    nodes: Option<Arc<ClusterNodes>>,
+    host: Option<Arc<HostResources>>,
     scheduler: batch::Dump,
     queued: Vec<Submission>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ impl Embedded {
             policy,
             priority,
             procs,
-            nodes,
+            host,
             scheduler,
             queued,
             too_large,
@@ -55,11 +55,14 @@ impl Embedded {
             pending,
             changed,
         } = dump;
-        let mut embedded = Embedded::new(&policy, procs, nodes, at).map_err(RestoreError::Policy)?;
+        let mut embedded = Embedded::new(&policy, procs, host, at).map_err(RestoreError::Policy)?;
         embedded.priority = priority.unwrap_or_default();
         embedded.scheduler.restore(at, &scheduler).map_err(RestoreError::Scheduler)?;
-        let mut taken = BTreeSet::new();
+        let (mut taken, mut gpus) = (BTreeSet::new(), BTreeSet::new());
         for (job, started) in &started {
+            if let Some(gpu) = started.gpus.iter().find(|gpu| !gpus.insert(*gpu)) {
+                return Err(RestoreError::Gpu { job: *job, gpu: gpu.clone() });
+            }
             if let Some(core) = started.cores.iter().copied().find(|core| !taken.insert(*core)) {
                 return Err(RestoreError::Core { job: *job, core });
             }
@@ -88,7 +91,7 @@ impl Embedded {
             policy: self.policy.to_string(),
             priority: (self.priority != PrioritySettings::default()).then(|| self.priority.clone()),
             procs: self.procs,
-            nodes: self.host.as_ref().map(|host| host.nodes().clone()),
+            host: self.host.as_ref().map(|host| host.declared().clone()),
             scheduler: self.scheduler.dump(),
             queued: self.queued.values().cloned().collect(),
             too_large: self.too_large.values().cloned().collect(),

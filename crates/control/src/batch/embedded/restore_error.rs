@@ -22,6 +22,13 @@ pub enum RestoreError {
         /// The processor.
         core: u32,
     },
+    /// A running job has a GPU that another job has.
+    Gpu {
+        /// The job.
+        job: JobId,
+        /// The GPU.
+        gpu: String,
+    },
 }
 
 impl fmt::Display for RestoreError {
@@ -32,6 +39,9 @@ impl fmt::Display for RestoreError {
             Self::Kind => f.write_str(
                 "expected the state of the batch system that is configured, found that of one of another kind",
             ),
+            Self::Gpu { job, gpu } => {
+                write!(f, "expected job {job} on GPUs of its own, found GPU {gpu} of another job")
+            }
             Self::Core { job, core } => {
                 write!(f, "expected job {job} on processors of its own, found processor {core} of another job")
             }
@@ -44,7 +54,7 @@ impl std::error::Error for RestoreError {
         match self {
             Self::Policy(error) => Some(error),
             Self::Scheduler(error) => Some(error),
-            Self::Kind | Self::Core { .. } => None,
+            Self::Kind | Self::Core { .. } | Self::Gpu { .. } => None,
         }
     }
 }

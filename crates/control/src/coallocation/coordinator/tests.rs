@@ -125,7 +125,7 @@ impl Federation {
                 policy: "fcfs".to_owned(),
                 tuner: Tuner::Exhaustive,
                 waiting: WaitingLimits::of_jobs(10),
-                nodes: None,
+                host: None,
             };
             Server::new(config, Time(0)).unwrap()
         };

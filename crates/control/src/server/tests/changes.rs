@@ -6,7 +6,7 @@ use super::*;
 use crate::replay::Machine;
 
 fn configure(bench: &mut Bench, procs: u32, policy: &str) {
-    bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), nodes: None });
+    bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), host: None });
     assert!(bench.commands.is_empty());
     assert_eq!(bench.server.configuration(), Some((Procs(procs), policy.to_owned(), None)));
 }
@@ -145,7 +145,7 @@ impl Recorded {
     }
 
     fn configured(&mut self, procs: u32, policy: &str) {
-        self.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), nodes: None });
+        self.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), host: None });
     }
 
     fn ended(&mut self, at: usize) {

@@ -72,7 +72,7 @@ fn a_held_job_can_be_cancelled() {
 fn a_held_job_stays_held_while_its_cluster_changes() {
     let mut bench = Bench::new("cbf", 2);
     let configure = |bench: &mut Bench, procs: u32, policy: &str| {
-        bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), nodes: None });
+        bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.to_owned(), host: None });
     };
     bench.accepted(rigid(1, 2, 10));
     bench.hold(1);

@@ -246,7 +246,7 @@ fn what_waits_for_a_larger_cluster_keeps_no_job_back() {
         bench.accepted(rigid(2, 6, 10));
         bench.accepted(rigid(3, 1, 10));
         let configure = |bench: &mut Bench, procs| {
-            bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.clone(), nodes: None });
+            bench.deliver(Event::Configured { procs: Procs(procs), policy: policy.clone(), host: None });
         };
         configure(&mut bench, 4);
         bench.now = Time(105);
@@ -351,7 +351,7 @@ fn no_start_exceeds_the_limits_whatever_happens() {
                 10 => bench.restarted(),
                 11 => {
                     let procs = Procs(rng.random_range(1..=8));
-                    bench.deliver(Event::Configured { procs, policy: policy.clone(), nodes: None });
+                    bench.deliver(Event::Configured { procs, policy: policy.clone(), host: None });
                 }
                 _ => {}
             }
@@ -389,7 +389,7 @@ fn check_starts(bench: &mut Bench, what: &str) {
 fn finish(bench: &mut Bench, what: &str) {
     let (user, by) = (user("alice"), user("root"));
     let (_, policy, _) = bench.server.configuration().unwrap();
-    bench.deliver(Event::Configured { procs: Procs(8), policy, nodes: None });
+    bench.deliver(Event::Configured { procs: Procs(8), policy, host: None });
     bench.deliver(Event::Unban { reply: Token(0), user, by, why: String::new() });
     bench.limit("alice", &LimitKey::ALL.map(|key| (key, None)));
     for number in 1..=130 {

@@ -80,7 +80,7 @@ fn settings_are_part_of_the_state_and_of_the_snapshot_for_agents() {
     let snapshot = bench.server.snapshot(bench.now, &orders::info("fcfs/multifactor"));
     assert_eq!(snapshot.queue.shares.unwrap().priority, Some(priority.clone()));
     // The usage stays through other policies and settings.
-    bench.deliver(Event::Configured { procs: Procs(4), policy: "fcfs/fair-share".to_owned(), nodes: None });
+    bench.deliver(Event::Configured { procs: Procs(4), policy: "fcfs/fair-share".to_owned(), host: None });
     assert_eq!(bench.server.priority(), Some(&priority));
     set(&mut bench, PrioritySettings::default());
     assert_eq!(bench.server.priority(), Some(&PrioritySettings::default()));

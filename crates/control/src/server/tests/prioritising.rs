@@ -81,8 +81,8 @@ fn a_priority_stays_over_holds_limits_and_changes_of_the_policy() {
         bench.prioritise(4, 7);
         bench.prioritise(3, 3);
         bench.hold(4);
-        bench.deliver(Event::Configured { procs: Procs(1), policy: "easy/f1".to_owned(), nodes: None });
-        bench.deliver(Event::Configured { procs: Procs(1), policy: policy.clone(), nodes: None });
+        bench.deliver(Event::Configured { procs: Procs(1), policy: "easy/f1".to_owned(), host: None });
+        bench.deliver(Event::Configured { procs: Procs(1), policy: policy.clone(), host: None });
         bench.release(4);
         let changes = vec![LimitChange { key: LimitKey::RunningJobs, value: Some(1) }];
         let (by, why) = (user("root"), String::new());

@@ -10,12 +10,13 @@ use pliant_policy::nodes::Nodes;
 use super::changes::restored;
 use super::*;
 use crate::batch::HeldResources;
+use crate::batch::embedded::HostResources;
 use crate::reason::Cause;
 
 const GIB: u32 = 1 << 10;
 
 /// A host of 4 processors with 8 GiB, two GPUs and one licence.
-fn host() -> ClusterNodes {
+fn host() -> HostResources {
     let group = NodeGroup {
         count: 1,
         procs: Procs(4),
@@ -26,12 +27,30 @@ fn host() -> ClusterNodes {
         features: vec!["fast".to_owned()],
     };
     let licences = BTreeMap::from([("matlab".to_owned(), 1)]);
-    ClusterNodes { groups: vec![group], licences, default_memory: Mebibytes(GIB) }
+    let nodes = ClusterNodes { groups: vec![group], licences, default_memory: Mebibytes(GIB) };
+    HostResources { nodes, gpus: names(&["a", "b"]) }
+}
+
+fn names(gpus: &[&str]) -> Vec<String> {
+    gpus.iter().map(|gpu| (*gpu).to_owned()).collect()
+}
+
+/// The host with these GPUs.
+fn with_gpus(gpus: &[&str]) -> HostResources {
+    let mut host = host();
+    host.nodes.groups[0].gpus = gpus.len() as u32;
+    HostResources { gpus: names(gpus), ..host }
+}
+
+fn configure(bench: &mut Bench, host: Option<HostResources>) {
+    let (procs, policy, host) = (Procs(4), "cbf".to_owned(), host.map(Arc::new));
+    bench.deliver(Event::Configured { procs, policy, host });
+    restored(bench);
 }
 
 fn bench() -> Bench {
     let config =
-        ServerConfig { nodes: Some(Arc::new(host())), ..Bench::new("cbf", 4).server.config().clone() };
+        ServerConfig { host: Some(Arc::new(host())), ..Bench::new("cbf", 4).server.config().clone() };
     let server = Server::new(config, Time(100)).unwrap();
     Bench { server, now: Time(100), commands: Vec::new(), calls: 0 }
 }
@@ -51,10 +70,10 @@ fn gpus(count: u32, kind: Option<&str>) -> Resources {
 }
 
 /// What the jobs that start have besides processors.
-fn held(runs: &[Run]) -> Vec<(u32, u32, Vec<u32>)> {
+fn held(runs: &[Run]) -> Vec<(u32, u32, String)> {
     let one = |run: &Run| {
         let HeldResources { memory, gpus } = run.held.clone().unwrap();
-        (run.job.0, memory.0 / GIB, gpus)
+        (run.job.0, memory.0 / GIB, gpus.join(","))
     };
     runs.iter().map(one).collect()
 }
@@ -66,17 +85,17 @@ fn gpus_are_handed_out_by_number_and_memory_is_not_given_twice() {
     bench.accepted(needing(rigid(2, 1, 90), Resources { memory: memory(4).memory, ..gpus(1, None) }));
     let third = bench.accepted(needing(rigid(3, 1, 50), gpus(1, None)));
     assert_eq!(third.expected.start, Time(150), "there are two");
-    assert_eq!(held(&bench.at(100)), [(1, 1, vec![0]), (2, 4, vec![1])]);
+    assert_eq!(held(&bench.at(100)), [(1, 1, "a".to_owned()), (2, 4, "b".to_owned())]);
     restored(&mut bench);
     bench.now = Time(120);
     bench.ended(1, Exit::Code(0));
-    assert_eq!(held(&bench.at(120)), [(3, 1, vec![0])]);
+    assert_eq!(held(&bench.at(120)), [(3, 1, "a".to_owned())]);
     let fourth = bench.accepted(needing(rigid(4, 1, 50), memory(4)));
     assert_eq!(fourth.expected.start, Time(170), "5 GiB are in use until then");
     restored(&mut bench);
     assert!(bench.at(169).is_empty());
     bench.ended(3, Exit::Code(0));
-    assert_eq!(held(&bench.at(169)), [(4, 4, vec![])]);
+    assert_eq!(held(&bench.at(169)), [(4, 4, String::new())]);
 }
 
 #[test]
@@ -89,16 +108,16 @@ fn what_a_job_past_its_end_has_is_given_to_no_other() {
         needing(rigid(key, 1, 50), Resources { licences, ..Resources::default() })
     };
     bench.accepted(licence(3));
-    assert_eq!(held(&bench.at(100)), [(1, 1, vec![0, 1]), (3, 1, vec![])]);
+    assert_eq!(held(&bench.at(100)), [(1, 1, "a,b".to_owned()), (3, 1, String::new())]);
     bench.accepted(licence(4));
     // Their plans have ended, their processes have not.
     assert!(bench.at(150).is_empty());
     restored(&mut bench);
     assert!(bench.at(160).is_empty());
     bench.ended(1, Exit::Code(0));
-    assert_eq!(held(&bench.at(160)), [(2, 1, vec![0])]);
+    assert_eq!(held(&bench.at(160)), [(2, 1, "a".to_owned())]);
     bench.ended(3, Exit::Code(0));
-    assert_eq!(held(&bench.at(160)), [(4, 1, vec![])]);
+    assert_eq!(held(&bench.at(160)), [(4, 1, String::new())]);
 }
 
 #[test]
@@ -152,19 +171,57 @@ fn jobs_stay_if_a_host_gets_less() {
     bench.accepted(needing(rigid(1, 1, 50), gpus(2, None)));
     bench.at(100);
     bench.accepted(needing(rigid(2, 1, 50), gpus(2, None)));
-    let mut smaller = host();
-    smaller.groups[0].gpus = 1;
-    let nodes = Some(Arc::new(smaller));
-    bench.deliver(Event::Configured { procs: Procs(4), policy: "cbf".to_owned(), nodes });
-    restored(&mut bench);
+    configure(&mut bench, Some(with_gpus(&["b"])));
     let caller = Caller { user: user("alice"), operator: false };
     let why = bench.server.explain(bench.now, 2, &caller).unwrap().unplanned.unwrap();
     assert!(why.starts_with("the cluster does not have what it needs since its configuration"), "{why}");
+    assert!(bench.server.batch.is_stuck(bench.now, JobId(2)), "it may go to another server");
+    // What needs none of what there is too little of is not kept from running.
+    bench.accepted(rigid(3, 1, 50));
+    assert_eq!(held(&bench.at(100)), [(3, 1, String::new())]);
+    // The running job has its GPU still, by name.
+    bench.accepted(needing(rigid(4, 1, 20), gpus(1, None)));
+    configure(&mut bench, Some(with_gpus(&["c", "b"])));
+    assert_eq!(held(&bench.at(100)), [(4, 1, "c".to_owned())]);
     bench.ended(1, Exit::Code(0));
-    bench.deliver(Event::Configured {
-        procs: Procs(4),
-        policy: "cbf".to_owned(),
-        nodes: Some(Arc::new(host())),
-    });
-    assert_eq!(held(&bench.at(100)), [(2, 1, vec![0, 1])]);
+    bench.ended(4, Exit::Code(0));
+    configure(&mut bench, Some(host()));
+    assert_eq!(held(&bench.at(100)), [(2, 1, "a,b".to_owned())]);
+}
+
+#[test]
+fn jobs_wait_if_a_host_counts_nothing_any_more() {
+    let mut bench = bench();
+    bench.accepted(needing(rigid(1, 1, 50), gpus(2, None)));
+    bench.at(100);
+    bench.accepted(needing(rigid(2, 1, 50), gpus(1, None)));
+    configure(&mut bench, None);
+    bench.ended(1, Exit::Code(0));
+    bench.accepted(rigid(3, 1, 50));
+    let runs: Vec<(u32, bool)> = bench.at(120).iter().map(|run| (run.job.0, run.held.is_some())).collect();
+    assert_eq!(runs, [(3, false)]);
+    configure(&mut bench, Some(host()));
+    assert_eq!(held(&bench.at(120)), [(2, 1, "a".to_owned())]);
+}
+
+#[test]
+fn a_job_that_had_started_before_an_older_state_was_put_back_may_have_any_gpu() {
+    let mut bench = bench();
+    bench.accepted(needing(rigid(1, 1, 50), gpus(1, None)));
+    let mut effects = batch::Effects::default();
+    bench.server.batch.started_before(bench.now, JobId(1), &mut effects);
+    bench.accepted(needing(rigid(2, 1, 50), gpus(1, None)));
+    bench.accepted(rigid(3, 1, 50));
+    assert_eq!(held(&bench.at(100)), [(3, 1, String::new())], "no GPU is certain to be free");
+    bench.now = Time(110);
+    bench.ended(1, Exit::Code(0));
+    assert_eq!(held(&bench.at(110)), [(2, 1, "a".to_owned())]);
+}
+
+#[test]
+fn a_total_of_memory_that_is_just_there_is_enough() {
+    let mut bench = bench();
+    let record = bench.accepted(needing(rigid(1, 3, 50), memory(8)));
+    assert_eq!(record.expected.start, Time(100));
+    assert_eq!(held(&bench.at(100)), [(1, 8, String::new())]);
 }

@@ -97,21 +97,17 @@ impl Program {
 }
 
 impl Allocation {
-    /// The variables that say what a job has besides processors.
-    fn variables(&self, host: &Host) -> Vec<(String, String)> {
-        let Some(HeldResources { memory, gpus }) = &self.held else { return Vec::new() };
-        let mut variables = Vec::new();
-        if *memory > Mebibytes::ZERO {
-            variables.push(("PLIANT_MEMORY_MIB".to_owned(), memory.0.to_string()));
+    /// The variables that say what something has of a host besides processors.
+    pub(in crate::server) fn variables(&self, host: &Host) -> BTreeMap<String, String> {
+        let HeldResources { memory, gpus } = self.held.clone().unwrap_or_default();
+        let mut variables = BTreeMap::new();
+        if memory > Mebibytes::ZERO {
+            variables.insert("PLIANT_MEMORY_MIB".to_owned(), memory.0.to_string());
         }
-        let devices = host.cluster.node.as_ref().map_or(&[][..], |node| &node.gpus);
-        if !devices.is_empty() {
-            // The file may name fewer than when the job was queued.
-            let names: Vec<&str> =
-                gpus.iter().filter_map(|gpu| devices.get(*gpu as usize)).map(String::as_str).collect();
-            variables.push(("PLIANT_GPUS".to_owned(), names.len().to_string()));
+        if host.cluster.node.as_ref().is_some_and(|node| !node.gpus.is_empty()) {
+            variables.insert("PLIANT_GPUS".to_owned(), gpus.len().to_string());
             // Without one it is to see none.
-            variables.push(("CUDA_VISIBLE_DEVICES".to_owned(), names.join(",")));
+            variables.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpus.join(","));
         }
         variables
     }

@@ -77,7 +77,8 @@ impl SubjobRun {
     pub(super) fn prepare(&self, host: &Host, allocation: &Allocation, dir: &Path) -> Result<(), Failure> {
         let program = vec![host.pliant(), "run-tasks".to_owned(), format!("../{TASKS}")];
         let account = host.account_run(self.account()?.as_deref(), dir)?;
-        let spec = RunSpec { program, account, env: self.variables(), ..allocation.spec(host) };
+        let env = self.variables().into_iter().chain(allocation.variables(host)).collect();
+        let spec = RunSpec { program, account, env, ..allocation.spec(host) };
         spec.write(dir)?;
         let specs = of_account(&spec).map(|spec| (None, spec)).into_iter().collect();
         let tasks = self.subjob.tasks.iter().map(|task| self.task(task)).collect::<Result<_, _>>()?;

@@ -50,7 +50,7 @@ impl Bench {
             policy: "cbf".to_owned(),
             tuner: Tuner::Exact,
             waiting: WaitingLimits::of_jobs(10),
-            nodes: None,
+            host: None,
         };
         let new = |_, now| Server::new(config(), now).unwrap();
         let restore = |state| Server::from_state(config(), state).map_err(|error| error.to_string());

@@ -52,12 +52,12 @@ impl Amounts {
     }
 
     /// The smaller of each.
-    pub(super) fn min(self, other: Amounts) -> Amounts {
+    pub(in crate::batch) fn min(self, other: Amounts) -> Amounts {
         self.each(other, Ord::min)
     }
 
     /// What is left without `taken`, at least nothing.
-    pub(super) fn without(self, taken: Amounts) -> Amounts {
+    pub(in crate::batch) fn without(self, taken: Amounts) -> Amounts {
         self.each(taken, u32::saturating_sub)
     }
 

@@ -65,6 +65,11 @@ impl Catalogue {
         let kinds = if is_possible { self.kinds(constraint.as_ref(), gpus.as_ref()) } else { KindSet(0) };
         let needs = Needs {
             memory_per_core: memory.map_or(self.default_memory, |memory| memory.per_proc(procs)),
+            // Equal parts are rounded up.
+            memory_max: memory.and_then(|memory| match memory {
+                Memory::PerProc(_) => None,
+                Memory::Total(all) => Some(all),
+            }),
             memory_per_node: Mebibytes(0),
             gpus_per_core,
             gpus_per_node,

@@ -37,7 +37,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
+use pliant_model::{ClusterNodes, Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
 
 pub use amounts::{Amounts, Part};
 pub use needs::{KindSet, Needs};
@@ -54,6 +54,12 @@ use self::rows::Rows;
 use self::search::{NodesPlan, rounded};
 use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
+
+/// What a declared cluster has: of each node, then of each licence.
+pub(super) fn all_of(cluster: &ClusterNodes) -> Vec<Amounts> {
+    let (nodes, catalogue) = Catalogue::declared(cluster);
+    Rows::new(&nodes, &catalogue.licences).all
+}
 
 /// A running job with its allocation.
 #[derive(Clone, Debug)]

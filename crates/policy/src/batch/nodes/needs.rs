@@ -14,6 +14,9 @@ pub struct Needs {
     /// Memory for each core.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub memory_per_core: Mebibytes,
+    /// The memory for all cores, if it is less than for each of them together.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub memory_max: Option<Mebibytes>,
     /// More memory on each node.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub memory_per_node: Mebibytes,
@@ -50,6 +53,7 @@ impl Needs {
     /// Nothing, on nodes of any kind.
     pub const NONE: Needs = Needs {
         memory_per_core: Mebibytes(0),
+        memory_max: None,
         memory_per_node: Mebibytes(0),
         gpus_per_core: 0,
         gpus_per_node: 0,
@@ -66,7 +70,10 @@ impl Needs {
             return 0;
         }
         let Some(memory) = free.memory.0.checked_sub(self.memory_per_node.0) else { return 0 };
-        let by_memory = memory.checked_div(self.memory_per_core.0).unwrap_or(u32::MAX);
+        let by_memory = match self.memory_max {
+            Some(max) if memory >= max.0 => u32::MAX,
+            _ => memory.checked_div(self.memory_per_core.0).unwrap_or(u32::MAX),
+        };
         let by_gpus = (free.gpus - self.gpus_per_node).checked_div(self.gpus_per_core).unwrap_or(u32::MAX);
         let most = self.most_per_node.map_or(u32::MAX, |most| most.0);
         free.cores.min(by_memory).min(by_gpus).min(most)
@@ -74,7 +81,9 @@ impl Needs {
 
     /// What a job with these needs takes of a node with so many cores of it; [`Needs::gpus`] come on top.
     pub fn on(&self, cores: u32) -> Amounts {
-        let memory = self.memory_per_core.0.saturating_mul(cores).saturating_add(self.memory_per_node.0);
+        let most = self.memory_max.map_or(u32::MAX, |max| max.0);
+        let memory =
+            self.memory_per_core.0.saturating_mul(cores).min(most).saturating_add(self.memory_per_node.0);
         let gpus = self.gpus_per_core.saturating_mul(cores).saturating_add(self.gpus_per_node);
         Amounts { cores, memory: Mebibytes(memory), gpus, scratch: self.scratch_per_node }
     }

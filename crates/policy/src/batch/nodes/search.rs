@@ -125,6 +125,10 @@ pub(super) fn at(
     Some(NodeFit { start, on: choose(&stretch.free, timeline.rows(), shape)? })
 }
 
+/// How many sizes are tried of a request whose sizes are tried one by one. Only a request with a total of memory or GPUs, or with a number of
+/// nodes, could be larger: each step costs a search.
+const SIZES_MAX: u32 = 10_000;
+
 /// The sizes of a request at the end of the queue, with the walltime rounded as in listings.
 pub(super) struct NodesPlan<'a, 'b> {
     catalogue: &'a Catalogue,
@@ -145,7 +149,10 @@ impl<'a, 'b> NodesPlan<'a, 'b> {
     ) -> Self {
         let nodes = walltimes.resources().and_then(|resources| resources.nodes);
         let least = walltimes.least().max(Procs(nodes.unwrap_or(0)));
-        let most = walltimes.most().min(layout.rows.capacity());
+        let mut most = walltimes.most().min(layout.rows.capacity());
+        if !is_sum_of_nodes(walltimes.resources()) {
+            most = most.min(Procs(least.0.saturating_add(SIZES_MAX)));
+        }
         let mut plan = NodesPlan { catalogue, layout, timeline, now, walltimes, fitting: (least, most) };
         if least < most {
             plan.fitting = plan.fitting(least, most);

@@ -36,7 +36,7 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
         policy: SLURM.to_owned(),
         tuner: Tuner::Exact,
         waiting: WaitingLimits::of_jobs(10),
-        nodes: None,
+        host: None,
     };
     let mut server = Server::new(config, Time(0)).unwrap();
     let configured = Event::Configured {
