@@ -118,14 +118,20 @@ fn seeds_that_failed_once_have_no_violations() {
     }
 }
 
-/// Checks forty seeds in federations of embedded and of external batch systems, and that much happens in them.
+/// Checks forty seeds, and that many jobs move.
 fn check_forty(first: u64) {
+    check_forty_with_moves(first, 100);
+}
+
+/// Checks forty seeds in federations of embedded and of external batch systems, and that more than so many moves and much else happens in
+/// them.
+fn check_forty_with_moves(first: u64, moves: u64) {
     let seeds = || first..first + 40;
     let embedded = seeds().map(|seed| check(seed, FederationKind::Embedded));
     let total = embedded
         .chain(seeds().map(|seed| check(seed, FederationKind::Mixed)))
         .fold(Summary::default(), |total, one| total + one);
-    assert!(total.jobs > 1_000 && total.moves > 100 && total.crashes > 200, "{total}");
+    assert!(total.jobs > 1_000 && total.moves > moves && total.crashes > 200, "{total}");
 }
 
 /// Seeds from a million on use every tuner and queue order.
@@ -168,6 +174,13 @@ fn schedules_with_limits_and_priorities_have_no_violations() {
 #[test]
 fn schedules_with_changed_reallocation_have_no_violations() {
     check_forty(320_000_000);
+}
+
+/// In schedules from seed 410 million on servers count memory, GPUs, local disk space and licences, and jobs need some.
+#[test]
+fn schedules_with_resources_have_no_violations() {
+    // Fewer places suit each job.
+    check_forty_with_moves(410_000_000, 50);
 }
 
 /// Some of the seeds find each injected bug by one of these checkers.
@@ -213,6 +226,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::DrainedAccepts, Launching, 200_000_000..200_000_020, &["drained"]),
         (Bug::ForgetsPriorities, Embedded, 260_000_000..260_000_020, &["prioritised"]),
         (Bug::ForgetsReallocation, Embedded, 320_000_000..320_000_020, &["configured"]),
+        (Bug::ForgetsHeldResources, Embedded, 410_000_000..410_000_020, &["resources"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -374,7 +374,11 @@ mod tests {
             assert_eq!((script.name.as_str(), &script.work), ("job.sh", &expected), "{more}");
             assert_eq!(script.arguments, arguments);
         };
-        let work = |procs, speedup| Work::new(Procs(procs), Span(3600), speedup);
+        // Its time is the same on every cluster, unless a speedup says how it depends on processors.
+        let work = |procs, speedup| Work {
+            fixed_time: matches!(speedup, Speedup::Rigid),
+            ..Work::new(Procs(procs), Span(3600), speedup)
+        };
         check("", work(1, Speedup::Rigid), &[]);
         check("--rigid 8 -- -v a=b", work(8, Speedup::Rigid), &["-v", "a=b"]);
         check("--speedup amdahl:0.5,4", work(1, Speedup::Amdahl { parallel: 0.5, limit: Procs(4) }), &[]);

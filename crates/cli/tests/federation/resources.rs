@@ -26,7 +26,7 @@ fn needing_gpu(work: SubmittedWork) -> SubmittedWork {
 async fn jobs_have_what_they_ask_for_and_no_more() {
     let node = "memory = \"2G\"\ndefault_memory = \"128M\"\ngpus = [\"GPU-a\", \"GPU-b\"]\ngpu_kind = \"a100\"\n\
                 features = [\"fast\"]\nlicences = { matlab = 1 }\n";
-    let federation = Federation::start(&[Cluster::new("plain", 4, 4.0), counting("large", node)]).await;
+    let federation = Federation::start(&[Cluster::new("plain", 4, 1.0), counting("large", node)]).await;
     let user = CommandUser::new(&federation, "alice");
     let write = |name: &str, text: &str| {
         fs::write(user.dir().join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -51,8 +51,8 @@ async fn jobs_have_what_they_ask_for_and_no_more() {
             "{line}"
         );
     }
-    // A cluster that counts processors only is four times as fast, and sets none of that.
-    let (code, job, error) = user.run("submit ./shows.sh --time 60s --nodes 1 --out plain");
+    // A cluster that counts processors only takes a job that needs one node, and sets none of that.
+    let (code, job, error) = user.run("submit ./shows.sh --time 60s --nodes 1 --server plain --out plain");
     assert_eq!((code, &job["server"]), (0, &json!("plain")), "{error}");
     assert_eq!(fs::read_to_string(user.dir().join("plain/stdout")).unwrap(), "unset unset unset\n");
 

@@ -1,6 +1,7 @@
 //! A daemon: a node with a clock that may be wrong, and its pending commit and timer.
 
 use pliant_model::Time;
+use serde_json::Value;
 
 use crate::kernel::{DaemonMachine, Node, NodeMachine, NumberedCommand};
 
@@ -101,12 +102,19 @@ impl<M: DaemonMachine> Daemon<M> {
 
     /// Removes one field of the machine's state, or of a part of the state: the effect of a driver that loses it.
     pub(super) fn forget(&mut self, at: u64, (part, field): (&str, &str)) -> Result<(), String> {
+        self.change_state(at, |state| {
+            if let Some(part) = state.pointer_mut(part).and_then(Value::as_object_mut) {
+                part.remove(field);
+            }
+        })
+    }
+
+    /// Restarts the machine from its state as JSON with a change.
+    pub(super) fn change_state(&mut self, at: u64, change: impl FnOnce(&mut Value)) -> Result<(), String> {
         let now = self.clock.now(at);
         let mut state =
             serde_json::to_value(self.node.machine.dump(now)).map_err(|error| error.to_string())?;
-        if let Some(part) = state.pointer_mut(part).and_then(serde_json::Value::as_object_mut) {
-            part.remove(field);
-        }
+        change(&mut state);
         self.node.restore(&state.to_string())
     }
 

@@ -130,6 +130,9 @@ impl World {
                 {
                     self.report_violation("journal", why);
                 }
+                if self.bug == Some(Bug::ForgetsHeldResources) {
+                    self.lose_held_resources(index);
+                }
                 self.resume(index);
                 if self.bug == Some(Bug::ForgetsWaitingBytes) {
                     self.lose_waiting_bytes(index);

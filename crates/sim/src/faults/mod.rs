@@ -11,6 +11,7 @@
 //! - `two servers`: no two servers may start the same job, also by what their journals hold;
 //! - `once`: a job is accepted once and started once;
 //! - `cores`: no core runs two jobs;
+//! - `resources`: a job gets the memory, GPUs, local disk space and licences that it needs, and nothing that another job has;
 //! - `drained`: a server that an operator knows to be drained accepts no job, and prepares none of other servers or of launches;
 //! - `held`: no job starts that an operator knows to be held;
 //! - `banned`: the same as `drained` for the jobs of a user whom an operator knows to be banned there, and Pliant's own batch system
@@ -52,6 +53,7 @@ mod plan;
 mod priorities;
 mod processes;
 mod reallocations;
+mod resources;
 mod settle;
 mod trace;
 mod world;
@@ -125,6 +127,8 @@ pub enum Bug {
     ForgetsPriorities,
     /// A restarted agent has lost an operator's change of the reallocation.
     ForgetsReallocation,
+    /// A restarted server has lost what its running jobs have of its host besides processors.
+    ForgetsHeldResources,
 }
 
 /// The kind of a federation.

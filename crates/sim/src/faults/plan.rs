@@ -1,8 +1,10 @@
 //! Draws the plan of a schedule from its seed: a small federation, its jobs and its fault rates.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pliant_control::agent::ReallocationConfig;
+use pliant_control::batch::embedded::HostResources;
 use pliant_control::batch::external;
 use pliant_control::job::Work;
 use pliant_control::names::{Key, User};
@@ -25,6 +27,7 @@ use super::launches::PlannedLaunch;
 use super::limits::PlannedLimit;
 use super::priorities::PlannedPriority;
 use super::reallocations::PlannedReallocation;
+use super::resources::{draw_hosts, draw_needs};
 use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
@@ -56,6 +59,8 @@ pub(super) struct Plan {
     pub(super) faults: FaultRates,
     /// The external batch systems, by server.
     pub(super) sites: BTreeMap<usize, SitePlan>,
+    /// The hosts that count more than processors, by server.
+    pub(super) hosts: BTreeMap<usize, Arc<HostResources>>,
     pub(super) launches: Vec<PlannedLaunch>,
     pub(super) drains: Vec<PlannedDrain>,
     pub(super) holds: Vec<PlannedHold>,
@@ -120,6 +125,9 @@ impl Plan {
                 sites(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "sites")), &mut clusters)
             }
         };
+        let mut resources =
+            (seed >= RESOURCES_FROM).then(|| ChaCha8Rng::seed_from_u64(stream_seed(seed, "resources")));
+        let hosts = resources.as_mut().map(|rng| draw_hosts(rng, &mut clusters, &sites)).unwrap_or_default();
         let platform = Platform::new(clusters);
         let platform = platform.expect("a platform has clusters with distinct names");
         let levels = rng.random_range(1..=2);
@@ -131,6 +139,11 @@ impl Plan {
         let cancels = rng.random_range(0..=50);
         let mut jobs: Vec<PlannedJob> =
             (0..count).map(|number| planned(&mut rng, number, largest, last, cancels)).collect();
+        if let Some(rng) = &mut resources {
+            for job in &mut jobs {
+                job.work.resources = draw_needs(rng);
+            }
+        }
         let launches = match kind {
             FederationKind::Launching => {
                 jobs.truncate(JOBS_WITH_LAUNCHES_MAX);
@@ -190,6 +203,7 @@ impl Plan {
             jobs,
             faults: fault_rates(&mut rng, until),
             sites,
+            hosts,
             launches,
             drains,
             holds,
@@ -234,6 +248,9 @@ const LIMITED_FROM: u64 = 260_000_000;
 /// In schedules from this seed on operators change the reallocation of agents until that is confirmed, and limit the waiting bytes of
 /// users too.
 const REALLOCATED_FROM: u64 = 320_000_000;
+
+/// In schedules from this seed on servers count memory, GPUs, local disk space and licences, and jobs need some.
+const RESOURCES_FROM: u64 = 410_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

@@ -4,10 +4,11 @@ use pliant_control::batch::{self, Run};
 use pliant_control::job::Exit;
 use pliant_control::names::Handle;
 use pliant_control::server;
-use pliant_model::JobId;
+use pliant_model::{JobId, Resources};
 use rand::Rng;
 
 use super::Bug;
+use super::resources::ProcessResources;
 use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
 
@@ -18,6 +19,8 @@ pub(super) struct Process {
     started_at: u64,
     ends: u64,
     exit: Exit,
+    /// What it has besides processors.
+    pub(super) resources: ProcessResources,
     pub(super) over: bool,
 }
 
@@ -48,6 +51,7 @@ impl World {
         };
         let planned = self.plan.jobs.iter().find(|planned| planned.key == record.key);
         let (percent, code) = planned.map_or((50, 0), |planned| (planned.percent, planned.code));
+        let needed = planned.and_then(|planned| planned.work.resources.clone());
         let walltime = run.walltime.0.max(0) as u64 * 1000;
         let (length, exit) = match percent {
             101.. => (walltime, Exit::OverWalltime),
@@ -56,11 +60,18 @@ impl World {
         self.checks.check_banned(index, &record);
         self.check_limits(index, &record);
         self.checks.started(index, &record);
-        self.add_process(index, run, record.handle, length, exit);
+        self.add_process(index, run, record.handle, needed.as_deref(), (length, exit));
     }
 
-    /// Starts a process that runs for `length` milliseconds unless it is ended before.
-    pub(super) fn add_process(&mut self, index: usize, run: &Run, handle: Handle, length: u64, exit: Exit) {
+    /// Starts a process that runs for that many milliseconds and has that outcome unless it is ended before.
+    pub(super) fn add_process(
+        &mut self,
+        index: usize,
+        run: &Run,
+        handle: Handle,
+        needed: Option<&Resources>,
+        (length, exit): (u64, Exit),
+    ) {
         self.log(|_| format!("c{index} starts {handle} on {:?}", run.cores));
         let busy = self.servers[index].processes.values().filter(|process| !process.over);
         let shared_core =
@@ -68,8 +79,10 @@ impl World {
         if let Some(core) = shared_core {
             self.report_violation("cores", format!("core {core} of c{index} has two jobs, one is {handle}"));
         }
+        let resources = self.check_resources(index, run, &handle, needed);
         let (cores, ends) = (run.cores.clone(), self.queue.now() + length);
-        let process = Process { handle, cores, started_at: self.queue.now(), ends, exit, over: false };
+        let started_at = self.queue.now();
+        let process = Process { handle, cores, started_at, ends, exit, resources, over: false };
         self.servers[index].processes.insert(run.job, process);
         self.after(length, WorldEvent::ProcessEnd(index, run.job));
     }

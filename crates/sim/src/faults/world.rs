@@ -171,7 +171,8 @@ impl World {
         }
         let mut servers = Vec::new();
         for ((number, cluster), parent) in plan.platform.clusters().iter().enumerate().zip(&layout.servers) {
-            let config = server_config(number, cluster, plan.tuner, plan.waiting);
+            let mut config = server_config(number, cluster, plan.tuner, plan.waiting);
+            config.host = plan.hosts.get(&number).cloned();
             let name = config.name.clone();
             let (daemon, processes) =
                 (Daemon::new(ServerStart { config, origin: ORIGIN }, ahead()), BTreeMap::new());

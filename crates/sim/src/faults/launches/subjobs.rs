@@ -112,7 +112,7 @@ impl World {
         self.launches.tasks.insert((index, run.job), tasks);
         // Subjobs and jobs of a server share their numbers, so no job has this handle.
         let handle = Handle { server: self.servers[index].name.clone(), number: run.job.0 };
-        self.add_process(index, run, handle, length, exit);
+        self.add_process(index, run, handle, None, (length, exit));
     }
 
     /// Ends a task whose process still runs.
