@@ -151,11 +151,13 @@ fn nodes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Memory in Slurm's units, in MiB.
+/// Memory in Slurm's units, in MiB: `G` and `GB` are the same.
 pub(super) fn memory_mib(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.char_indices().last() {
-        Some((end, unit)) if unit.is_ascii_alphabetic() => (&text[..end], unit.to_ascii_uppercase()),
-        _ => (text, 'M'),
+    let amount = text.strip_suffix(['B', 'b']).filter(|amount| amount.ends_with(char::is_alphabetic));
+    let amount = amount.unwrap_or(text);
+    let (number, unit) = match amount.char_indices().last() {
+        Some((end, unit)) if unit.is_ascii_alphabetic() => (&amount[..end], unit.to_ascii_uppercase()),
+        _ => (amount, 'M'),
     };
     let number = number.parse::<u32>().ok().map(u64::from);
     let mib = number.and_then(|number| match unit {
@@ -229,6 +231,8 @@ mod tests {
         );
         check(&[(Tasks, "4"), (GpusPerTask, "1")], "--rigid=4 --gpus=4");
         check(&[(Nodes, "2"), (Tasks, "4"), (GpusPerNode, "v100:2")], "--rigid=4 --nodes=2 --gpus=v100:4");
+        check(&[(MemoryPerNode, "10GB")], "--mem=10240M");
+        check(&[(MemoryPerNode, "500mb")], "--mem=500M");
         check(&[(Gres, "gpu")], "--gpus=1");
         check(&[(Gres, "gpu:2"), (Gres, "gpu:v100")], "--gpus=v100:1");
     }
@@ -245,6 +249,8 @@ mod tests {
         check(&[(Tasks, "4"), (MemoryPerNode, "4G")], "is for each node: expected the number of nodes");
         check(&[(MemoryPerNode, "0")], "expected an amount above 0");
         check(&[(MemoryPerNode, "4X")], "expected a whole number of K, M, G or T, found `4X`");
+        check(&[(MemoryPerNode, "4B")], "expected a whole number of K, M, G or T, found `4B`");
+        check(&[(MemoryPerNode, "4GBB")], "expected a whole number of K, M, G or T, found `4GBB`");
         check(&[(Gres, "fpga:1")], "expected gpu, gpu:N or gpu:KIND:N alone, found `fpga:1`");
         check(&[(Gres, "gpu:1,fpga:1")], "expected gpu, gpu:N or gpu:KIND:N alone");
         check(
