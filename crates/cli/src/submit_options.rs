@@ -71,10 +71,20 @@ pub(crate) struct JobOptions {
     /// How long to try until a server takes the job [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     server_timeout: Option<Duration>,
-    /// Ignores the #SBATCH lines of the script.
-    #[arg(long)]
-    pub(crate) ignore_sbatch: bool,
+    /// Ignores the #SBATCH lines of the script, or only these options in them, by their long names.
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ALL_OPTIONS,
+        value_delimiter = ','
+    )]
+    pub(crate) ignore_sbatch: Vec<String>,
 }
+
+/// The value of `--ignore-sbatch` for all options.
+pub(crate) const ALL_OPTIONS: &str = "all";
 
 /// The name of a job, which the server takes for the name of its script.
 fn job_name(text: &str) -> Result<String, String> {
@@ -132,7 +142,7 @@ impl JobOptions {
             wait: self.wait || weaker.wait,
             out: self.out.or(weaker.out),
             server_timeout: self.server_timeout.or(weaker.server_timeout),
-            ignore_sbatch: self.ignore_sbatch || weaker.ignore_sbatch,
+            ignore_sbatch: [weaker.ignore_sbatch, self.ignore_sbatch].concat(),
         }
     }
 
@@ -157,7 +167,7 @@ impl JobOptions {
             ("--env", !self.env.is_empty()),
             ("--stdin", self.stdin.is_some()),
             ("--merge-output", self.merge_output),
-            ("--ignore-sbatch", self.ignore_sbatch),
+            ("--ignore-sbatch", !self.ignore_sbatch.is_empty()),
         ];
         let option = options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option);
         option.or_else(|| self.resources.first())

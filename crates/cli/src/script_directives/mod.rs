@@ -15,9 +15,10 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::failure::Failure;
-use crate::submit_options::JobOptions;
+use crate::submit_options::{ALL_OPTIONS, JobOptions};
 use crate::usage_error::usage_failure;
 use head::{Dialect, Directive};
+use sbatch_options::OPTIONS;
 
 /// The options that a `#PLIANT` line may have.
 #[derive(Parser)]
@@ -36,8 +37,8 @@ pub(crate) struct Found {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads the directives of a script; `shown` is where it is from, for errors. `#SBATCH` lines are not read if `given`, the
-/// options of the command line, or a `#PLIANT` line has it so.
+/// Reads the directives of a script; `shown` is where it is from, for errors. What `given`, the options of the command line, or a
+/// `#PLIANT` line ignores of the `#SBATCH` lines is not read.
 pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, Failure> {
     let directives = head::directives(shown, text)?;
     let (own, of_slurm): (Vec<Directive>, Vec<Directive>) =
@@ -47,10 +48,17 @@ pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found
         let parsed = parsed(words).map_err(|failure| failure.at(&format!("{shown}:{line}")))?;
         options = parsed.over(options);
     }
-    if given.ignore_sbatch || options.ignore_sbatch {
+    let ignored: Vec<&String> = given.ignore_sbatch.iter().chain(&options.ignore_sbatch).collect();
+    if ignored.iter().any(|name| *name == ALL_OPTIONS) {
         return Ok(Found { options, notes: Vec::new() });
     }
-    let translation = sbatch::translated(shown, &of_slurm)?;
+    let is_unknown = |name: &&String| !OPTIONS.iter().any(|option| option.long == **name);
+    if let Some(unknown) = ignored.iter().copied().find(is_unknown) {
+        let expected = "--ignore-sbatch: expected long names of options of sbatch";
+        return Err(Failure::input(format!("{expected}, found `{}`", unknown.escape_debug()))
+            .hint("--ignore-sbatch=partition,account ignores both, and --ignore-sbatch all #SBATCH lines"));
+    }
+    let translation = sbatch::translated(shown, &of_slurm, &ignored)?;
     let mut weaker = JobOptions::default();
     for option in translation.options {
         let place = format!("{shown}:{}: #SBATCH {}", option.line, option.name);

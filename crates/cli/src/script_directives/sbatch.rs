@@ -26,15 +26,21 @@ pub(super) struct TranslatedOption {
 /// An option in a line.
 struct Given {
     line: usize,
+    /// Its long name.
+    long: &'static str,
     /// As the script has it: `-n`, `--ntasks`.
     name: String,
     value: Option<String>,
     meaning: Meaning,
 }
 
-/// Translates the lines of a script.
-pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Translation, Failure> {
-    let (mut given, mut problems) = (Vec::new(), Vec::new());
+/// Translates the lines of a script, without the options of these long names.
+pub(super) fn translated(
+    shown: &str,
+    directives: &[Directive],
+    ignored: &[&String],
+) -> Result<Translation, Failure> {
+    let (mut given, mut problems, mut unsupported) = (Vec::new(), Vec::new(), Vec::new());
     for directive in directives {
         let words = &mut directive.words.iter().map(String::as_str);
         while let Some(word) = words.next() {
@@ -43,9 +49,10 @@ pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Transl
             }
         }
     }
+    given.retain(|option: &Given| !ignored.iter().any(|name| *name == option.long));
     let mut translation = Translation::default();
     let mut size = Size::default();
-    for Given { line, name, value, meaning } in given {
+    for Given { line, long, name, value, meaning } in given {
         let place = format!("{shown}:{line}: #SBATCH {name}");
         let value = value.unwrap_or_default();
         let translated = match meaning {
@@ -76,6 +83,9 @@ pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Transl
             Ok(words) => translation.options.push(TranslatedOption { line, name, words }),
             Err(problem) if matches!(meaning, Meaning::Unsupported(_)) => {
                 problems.push(format!("{place} {problem}"));
+                if !unsupported.contains(&long) {
+                    unsupported.push(long);
+                }
             }
             Err(problem) => problems.push(format!("{place}: {problem}")),
         }
@@ -91,9 +101,15 @@ pub(super) fn translated(shown: &str, directives: &[Directive]) -> Result<Transl
     if problems.is_empty() {
         return Ok(translation);
     }
-    Err(Failure::input(problems.join("\n  ")).hint(
-        "remove or change the lines, or submit with --ignore-sbatch and the options of `pliant submit`",
-    ))
+    let hint = match &unsupported[..] {
+        [] => "remove or change the lines, or submit with --ignore-sbatch and the options of `pliant submit`"
+            .to_owned(),
+        names => format!(
+            "remove or change the lines; --ignore-sbatch={} ignores what is not supported",
+            names.join(",")
+        ),
+    };
+    Err(Failure::input(problems.join("\n  ")).hint(hint))
 }
 
 /// Reads the options that a word begins: one, or several letters without values.
@@ -146,7 +162,7 @@ fn given_option<'a>(
         }
         (_, value) => value,
     };
-    Ok(Given { line, name, value, meaning: option.meaning })
+    Ok(Given { line, long: option.long, name, value, meaning: option.meaning })
 }
 
 /// The variables in the list of `--export`.

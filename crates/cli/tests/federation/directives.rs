@@ -56,6 +56,9 @@ async fn a_script_has_its_options_with_it() {
     assert!(error.starts_with("error: ./gpus.sh:3: #SBATCH --partition is not supported: "), "{error}");
     let (_, queue, _) = user.run("queue --ended");
     assert_eq!(queue["jobs"].as_array().unwrap().len(), 5);
+    assert!(error.contains("--ignore-sbatch=partition ignores what is not supported"), "{error}");
+    let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch=partition --wait");
+    assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");
     let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch --time 1m --wait");
     assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");
 }
