@@ -57,7 +57,7 @@ impl fmt::Display for Mebibytes {
 }
 
 /// How much memory a job needs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Memory {
@@ -78,7 +78,7 @@ impl Memory {
 }
 
 /// How many GPUs a job needs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum GpuCount {
@@ -89,7 +89,7 @@ pub enum GpuCount {
 }
 
 /// The GPUs that a job needs.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Gpus {
     /// How many.
@@ -100,7 +100,7 @@ pub struct Gpus {
 }
 
 /// Which features the nodes of a job must have.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Constraint {
@@ -131,7 +131,7 @@ impl fmt::Display for Constraint {
 }
 
 /// What a request needs besides processors, and how its processors may be spread over nodes.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
 pub struct Resources {
@@ -194,6 +194,15 @@ impl Resources {
         self.nodes == Some(1)
             && self.procs_per_node.is_none_or(|most| most >= procs)
             && rest == Resources::default()
+    }
+
+    /// The memory of each node of a job on `procs` that shares its nodes with no other job, of nodes with at most `node_procs`
+    /// processors: enough for as many of its processors as it may have there. None if it does not say.
+    pub fn memory_of_whole_node(&self, procs: Procs, node_procs: Procs) -> Option<Mebibytes> {
+        let each = self.memory?.per_proc(procs);
+        let most = self.nodes.map_or(procs.min(node_procs), |nodes| Procs(procs.0.div_ceil(nodes.max(1))));
+        let most = self.procs_per_node.map_or(most, |limit| most.min(limit));
+        Some(Mebibytes(each.0.saturating_mul(most.0)))
     }
 
     /// Checks that a request can ask for them.

@@ -31,6 +31,8 @@ message! {
         kinds: list(nested(), KINDS_MAX),
         licences: list(nested(), bounds::RESOURCE_NAMES_MAX),
         default_memory_mib <=> default_memory: MEBIBYTES,
+        default_memory_per_node_mib <=> default_memory_per_node: MEBIBYTES,
+        takes_all_memory,
     }
 
     proto::NodeKind <=> NodeKind {
@@ -111,6 +113,7 @@ message! {
         pause_s <=> pause: setting(),
         interval_s <=> interval: setting(),
         passes: number("a number of passes", 0..=PASSES_MAX),
+        memory_in_parts,
         published = false,
     }
 }

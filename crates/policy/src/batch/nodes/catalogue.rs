@@ -13,12 +13,25 @@ pub(super) struct Catalogue {
     pub(super) kinds: Vec<NodeKind>,
     pub(super) licences: Vec<Licence>,
     pub(super) default_memory: Mebibytes,
+    pub(super) default_memory_per_node: Mebibytes,
+    pub(super) takes_all_memory: bool,
+    /// The processors of the largest node, if memory is requested in parts ([`super::Rules::memory_in_parts`]).
+    pub(super) memory_in_parts: Option<Procs>,
 }
 
 impl Catalogue {
     pub(super) fn of(snapshot: &ClusterSnapshot) -> Catalogue {
-        let ClusterSnapshot { kinds, licences, default_memory, .. } = snapshot;
-        Catalogue { kinds: kinds.clone(), licences: licences.clone(), default_memory: *default_memory }
+        Catalogue {
+            kinds: snapshot.kinds.clone(),
+            licences: snapshot.licences.clone(),
+            default_memory: snapshot.default_memory,
+            default_memory_per_node: snapshot.default_memory_per_node,
+            takes_all_memory: snapshot.takes_all_memory,
+            memory_in_parts: snapshot
+                .rules
+                .memory_in_parts
+                .then(|| snapshot.nodes.iter().map(|node| node.cores).max().unwrap_or(Procs::ONE)),
+        }
     }
 
     /// The nodes of a declared cluster, which was checked. Groups with the same features and kind of GPU are of one kind.
@@ -38,16 +51,15 @@ impl Catalogue {
         }
         let count = |(name, count): (&String, &u32)| Licence { name: name.clone(), count: *count };
         let licences = licences.iter().map(count).collect();
-        (nodes, Catalogue { kinds, licences, default_memory: *default_memory })
+        let catalogue =
+            Catalogue { kinds, licences, default_memory: *default_memory, ..Catalogue::default() };
+        (nodes, catalogue)
     }
 
     /// The shape of a request on so many processors. One whose licences are not there, or that has fewer processors than nodes,
     /// fits on nodes of no kind.
     pub(super) fn shape(&self, procs: Procs, resources: Option<&Resources>) -> Shape {
-        let Some(resources) = resources else {
-            let needs = Needs { memory_per_core: self.default_memory, ..Needs::NONE };
-            return Shape { needs, ..Shape::of(procs) };
-        };
+        let Some(resources) = resources else { return self.without_memory(Shape::of(procs)) };
         let Resources { memory, gpus, scratch, nodes, procs_per_node, exclusive, constraint, licences } =
             resources;
         let (gpus_per_core, gpus_per_node, anywhere) = match (gpus.as_ref().map(|gpus| gpus.count), *nodes) {
@@ -63,14 +75,17 @@ impl Catalogue {
         let counted: Option<Vec<(u32, u32)>> = counted.collect();
         let is_possible = counted.is_some() && nodes.is_none_or(|nodes| nodes <= procs.0);
         let kinds = if is_possible { self.kinds(constraint.as_ref(), gpus.as_ref()) } else { KindSet(0) };
+        let of_whole_node = self.memory_in_parts.filter(|_| *exclusive);
+        let of_whole_node = of_whole_node.and_then(|largest| resources.memory_of_whole_node(procs, largest));
+        let in_parts = memory.filter(|_| of_whole_node.is_none());
         let needs = Needs {
-            memory_per_core: memory.map_or(self.default_memory, |memory| memory.per_proc(procs)),
+            memory_per_core: in_parts.map_or(Mebibytes::ZERO, |memory| memory.per_proc(procs)),
             // Equal parts are rounded up.
-            memory_max: memory.and_then(|memory| match memory {
-                Memory::PerProc(_) => None,
-                Memory::Total(all) => Some(all),
+            memory_max: in_parts.and_then(|memory| match memory {
+                Memory::Total(all) if self.memory_in_parts.is_none() => Some(all),
+                Memory::PerProc(_) | Memory::Total(_) => None,
             }),
-            memory_per_node: Mebibytes(0),
+            memory_per_node: of_whole_node.unwrap_or(Mebibytes::ZERO),
             gpus_per_core,
             gpus_per_node,
             gpus: anywhere,
@@ -79,23 +94,42 @@ impl Catalogue {
             kinds,
             licences: counted.unwrap_or_default(),
         };
-        Shape { nodes: *nodes, exclusive: *exclusive, needs, ..Shape::of(procs) }
+        let shape = Shape { nodes: *nodes, exclusive: *exclusive, needs, ..Shape::of(procs) };
+        if memory.is_none() { self.without_memory(shape) } else { shape }
+    }
+
+    /// The shape of a request that does not mention memory.
+    fn without_memory(&self, shape: Shape) -> Shape {
+        let needs = Needs {
+            memory_per_core: self.default_memory,
+            memory_per_node: self.default_memory_per_node,
+            ..shape.needs
+        };
+        Shape { needs, exclusive: shape.exclusive || self.takes_all_memory, ..shape }
     }
 
     fn kinds(&self, constraint: Option<&Constraint>, gpus: Option<&Gpus>) -> KindSet {
-        let kind = gpus.and_then(|gpus| gpus.kind.as_ref());
-        if constraint.is_none() && kind.is_none() {
-            return KindSet::ALL;
-        }
-        let will_do = |one: &NodeKind| {
-            constraint.is_none_or(|constraint| constraint.admits(&one.features))
-                && kind.is_none_or(|kind| one.gpu_kind.as_ref() == Some(kind))
-        };
-        let unnamed = [NodeKind::default()];
-        let all = if self.kinds.is_empty() { &unnamed[..] } else { &self.kinds };
-        let bits = all.iter().enumerate().filter(|(_, one)| will_do(one)).map(|(index, _)| 1 << index);
-        KindSet(bits.sum())
+        kinds_with(&self.kinds, constraint, gpus.and_then(|gpus| gpus.kind.as_deref()))
     }
+}
+
+/// Those of all kinds that have these features and GPUs of that kind.
+pub(super) fn kinds_with(
+    all: &[NodeKind],
+    constraint: Option<&Constraint>,
+    gpu_kind: Option<&str>,
+) -> KindSet {
+    if constraint.is_none() && gpu_kind.is_none() {
+        return KindSet::ALL;
+    }
+    let will_do = |one: &NodeKind| {
+        constraint.is_none_or(|constraint| constraint.admits(&one.features))
+            && gpu_kind.is_none_or(|kind| one.gpu_kind.as_deref() == Some(kind))
+    };
+    let unnamed = [NodeKind::default()];
+    let all = if all.is_empty() { &unnamed[..] } else { all };
+    let bits = all.iter().enumerate().filter(|(_, one)| will_do(one)).map(|(index, _)| 1 << index);
+    KindSet(bits.sum())
 }
 
 /// Whether what a request can have of a node is the same at each size, and any nodes will do: then the largest size that

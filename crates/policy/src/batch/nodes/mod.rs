@@ -152,7 +152,7 @@ impl Nodes {
             let needs = needs.clone();
             AllocatedJob { job: *job, cores: *cores, on, end: *end, expected: *expected, needs }
         };
-        let Catalogue { kinds, licences, default_memory } = &*self.catalogue;
+        let Catalogue { kinds, licences, .. } = &*self.catalogue;
         ClusterSnapshot {
             nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
             running: self.running.iter().map(holder).collect(),
@@ -160,7 +160,9 @@ impl Nodes {
             rules: self.rules.clone(),
             kinds: kinds.clone(),
             licences: licences.clone(),
-            default_memory: *default_memory,
+            default_memory: self.catalogue.default_memory,
+            default_memory_per_node: self.catalogue.default_memory_per_node,
+            takes_all_memory: self.catalogue.takes_all_memory,
         }
     }
 

@@ -65,7 +65,7 @@ impl Needs {
     };
 
     /// The cores that a job with these needs can have of a node on which so much is free.
-    pub(super) fn cores_of(&self, free: Amounts) -> u32 {
+    pub fn cores_of(&self, free: Amounts) -> u32 {
         if free.gpus < self.gpus_per_node || free.scratch < self.scratch_per_node {
             return 0;
         }

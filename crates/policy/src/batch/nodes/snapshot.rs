@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{ClusterNodes, JobId, Mebibytes, Procs, Resources, Span, Time};
+use pliant_model::{ClusterNodes, Constraint, JobId, Mebibytes, Procs, Resources, Span, Time};
 
-use super::catalogue::Catalogue;
-use super::needs::Needs;
+use super::catalogue::{self, Catalogue};
+use super::needs::{KindSet, Needs};
 
 /// A cluster with its queue.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -28,6 +28,12 @@ pub struct ClusterSnapshot {
     /// The memory for each processor of a request that does not mention memory.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
     pub default_memory: Mebibytes,
+    /// The memory that it has on each of its nodes besides.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub default_memory_per_node: Mebibytes,
+    /// True if it gets all memory of its nodes, so that no other job with memory runs there.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub takes_all_memory: bool,
 }
 
 #[cfg(feature = "serde")]
@@ -233,6 +239,10 @@ pub struct Rules {
     pub passes: u32,
     /// True if announced starts are used.
     pub published: bool,
+    /// True if memory is requested for each core: that of a job in all is divided into equal parts, rounded up. A job with exclusive
+    /// nodes requests it for each node ([`Resources::memory_of_whole_node`]).
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub memory_in_parts: bool,
 }
 
 impl Default for Rules {
@@ -250,6 +260,7 @@ impl Default for Rules {
             interval: Span::ZERO,
             passes: 0,
             published: true,
+            memory_in_parts: false,
         }
     }
 }
@@ -269,6 +280,7 @@ impl Rules {
             walltime_unit: Span(60),
             grace: Span(30),
             published: false,
+            memory_in_parts: true,
             ..Rules::default()
         }
     }
@@ -369,8 +381,13 @@ impl ClusterSnapshot {
     /// A declared cluster without jobs, which was checked.
     pub fn declared(cluster: &ClusterNodes) -> ClusterSnapshot {
         let (nodes, catalogue) = Catalogue::declared(cluster);
-        let Catalogue { kinds, licences, default_memory } = catalogue;
+        let Catalogue { kinds, licences, default_memory, .. } = catalogue;
         ClusterSnapshot { nodes, kinds, licences, default_memory, ..ClusterSnapshot::default() }
+    }
+
+    /// The kinds of nodes that have these features and GPUs of that kind.
+    pub fn kinds_with(&self, constraint: Option<&Constraint>, gpu_kind: Option<&str>) -> KindSet {
+        catalogue::kinds_with(&self.kinds, constraint, gpu_kind)
     }
 
     /// The shape on this cluster of a request on so many processors.
