@@ -5,16 +5,18 @@
 
 mod changes;
 mod partition;
+mod resources;
 #[cfg(test)]
 mod tests;
 
-use pliant_model::{Span, Time};
+use pliant_model::{Mebibytes, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::job::Exit;
 
 pub use changes::{ChangedStart, Changes};
 pub use partition::Partition;
+pub use resources::{CountedResources, DefaultMemory, RequestedResources};
 
 /// The state of a batch system at one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -28,6 +30,13 @@ pub struct Listing {
     /// Partitions, sorted by name, if known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<Partition>,
+    /// What is counted besides cores.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub counted: CountedResources,
+}
+
+fn is_default<A: Default + PartialEq>(value: &A) -> bool {
+    *value == A::default()
 }
 
 /// A node of a cluster.
@@ -43,6 +52,18 @@ pub struct Node {
     /// Why no job starts on it; none if jobs do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
+    /// Its memory.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub memory: Mebibytes,
+    /// Its GPUs that jobs can have.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gpus: u32,
+    /// The kind of its GPUs, if all are of one kind that has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_kind: Option<String>,
+    /// Its features, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
 
 /// A job in a listing.
@@ -92,7 +113,10 @@ pub struct ListedJob {
     /// Why it waits, other than for priority and resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
-    /// Further requirements in the batch system's words: features, a reservation, nodes. The mirror does not plan by these.
+    /// What it requests besides cores.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub requested: RequestedResources,
+    /// Further requirements in the batch system's words: a reservation, nodes. The mirror does not plan by these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,
 }
@@ -118,6 +142,9 @@ pub struct NodeAllocation {
     /// Number of cores; none if the distribution over nodes is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
+    /// All GPUs that it has there, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
 }
 
 /// A planned start.
@@ -206,6 +233,13 @@ pub enum WaitReason {
     Other(String),
 }
 
+impl NodeAllocation {
+    /// A job's cores on a node, whatever else it has there.
+    pub fn new(node: impl Into<String>, cores: Option<u32>) -> NodeAllocation {
+        NodeAllocation { node: node.into(), cores, gpus: None }
+    }
+}
+
 impl State {
     /// The phase of this state.
     pub fn phase(&self) -> Phase {
@@ -268,7 +302,7 @@ impl Listing {
         jobs.reverse();
         jobs.sort_by(|a, b| a.id.cmp(&b.id));
         jobs.dedup_by(|later, first| later.id == first.id);
-        Listing { at, nodes, jobs, partitions: Vec::new() }
+        Listing { at, nodes, jobs, ..Listing::default() }
     }
 
     /// The job with that ID.

@@ -23,6 +23,7 @@ mod current_listing;
 mod job;
 mod learning;
 mod local_jobs;
+mod node_resources;
 #[cfg(test)]
 mod oar_tests;
 mod planning;

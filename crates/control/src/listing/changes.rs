@@ -6,7 +6,7 @@ use std::mem;
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{ListedJob, Listing, Node, Partition, PlannedStart};
+use super::{CountedResources, ListedJob, Listing, Node, Partition, PlannedStart};
 
 /// The difference of a listing to the one before.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct Changes {
     /// All partitions, if any changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Vec<Partition>>,
+    /// What is counted besides cores, if that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<CountedResources>,
 }
 
 /// The new priority and planned start of a job.
@@ -57,6 +60,7 @@ impl Changes {
             && self.replanned.is_empty()
             && self.gone.is_empty()
             && self.partitions.is_none()
+            && self.counted.is_none()
     }
 }
 
@@ -82,6 +86,7 @@ impl Listing {
             (None, None) => {}
         });
         changes.partitions = (self.partitions != before.partitions).then(|| self.partitions.clone());
+        changes.counted = (self.counted != before.counted).then(|| self.counted.clone());
         changes
     }
 
@@ -100,6 +105,9 @@ impl Listing {
         self.jobs = merged(mem::take(&mut self.jobs), &changes.jobs, &changes.gone, |job| &job.id);
         if let Some(partitions) = &changes.partitions {
             self.partitions.clone_from(partitions);
+        }
+        if let Some(counted) = &changes.counted {
+            self.counted.clone_from(counted);
         }
     }
 }
@@ -125,6 +133,7 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         status,
         priority: _,
         wait_reason,
+        requested,
         requirements,
     } = new;
     old.id == *id
@@ -142,6 +151,7 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         && old.ended == *ended
         && old.status == *status
         && old.wait_reason == *wait_reason
+        && old.requested == *requested
         && old.requirements == *requirements
 }
 

@@ -3,6 +3,8 @@
 use pliant_model::Span;
 use serde::{Deserialize, Serialize};
 
+use super::DefaultMemory;
+
 /// A partition.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Partition {
@@ -26,4 +28,7 @@ pub struct Partition {
     /// Nodes are not shared between jobs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
+    /// The memory of its jobs that do not mention memory, if it differs from the cluster's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_memory: Option<DefaultMemory>,
 }

@@ -16,8 +16,15 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn node() -> impl Strategy<Value = Node> {
-    (name(), 1..4u32, vec(name(), 0..2), option::of("down|drained"))
-        .prop_map(|(name, cores, partitions, unusable)| Node { name, cores, partitions, unusable })
+    let whole = (name(), 1..4u32, vec(name(), 0..2), option::of("down|drained"), 0..2u32);
+    whole.prop_map(|(name, cores, partitions, unusable, gpus)| Node {
+        name,
+        cores,
+        partitions,
+        unusable,
+        gpus,
+        ..Node::default()
+    })
 }
 
 fn state() -> impl Strategy<Value = State> {
@@ -31,7 +38,7 @@ fn planned() -> impl Strategy<Value = Option<PlannedStart>> {
 }
 
 fn listed() -> impl Strategy<Value = ListedJob> {
-    let allocation = (name(), option::of(1..3u32)).prop_map(|(node, cores)| NodeAllocation { node, cores });
+    let allocation = (name(), option::of(1..3u32)).prop_map(|(node, cores)| NodeAllocation::new(node, cores));
     let wait_reason = prop_oneof![
         Just(WaitReason::Time(Time(7))),
         Just(WaitReason::Jobs("afterok:1".to_owned())),
@@ -152,7 +159,7 @@ fn exits_are_derived_from_states_and_statuses() {
 #[test]
 fn a_job_with_nodes_has_started_in_any_state() {
     let check = |state: State, count: usize, started: bool| {
-        let allocation = NodeAllocation { node: "n1".to_owned(), cores: None };
+        let allocation = NodeAllocation::new("n1", None);
         let job =
             ListedJob { state: state.clone(), allocations: vec![allocation; count], ..ListedJob::default() };
         assert_eq!(job.ever_started(), started, "{state:?} on {count} nodes");

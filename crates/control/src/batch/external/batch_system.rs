@@ -22,6 +22,10 @@ impl BatchSystem for External {
         self.current_plan(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
     }
 
+    fn counts_resources(&self) -> bool {
+        self.system.counts_resources()
+    }
+
     fn submit(&mut self, now: Time, submission: Submission, effects: &mut Effects) {
         self.queue(now, submission, false, effects);
     }

@@ -2,12 +2,10 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
-use pliant_policy::nodes::{
-    AllocatedJob, ClusterSnapshot, Node, NodeShare, Pending, PublishedStart, Rules, Shape,
-};
+use pliant_policy::nodes::{AllocatedJob, ClusterSnapshot, Pending, PublishedStart, Rules, Shape};
 
 use super::target_partition::TargetPartition;
-use crate::listing::{self, ListedJob, Listing, Phase, State, WaitReason};
+use crate::listing::{ListedJob, Listing, Phase, State, WaitReason};
 
 /// The walltime of a job without a time limit.
 pub const WITHOUT_LIMIT: Span = Span(365 * 86_400);
@@ -30,7 +28,7 @@ pub(super) fn listed_snapshot(
     expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
 ) -> ListedSnapshot {
-    let nodes: Vec<&listing::Node> = target.nodes().collect();
+    let resources = target.resources();
     let mut external_numbers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
     let mut number = |listed: &ListedJob| match listed.job_number {
@@ -40,16 +38,17 @@ pub(super) fn listed_snapshot(
     };
     let mut running = Vec::new();
     for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Running) {
-        let on = shares(job, &nodes);
+        let (on, needs) = resources.allocation(job);
         if !on.is_empty() {
             let started = job.started.unwrap_or(listing.at);
             let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
             let elapsed = Span((listing.at - started).0.max(0));
             let expected = expected(job, elapsed).map(|runtime| started + runtime);
             let allocated = AllocatedJob::of(number(job), Procs(job.shape.cores), end);
-            running.push(AllocatedJob { on, expected, ..allocated });
+            running.push(AllocatedJob { on, expected, needs, ..allocated });
         }
     }
+    let empty = ClusterSnapshot { rules: rules.clone(), ..resources.snapshot.clone() };
     let may_start = |job: &ListedJob| target.takes(&job.partition) && job.shape.cores > 0;
     let all = listing.jobs.iter().enumerate();
     let mut waiting: Vec<(usize, &ListedJob)> =
@@ -63,43 +62,20 @@ pub(super) fn listed_snapshot(
     for (index, job) in waiting {
         for task in 0..tasks(job) {
             let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
-            let one = Pending { expected, ..pending_job(job, number(job), target, largest) };
+            let mut one = Pending { expected, ..pending_job(job, number(job), target, largest) };
+            one.shape.needs = resources.needs(&job.requested);
             if task == 0 {
                 ids.push((one.job, index));
             }
             pending.push(one);
         }
     }
-    pending.extend(unlisted.map(|Submission { job, procs, walltime, .. }| Pending {
+    pending.extend(unlisted.map(|Submission { job, procs, walltime, resources, .. }| Pending {
         blocked: target.is_stopped(),
-        ..Pending::of(job, Shape::of(procs), walltime)
+        ..Pending::of(job, empty.shape(procs, resources.as_deref()), walltime)
     }));
-    let node = |node: &&listing::Node| Node {
-        up: node.unusable.is_none(),
-        ..Node::of(&node.name, Procs(node.cores))
-    };
     let rules = Rules { whole_nodes: rules.whole_nodes || target.is_exclusive(), ..rules.clone() };
-    ListedSnapshot {
-        snapshot: ClusterSnapshot {
-            nodes: nodes.iter().map(node).collect(),
-            running,
-            pending,
-            rules,
-            ..ClusterSnapshot::default()
-        },
-        ids,
-    }
-}
-
-fn shares(job: &ListedJob, nodes: &[&listing::Node]) -> Vec<NodeShare> {
-    let share = |allocation: &listing::NodeAllocation| {
-        let node = nodes.iter().position(|node| node.name == allocation.node)?;
-        let whole = || job.shape.exclusive.then(|| nodes[node].cores);
-        let cores = allocation.cores.or_else(whole).map(Procs);
-        Some(NodeShare { node: node as u32, cores, ..NodeShare::default() })
-    };
-    let mut seen = std::collections::BTreeSet::new();
-    job.allocations.iter().filter_map(share).filter(|share| seen.insert(share.node)).collect()
+    ListedSnapshot { snapshot: ClusterSnapshot { running, pending, rules, ..empty }, ids }
 }
 
 /// The number of cores of the largest node.
@@ -119,8 +95,7 @@ pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
 
 /// Whether a listed waiting job can have a plan.
 pub(super) fn may_be_planned(job: &ListedJob, target: TargetPartition<'_>) -> bool {
-    let usable = target.nodes().filter(|node| node.unusable.is_none()).map(|node| node.cores);
-    !is_blocked(job, target) && usable.map(u64::from).sum::<u64>() >= u64::from(job.shape.cores)
+    !is_blocked(job, target) && target.resources().could_start(job)
 }
 
 fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {
@@ -144,7 +119,7 @@ pub(super) fn shape(job: &ListedJob, largest: u32) -> Shape {
     Shape {
         // The listing gives the least number of nodes. A higher one than its cores need was requested.
         nodes: job.shape.nodes.filter(|nodes| *nodes > job.shape.cores.div_ceil(largest)),
-        exclusive: job.shape.exclusive,
+        exclusive: job.shape.exclusive || job.requested.all_memory,
         ..Shape::of(Procs(job.shape.cores))
     }
 }

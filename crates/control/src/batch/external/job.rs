@@ -1,6 +1,8 @@
 //! A job of this server in an external batch system: its state, events and commands.
 
-use pliant_model::{JobId, Procs, Span, Time};
+use std::sync::Arc;
+
+use pliant_model::{JobId, Procs, Resources, Span, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_policy::batch::Submission;
 use pliant_policy::nodes::Rules;
@@ -183,6 +185,9 @@ pub struct Queue {
     /// The sizes among which the batch system chooses, the smallest first; empty if there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<Alternative>,
+    /// What it needs besides processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Arc<Resources>>,
 }
 
 /// How long a tentative job waits for its release once it has its processors. The start gate gives up sooner.
@@ -388,7 +393,7 @@ impl Job {
     }
 
     pub(super) fn queue(&self) -> Command {
-        let Submission { job, procs, walltime, .. } = self.submission;
+        let Submission { job, procs, walltime, ref resources, .. } = self.submission;
         let (alternatives, tentative) = (self.alternatives.clone(), self.is_tentative());
         let walltime = if tentative { walltime + RELEASE_TIMEOUT } else { walltime };
         let held = self.held && !tentative;
@@ -400,6 +405,7 @@ impl Job {
             tentative,
             resubmitted: self.resubmitted,
             alternatives,
+            resources: resources.clone(),
         })
     }
 

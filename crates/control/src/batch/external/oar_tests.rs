@@ -20,8 +20,7 @@ fn nodes() -> Vec<listing::Node> {
 
 fn listed(id: &str, job_number: Option<u32>, state: State, cores: u32, walltime: i64) -> ListedJob {
     let runs = state.phase() == Phase::Running;
-    let allocation =
-        |(node, cores): (&str, u32)| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
+    let allocation = |(node, cores): (&str, u32)| NodeAllocation::new(node, Some(cores));
     let allocations = [("n1", cores.min(2)), ("n2", cores.saturating_sub(2))];
     let allocations =
         allocations.into_iter().filter(|(_, cores)| *cores > 0 && runs).map(allocation).collect();

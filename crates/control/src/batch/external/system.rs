@@ -42,6 +42,11 @@ impl System {
         }
     }
 
+    /// Whether jobs can ask it for memory, GPUs, nodes, features and licences.
+    pub fn counts_resources(self) -> bool {
+        self == System::Slurm
+    }
+
     /// Whether it accepts moldable jobs.
     pub fn is_moldable(self) -> bool {
         self == System::Oar

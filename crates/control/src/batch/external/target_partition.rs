@@ -2,6 +2,7 @@
 
 use pliant_model::Procs;
 
+use super::node_resources::NodeResources;
 use crate::batch::Bounds;
 use crate::listing::{Listing, Node, Partition};
 
@@ -35,6 +36,14 @@ impl<'a> TargetPartition<'a> {
             !self.is_missing() && self.name().is_none_or(|name| node.partitions.iter().any(|one| one == name))
         };
         self.listing.nodes.iter().filter(is_ours)
+    }
+
+    /// What these nodes have.
+    pub(super) fn resources(self) -> NodeResources<'a> {
+        let nodes: Vec<&Node> = self.nodes().collect();
+        let counted = &self.listing.counted;
+        let own = self.partition.and_then(|partition| partition.default_memory);
+        NodeResources::new(&nodes, counted, own.unwrap_or(counted.default_memory))
     }
 
     /// The processors of these nodes.

@@ -3,6 +3,7 @@
 mod limited;
 mod partitions;
 mod planning;
+mod resources;
 mod tentative;
 mod unplanned;
 
@@ -26,12 +27,12 @@ fn submission() -> Submission {
 
 fn node(name: &str, cores: u32) -> listing::Node {
     let partitions = vec!["main".to_owned()];
-    listing::Node { name: name.to_owned(), cores, partitions, unusable: None }
+    listing::Node { name: name.to_owned(), cores, partitions, ..listing::Node::default() }
 }
 
 fn listed(id: &str, job_number: Option<u32>, state: State) -> ListedJob {
     let runs = state.phase() == Phase::Running;
-    let allocation = NodeAllocation { node: "n1".to_owned(), cores: Some(2) };
+    let allocation = NodeAllocation::new("n1", Some(2));
     ListedJob {
         id: id.to_owned(),
         job_number,
@@ -119,6 +120,7 @@ impl Bench {
             tentative: false,
             resubmitted: false,
             alternatives: Vec::new(),
+            resources: None,
         };
         assert_eq!((commands, updates), (vec![Command::Queue(queue.clone())], vec![]));
         let resubmission = vec![Outer::External(Command::Queue(Queue { resubmitted: true, ..queue }))];
@@ -199,6 +201,7 @@ fn a_job_that_vanishes_without_a_start_is_submitted_again() {
         tentative: false,
         resubmitted: true,
         alternatives: Vec::new(),
+        resources: None,
     };
     assert_eq!(bench.deliver(Event::Unclaimed { job: JOB }), (vec![Command::Queue(resubmission)], vec![]));
     assert_eq!(bench.deliver(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
@@ -354,8 +357,7 @@ fn estimates_are_behind_all_waiting_jobs() {
         ..listed(id, None, state)
     };
     let mut local = external_job("9", State::Running);
-    local.allocations =
-        ["n1", "n2"].map(|node| NodeAllocation { node: node.to_owned(), cores: Some(2) }).to_vec();
+    local.allocations = ["n1", "n2"].map(|node| NodeAllocation::new(node, Some(2))).to_vec();
     bench.list(vec![local, external_job("10", State::Pending), external_job("11", State::Held)]);
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let request = request();
@@ -414,7 +416,7 @@ fn each_ended_run_of_a_local_job_is_reported_once() {
     let mut bench = Bench::queued(false);
     let local = |id, state| listed(id, None, state);
     let elsewhere = |state| ListedJob {
-        allocations: vec![NodeAllocation { node: "other".to_owned(), cores: None }],
+        allocations: vec![NodeAllocation::new("other", None)],
         ..listed("4", None, state)
     };
     let over = |id, ended| ListedJob {

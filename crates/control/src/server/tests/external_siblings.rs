@@ -79,10 +79,7 @@ pub(super) fn job_41(state: State) -> ListedJob {
         id: "41".to_owned(),
         job_number: Some(1),
         shape: CoreLayout { cores: 1, ..CoreLayout::default() },
-        allocations: runs
-            .then(|| NodeAllocation { node: "n1".to_owned(), cores: Some(1) })
-            .into_iter()
-            .collect(),
+        allocations: runs.then(|| NodeAllocation::new("n1", Some(1))).into_iter().collect(),
         walltime: Some(Span(180)),
         started: runs.then_some(Time(150)),
         state,

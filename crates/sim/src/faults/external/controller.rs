@@ -181,7 +181,7 @@ impl QueueEntry {
                     JobEnd::Failed => (State::Failed, Some(Status::Code(1))),
                     JobEnd::Cancelled => (State::Cancelled, None),
                 };
-                let allocation = since.map(|_| NodeAllocation { node: "n0".to_owned(), cores: None });
+                let allocation = since.map(|_| NodeAllocation::new("n0", None));
                 (state, *since, allocation.into_iter().collect(), Some(*at), status)
             }
         };
@@ -264,7 +264,7 @@ impl Controller {
                     name: format!("n{index}"),
                     cores: *cores,
                     partitions: vec!["main".to_owned()],
-                    unusable: None,
+                    ..Node::default()
                 };
                 let nodes = self.nodes.iter().enumerate().map(node).collect();
                 let jobs = self.jobs.iter().map(|(id, job)| job.listed(*id, now)).collect();
@@ -302,7 +302,7 @@ impl Controller {
         let mut free = self.nodes.clone();
         for job in self.jobs.values() {
             if let Stage::Runs { on, .. } = &job.stage {
-                for NodeAllocation { node, cores } in on {
+                for NodeAllocation { node, cores, .. } in on {
                     let index = node.trim_start_matches('n').parse::<usize>().unwrap_or(0);
                     free[index] -= cores.unwrap_or(0);
                 }
@@ -319,7 +319,7 @@ impl Controller {
                 let taken = left.min(*free);
                 if taken > 0 {
                     (left, *free) = (left - taken, *free - taken);
-                    on.push(NodeAllocation { node: format!("n{index}"), cores: Some(taken) });
+                    on.push(NodeAllocation::new(format!("n{index}"), Some(taken)));
                 }
             }
             job.stage = Stage::Runs { since: now, on };

@@ -42,9 +42,7 @@ fn with_ended_jobs(expect: Expect, listed_end: bool) -> Bench {
         let job = |state| ListedJob {
             owner: "1000".to_owned(),
             shape: CoreLayout { cores: 8, ..CoreLayout::default() },
-            allocations: ["n1", "n2"]
-                .map(|node| NodeAllocation { node: node.to_owned(), cores: Some(4) })
-                .to_vec(),
+            allocations: ["n1", "n2"].map(|node| NodeAllocation::new(node, Some(4))).to_vec(),
             started: Some(start),
             ..listed(&format!("{}", 100 + number), None, state)
         };

@@ -79,7 +79,7 @@ fn unfinished_removals_are_repeated_after_a_restart() {
 fn a_job_ends_with_the_duplicate_that_ran() {
     let duplicates = |first: ListedJob| vec![first, listed("42", Some(7), State::Held)];
     let ran = ListedJob {
-        allocations: vec![NodeAllocation { node: "n1".to_owned(), cores: None }],
+        allocations: vec![NodeAllocation::new("n1", None)],
         ..listed("41", Some(7), State::Completed)
     };
     let mut bench = Bench::queued(false);

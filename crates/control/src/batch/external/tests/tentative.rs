@@ -17,6 +17,7 @@ impl Bench {
             tentative: true,
             resubmitted: false,
             alternatives: Vec::new(),
+            resources: None,
         };
         assert_eq!((commands, updates), (vec![Command::Queue(queue)], vec![]));
         let (commands, updates) = bench.deliver(Event::Queued { job: JOB, ids: ids() });

@@ -1,0 +1,129 @@
+//! What the listed nodes have besides cores, and what listed jobs need of that, in the terms of a snapshot.
+
+use pliant_model::{Mebibytes, Procs};
+use pliant_policy::nodes::{Amounts, ClusterSnapshot, KINDS_MAX, Licence, Needs, Node, NodeKind, NodeShare};
+
+use crate::listing::{self, CountedResources, DefaultMemory, ListedJob, RequestedResources};
+
+/// Nodes with all that they have, and the snapshot that names it.
+pub(super) struct NodeResources<'a> {
+    counted: &'a CountedResources,
+    /// Without jobs and rules.
+    pub(super) snapshot: ClusterSnapshot,
+}
+
+impl<'a> NodeResources<'a> {
+    /// `default_memory` is that of the jobs that are to be submitted there. O(nodes times kinds).
+    pub(super) fn new(
+        nodes: &[&listing::Node],
+        counted: &'a CountedResources,
+        default_memory: DefaultMemory,
+    ) -> NodeResources<'a> {
+        let mut kinds: Vec<NodeKind> = Vec::new();
+        let mut kind_of = |node: &listing::Node| {
+            let kind = NodeKind { features: node.features.clone(), gpu_kind: node.gpu_kind.clone() };
+            match kinds.iter().position(|known| *known == kind) {
+                Some(position) => position as u8,
+                None if kinds.len() < KINDS_MAX => {
+                    // Of too many kinds the last has no names: then no job that names something is planned there.
+                    let is_last = kinds.len() == KINDS_MAX - 1;
+                    kinds.push(if is_last { NodeKind::default() } else { kind });
+                    (kinds.len() - 1) as u8
+                }
+                None => (KINDS_MAX - 1) as u8,
+            }
+        };
+        let node = |node: &&listing::Node| Node {
+            up: node.unusable.is_none(),
+            memory: node.memory,
+            gpus: node.gpus,
+            kind: kind_of(node),
+            ..Node::of(&node.name, Procs(node.cores))
+        };
+        let nodes = nodes.iter().map(node).collect();
+        let licence = |(name, count): (&String, &u32)| Licence { name: name.clone(), count: *count };
+        let default_memory =
+            if counted.memory { default_memory } else { DefaultMemory::PerCore(Mebibytes::ZERO) };
+        let (per_core, per_node) = match default_memory {
+            DefaultMemory::All => (Mebibytes::ZERO, Mebibytes::ZERO),
+            DefaultMemory::PerCore(each) => (each, Mebibytes::ZERO),
+            DefaultMemory::PerNode(each) => (Mebibytes::ZERO, each),
+        };
+        let snapshot = ClusterSnapshot {
+            nodes,
+            kinds: if kinds == [NodeKind::default()] { Vec::new() } else { kinds },
+            licences: counted.licences.iter().map(licence).collect(),
+            default_memory: per_core,
+            default_memory_per_node: per_node,
+            takes_all_memory: default_memory == DefaultMemory::All,
+            ..ClusterSnapshot::default()
+        };
+        NodeResources { counted, snapshot }
+    }
+
+    /// What a waiting job needs.
+    pub(super) fn needs(&self, requested: &RequestedResources) -> Needs {
+        if *requested == RequestedResources::default() {
+            return Needs::NONE;
+        }
+        let RequestedResources { gpus_per_core, gpus_per_node, gpus, gpu_kind, constraint, .. } = requested;
+        let kinds = self.snapshot.kinds_with(constraint.as_ref(), gpu_kind.as_deref());
+        Needs {
+            gpus_per_core: *gpus_per_core,
+            gpus_per_node: *gpus_per_node,
+            gpus: *gpus,
+            kinds,
+            ..self.held_by_name(requested)
+        }
+    }
+
+    /// Memory and licences, which do not depend on the nodes.
+    fn held_by_name(&self, requested: &RequestedResources) -> Needs {
+        let memory = |amount: Mebibytes| if self.counted.memory { amount } else { Mebibytes::ZERO };
+        let licences = (0..).zip(&self.snapshot.licences).filter_map(|(position, licence)| {
+            requested.licences.get(&licence.name).map(|count| (position, *count))
+        });
+        Needs {
+            memory_per_core: memory(requested.memory_per_core),
+            memory_per_node: memory(requested.memory_per_node),
+            licences: licences.collect(),
+            ..Needs::NONE
+        }
+    }
+
+    /// What a running job has: its part of each node, and its needs for that.
+    pub(super) fn allocation(&self, job: &ListedJob) -> (Vec<NodeShare>, Needs) {
+        let nodes = &self.snapshot.nodes;
+        let mut seen = std::collections::BTreeSet::new();
+        let mut shares = Vec::new();
+        for allocation in &job.allocations {
+            let Some(position) = nodes.iter().position(|node| node.name == allocation.node) else { continue };
+            if seen.insert(position) {
+                let cores = allocation.cores.or_else(|| job.shape.exclusive.then(|| nodes[position].cores.0));
+                let gpus = self.gpus(job, allocation, nodes[position].gpus);
+                shares.push(NodeShare { node: position as u32, cores: cores.map(Procs), gpus });
+            }
+        }
+        (shares, self.held_by_name(&job.requested))
+    }
+
+    /// The GPUs of a running job on a node with so many, at most.
+    fn gpus(&self, job: &ListedJob, allocation: &listing::NodeAllocation, all: u32) -> u32 {
+        let RequestedResources { gpus_per_core, gpus_per_node, gpus, .. } = &job.requested;
+        let cores = allocation.cores.unwrap_or(job.shape.cores);
+        let requested =
+            gpus_per_core.saturating_mul(cores).saturating_add(*gpus_per_node).saturating_add(*gpus);
+        allocation.gpus.unwrap_or(requested).min(all)
+    }
+
+    /// Whether a waiting job could start if no other job ran.
+    pub(super) fn could_start(&self, job: &ListedJob) -> bool {
+        let needs = self.needs(&job.requested);
+        let usable = self.snapshot.nodes.iter().filter(|node| node.up && needs.kinds.has(node.kind));
+        let all = usable.map(Amounts::on);
+        let (cores, gpus) = all.fold((0_u64, 0_u64), |(cores, gpus), node| {
+            (cores + u64::from(needs.cores_of(node)), gpus + u64::from(node.gpus))
+        });
+        cores >= u64::from(job.shape.cores) && gpus >= u64::from(needs.gpus)
+    }
+}

@@ -1,0 +1,142 @@
+//! Memory, GPUs, features and licences of nodes and of listed jobs in the plans of the mirror.
+
+use std::collections::BTreeMap;
+
+use pliant_model::{Constraint, GpuCount, Gpus, Mebibytes, Memory, Resources};
+
+use super::*;
+use crate::listing::{CountedResources, DefaultMemory, Node, RequestedResources};
+
+/// Two nodes of four cores and 1,000 MiB; the first has two GPUs and a feature.
+fn nodes() -> Vec<Node> {
+    let with_gpus = |node: Node| Node {
+        gpus: 2,
+        gpu_kind: Some("a100".to_owned()),
+        features: vec!["fast".to_owned()],
+        ..node
+    };
+    let of = |name: &str| Node { memory: Mebibytes(1000), ..node(name, 4) };
+    vec![with_gpus(of("n1")), of("n2")]
+}
+
+fn mirror(default_memory: DefaultMemory, jobs: Vec<ListedJob>) -> Bench {
+    let mut bench = Bench::new();
+    let licences = BTreeMap::from([("matlab".to_owned(), 2)]);
+    let counted = CountedResources { memory: true, default_memory, licences };
+    let next = Listing { counted, ..Listing::new(bench.now + Span(1), nodes(), jobs) };
+    let changes = next.changes(&bench.listing);
+    bench.listing = next;
+    bench.deliver(Event::Listed(changes));
+    bench
+}
+
+const PER_CORE: DefaultMemory = DefaultMemory::PerCore(Mebibytes(100));
+
+/// When a rigid request would start.
+fn start(bench: &mut Bench, procs: u32, resources: Resources) -> Option<Time> {
+    let plain = Request::new(JOB, bench.now, Procs(procs), Span(600), Speedup::Rigid);
+    let request = Request { resources: Some(resources.into()), ..plain };
+    let capacity = bench.external.capacity().unwrap();
+    let walltimes = request.on(capacity, Speed::REFERENCE)?;
+    Some(bench.external.estimate(bench.now, &walltimes, Tuner::Exact)?.start)
+}
+
+/// A local user's job with these resources on the first node, from 50 to 650.
+fn running(requested: RequestedResources) -> ListedJob {
+    ListedJob { requested, ..listed("40", None, State::Running) }
+}
+
+fn total(mib: u32) -> Resources {
+    Resources { memory: Some(Memory::Total(Mebibytes(mib))), ..Resources::default() }
+}
+
+#[test]
+fn memory_of_local_users_is_in_the_plan() {
+    let taken = RequestedResources { memory_per_core: Mebibytes(400), ..RequestedResources::default() };
+    let mut bench = mirror(PER_CORE, vec![running(taken)]);
+    let now = bench.now;
+    let on_first = |resources: Resources| Resources {
+        constraint: Some(Constraint::All(vec!["fast".to_owned()])),
+        ..resources
+    };
+    // 200 MiB are left on the first node until the job's walltime ends.
+    assert_eq!(start(&mut bench, 1, on_first(total(200))), Some(now));
+    assert_eq!(start(&mut bench, 1, on_first(total(201))), Some(Time(650)));
+    assert_eq!(start(&mut bench, 1, total(201)), Some(now), "there is the other node");
+    assert_eq!(start(&mut bench, 1, total(1001)), None, "no node has so much");
+    // Two processors have 100 MiB each if they do not say.
+    assert_eq!(start(&mut bench, 2, on_first(Resources::default())), Some(now));
+    assert_eq!(start(&mut bench, 3, on_first(Resources::default())), Some(Time(650)));
+}
+
+#[test]
+fn without_a_default_a_job_needs_all_memory_of_its_nodes() {
+    let little = RequestedResources { memory_per_node: Mebibytes(1), ..RequestedResources::default() };
+    let mut bench = mirror(DefaultMemory::All, vec![running(little)]);
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 4, Resources::default()), Some(now));
+    assert_eq!(start(&mut bench, 5, Resources::default()), Some(Time(650)));
+    assert_eq!(start(&mut bench, 1, total(999)), Some(now));
+}
+
+#[test]
+fn gpus_are_planned_where_they_are_and_as_long_as_they_are_free() {
+    let gpus = |count, kind: Option<&str>| Resources {
+        gpus: Some(Gpus { count: GpuCount::Total(count), kind: kind.map(str::to_owned) }),
+        ..Resources::default()
+    };
+    let one = RequestedResources { gpus_per_node: 1, ..RequestedResources::default() };
+    let mut bench = mirror(PER_CORE, vec![running(one)]);
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 1, gpus(1, Some("a100"))), Some(now));
+    assert_eq!(start(&mut bench, 1, gpus(2, None)), Some(Time(650)));
+    assert_eq!(start(&mut bench, 1, gpus(3, None)), None);
+    assert_eq!(start(&mut bench, 1, gpus(1, Some("v100"))), None);
+}
+
+#[test]
+fn licences_of_all_jobs_count() {
+    let licences = |count| BTreeMap::from([("matlab".to_owned(), count)]);
+    let one = RequestedResources { licences: licences(1), ..RequestedResources::default() };
+    let mut bench = mirror(PER_CORE, vec![running(one)]);
+    let needs = |count| Resources { licences: licences(count), ..Resources::default() };
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 1, needs(1)), Some(now));
+    assert_eq!(start(&mut bench, 1, needs(2)), Some(Time(650)));
+    assert_eq!(start(&mut bench, 1, needs(3)), None);
+}
+
+#[test]
+fn a_job_that_is_not_listed_yet_keeps_what_it_needs() {
+    let mut bench = mirror(PER_CORE, vec![]);
+    let submission = Submission { resources: Some(total(1800).into()), ..submission() };
+    let (commands, _) = bench.act(|external, now, effects| external.submit(now, submission.clone(), effects));
+    let Command::Queue(queue) = &commands[0] else { panic!("{commands:?}") };
+    assert_eq!(queue.resources, submission.resources);
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 1, total(100)), Some(now), "it has 900 MiB of each node");
+    assert!(start(&mut bench, 1, total(101)) > Some(now));
+}
+
+#[test]
+fn a_job_whose_memory_no_usable_node_has_is_stuck() {
+    let mut bench = mirror(PER_CORE, vec![]);
+    bench.act(|external, now, effects| external.submit(now, submission(), effects));
+    bench.deliver(Event::Queued { job: JOB, ids: vec!["41".to_owned()] });
+    let waiting = |mib| ListedJob {
+        requested: RequestedResources { memory_per_core: Mebibytes(mib), ..RequestedResources::default() },
+        ..listed("41", Some(JOB.0), State::Pending)
+    };
+    for (mib, is_stuck) in [(500, false), (1001, true)] {
+        for _ in 0..80 {
+            let next = Listing {
+                counted: bench.listing.counted.clone(),
+                ..Listing::new(bench.now + Span(1), nodes(), vec![waiting(mib)])
+            };
+            let changes = next.changes(&bench.listing);
+            bench.listing = next;
+            bench.deliver(Event::Listed(changes));
+        }
+        assert_eq!(bench.external.is_stuck(bench.now, JOB), is_stuck, "{mib} MiB");
+    }
+}
