@@ -1,8 +1,8 @@
 #!/bin/bash
 # Real Slurm clusters on one Debian host, to test Pliant. Not for production: everything is on loopback,
-# every node is this host, and memory is not divided.
+# and every node is this host. With --resources memory, GPUs that do not exist, features and licences are handed out.
 #
-#   slurm.sh start DIR [--clusters 3] [--nodes 4] [--cpus 4] [--backfill-s 1] [--accounting]
+#   slurm.sh start DIR [--clusters 3] [--nodes 4] [--cpus 4] [--backfill-s 1] [--accounting] [--resources]
 #   slurm.sh status DIR      one line per cluster: name, usable nodes, its slurm.conf
 #   slurm.sh stop DIR        ends what was started from DIR, and nothing else
 #
@@ -25,7 +25,7 @@ impossible() { echo "error: $*" >&2; exit 3; }
 verb=${1:-} dir=${2:-}
 [ -n "$verb" ] && [ -n "$dir" ] || usage
 shift 2
-clusters=3 nodes=4 cpus=4 backfill_s=1 accounting=no base=0
+clusters=3 nodes=4 cpus=4 backfill_s=1 accounting=no resources=no base=0
 while [ $# -gt 0 ]; do
     case $1 in
     --clusters) clusters=${2:-} ;;
@@ -33,6 +33,7 @@ while [ $# -gt 0 ]; do
     --cpus) cpus=${2:-} ;;
     --backfill-s) backfill_s=${2:-} ;;
     --accounting) accounting=yes; shift; continue ;;
+    --resources) resources=yes; shift; continue ;;
     *) usage ;;
     esac
     [[ ${2:-} =~ ^[1-9][0-9]{0,2}$ ]] || usage
@@ -118,14 +119,15 @@ PropagateResourceLimits=NONE
 ReturnToService=2
 KillWait=3
 SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
+SelectTypeParameters=$([ $resources = yes ] && echo CR_CPU_Memory || echo CR_CPU)
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=$backfill_s,bf_resolution=1,bf_window=20160,bf_max_job_test=2000,bf_continue,sched_interval=2
 JobCompType=jobcomp/filetxt
 JobCompLoc=$home/completed
-NodeName=${name}[1-$nodes] NodeHostname=$host NodeAddr=$address Port=[$((port + 1))-$((port + nodes))] CPUs=$cpus RealMemory=1000 State=UNKNOWN
+NodeName=${name}[1-$nodes] NodeHostname=$host NodeAddr=$address Port=[$((port + 1))-$((port + nodes))] CPUs=$cpus RealMemory=1000 $(gpus) State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES DefaultTime=10 MaxTime=INFINITE State=UP
 END
+    [ $resources = no ] || write_resources "$name" "$home"
     [ $accounting = no ] || cat >>"$home/slurm.conf" <<END
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=$address
@@ -133,6 +135,24 @@ AccountingStoragePort=$base
 AccountingStoragePass=$dir/munge/socket
 JobAcctGatherType=jobacct_gather/none
 END
+}
+
+gpus() { [ $resources = no ] || echo "Gres=gpu:a100:2 Feature=fast"; }
+
+# Two GPUs of each node, whose devices are files. A partition whose jobs have more memory.
+write_resources() { # write_resources NAME HOME
+    cat >>"$2/slurm.conf" <<END
+GresTypes=gpu
+DefMemPerCPU=100
+Licenses=matlab:2
+PartitionName=large Nodes=$1[1-1] DefMemPerCPU=200 State=UP
+END
+    local node
+    mkdir -p "$2/gpus"
+    for ((node = 1; node <= nodes; node++)); do
+        touch "$2/gpus/$node-"{0,1}
+        echo "NodeName=$1$node Name=gpu Type=a100 File=$2/gpus/$node-[0-1]"
+    done >"$2/gres.conf"
 }
 
 write_accounts() {
@@ -155,7 +175,7 @@ END
 
 # --- Verbs --------------------------------------------------------------------------------------------------------
 
-usable_nodes() { { SLURM_CONF=$dir/$1/slurm.conf timeout 5 sinfo -h -N -o %T 2>/dev/null || true; } | grep -cxE 'idle|mixed|allocated|completing' || true; }
+usable_nodes() { { SLURM_CONF=$dir/$1/slurm.conf timeout 5 sinfo -h -N -o '%N %T' 2>/dev/null || true; } | sort -u | grep -cE ' (idle|mixed|allocated|completing)$' || true; }
 all_usable() { local name; for name in $(names); do [ "$(usable_nodes "$name")" = "$nodes" ] || return 1; done; }
 report() { local name; for name in $(names); do echo "$name $(usable_nodes "$name")/$nodes $dir/$name/slurm.conf"; done; }
 has_no_jobs() { ! SLURM_CONF=$1 timeout 10 squeue -h -a -o %A 2>/dev/null | grep -q .; }
@@ -218,7 +238,7 @@ start() {
             port=$((port + 1 + nodes))
         done
         [ $accounting = no ] || write_accounts
-        declare -p clusters nodes cpus backfill_s accounting base >"$settings"
+        declare -p clusters nodes cpus backfill_s accounting resources base >"$settings"
     fi
     start_munge
     [ $accounting = no ] || start_accounts

@@ -15,7 +15,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/test-clu
 const IMPOSSIBLE: i32 = 3;
 
 /// What the clusters are to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Wanted {
     /// How many clusters.
     pub clusters: u32,
@@ -25,6 +25,9 @@ pub struct Wanted {
     pub cpus: u32,
     /// Whether they keep accounts (sacct); that takes a database, and longer to start.
     pub accounts: bool,
+    /// Whether they hand out memory (1,000 MiB of each node, 100 for each core of a job that does not say), two GPUs of each node that do
+    /// not exist (`a100`), a feature (`fast`) and two units of a licence (`matlab`).
+    pub resources: bool,
 }
 
 /// Clusters that run. Dropped, they are stopped.
@@ -52,12 +55,15 @@ impl SlurmClusters {
         fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let path = folder.path().join("c");
         let mut command = script("start", &path);
-        let Wanted { clusters, nodes, cpus, accounts } = wanted;
+        let Wanted { clusters, nodes, cpus, accounts, resources } = wanted;
         for (option, value) in [("--clusters", clusters), ("--nodes", nodes), ("--cpus", cpus)] {
             command.arg(option).arg(value.to_string());
         }
         if accounts {
             command.arg("--accounting");
+        }
+        if resources {
+            command.arg("--resources");
         }
         // Stopped whatever comes: some of it may run already when the rest fails.
         let mut started = SlurmClusters { folder, clusters: Vec::new() };

@@ -48,7 +48,7 @@ impl Behind {
 
     /// The clusters, and an agent.
     pub(crate) fn without_servers(nodes: u32, cpus: u32) -> Option<Behind> {
-        let slurm = SlurmClusters::start(Wanted { clusters: 2, nodes, cpus, accounts: false })?;
+        let slurm = SlurmClusters::start(Wanted { clusters: 2, nodes, cpus, ..Wanted::default() })?;
         Some(Behind { federation: Federation::agent_only(""), slurm })
     }
 

@@ -109,7 +109,8 @@ async fn a_replay_under_the_policy_in_force_is_near_what_happened() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_local_users_run_on_slurm_is_recorded_and_replayed() {
     const LOCALS: usize = 8;
-    let Some(slurm) = SlurmClusters::start(Wanted { clusters: 1, nodes: 2, cpus: 2, accounts: false }) else {
+    let Some(slurm) = SlurmClusters::start(Wanted { clusters: 1, nodes: 2, cpus: 2, ..Wanted::default() })
+    else {
         return;
     };
     let conf = slurm.clusters()[0].conf.clone();

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use pliant_control::listing::{CoreLayout, ListedJob, Listing};
-use pliant_model::Span;
+use pliant_model::{Resources, Span};
 use pliant_policy::alternatives::Alternative;
 
 pub use error::{BatchSystemError, System, Unreadable};
@@ -33,6 +33,8 @@ pub struct Submission<'a> {
     pub program: &'a [OsString],
     /// Its cores.
     pub shape: CoreLayout,
+    /// What it needs besides cores.
+    pub resources: Option<&'a Resources>,
     /// The node where they are to be, if they are to be on one.
     pub node: Option<&'a str>,
     /// Its walltime. Slurm counts in minutes, so it may get up to 59 s more.
@@ -54,8 +56,18 @@ impl<'a> Submission<'a> {
         shape: CoreLayout,
         walltime: Span,
     ) -> Submission<'a> {
-        let (node, alternatives, held, in_any_order) = (None, [].as_slice(), false, false);
-        Submission { number, folder, program, shape, node, walltime, alternatives, held, in_any_order }
+        Submission {
+            number,
+            folder,
+            program,
+            shape,
+            resources: None,
+            node: None,
+            walltime,
+            alternatives: &[],
+            held: false,
+            in_any_order: false,
+        }
     }
 }
 

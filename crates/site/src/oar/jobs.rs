@@ -207,9 +207,8 @@ fn node_names(job: &Job, resources: &Resources) -> Vec<NodeAllocation> {
         }
     }
     let known = cores.values().sum::<u32>() as usize == job.assigned_resources.len();
-    let allocation = |node: &String| NodeAllocation {
-        node: node.clone(),
-        cores: cores.get(node.as_str()).copied().filter(|_| known),
+    let allocation = |node: &String| {
+        NodeAllocation::new(node.clone(), cores.get(node.as_str()).copied().filter(|_| known))
     };
     job.assigned_network_address.iter().map(allocation).collect()
 }

@@ -79,6 +79,7 @@ impl Resources {
                 cores: if usable == 0 { all } else { usable },
                 partitions: Vec::new(),
                 unusable: why.filter(|_| usable == 0),
+                ..Node::default()
             })
             .collect();
         Ok(resources)

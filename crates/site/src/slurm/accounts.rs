@@ -154,5 +154,5 @@ fn allocations(list: &str) -> Option<Vec<NodeAllocation>> {
     if matches!(list, "" | "None assigned" | "(null)" | "n/a") {
         return Some(Vec::new());
     }
-    Some(hostlist::expand(list)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect())
+    Some(hostlist::expand(list)?.into_iter().map(|node| NodeAllocation::new(node, None)).collect())
 }

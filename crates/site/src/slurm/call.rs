@@ -5,10 +5,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use pliant_control::listing::CoreLayout;
-use pliant_model::Span;
+use pliant_model::{Resources, Span};
 
 use super::arrays::{BLOCK, block, indices};
 use super::mark::Mark;
+use super::resource_options::ResourceOptions;
 use super::settings::Settings;
 use crate::batch_system::commands::Call;
 use crate::batch_system::{BATCH_OUTPUT, Submission};
@@ -24,6 +25,8 @@ pub struct ArraySubmission<'a> {
     pub program: &'a [OsString],
     /// The cores of each.
     pub shape: CoreLayout,
+    /// What each needs besides cores.
+    pub resources: Option<&'a Resources>,
     /// The limit of each.
     pub walltime: Span,
 }
@@ -37,9 +40,10 @@ const ARRAY_SCRIPT: &[u8] = b"#!/bin/sh\n\
     cd \"$folder\" && exec \"$@\" \"$folder\"\n";
 
 /// Submits a job. Prints its id.
-pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Call {
+pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>, node_cores: u32) -> Call {
     let written = escaped(job.folder);
-    let mut call = placed(settings, tag, job.shape, job.walltime, job.folder, &written);
+    let resources = ResourceOptions::new(job.shape, job.resources, node_cores);
+    let mut call = placed(settings, tag, resources, job.walltime, job.folder, &written);
     if let Some(node) = job.node {
         call = call.with(format!("--nodelist={node}"));
     }
@@ -53,7 +57,12 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
 }
 
 /// Submits several jobs at once. Prints the id of their array.
-pub(super) fn submit_array(settings: &Settings, tag: &str, jobs: &ArraySubmission<'_>) -> Call {
+pub(super) fn submit_array(
+    settings: &Settings,
+    tag: &str,
+    jobs: &ArraySubmission<'_>,
+    node_cores: u32,
+) -> Call {
     let first = jobs.numbers.first().map_or(0, |number| block(*number));
     // The names of the folders end with numbers: those of the block, then the index with its leading zeros.
     let mut written = escaped(jobs.folders);
@@ -67,7 +76,8 @@ pub(super) fn submit_array(settings: &Settings, tag: &str, jobs: &ArraySubmissio
     let bytes = jobs.folders.as_os_str().as_bytes();
     let parent = bytes.iter().rposition(|byte| *byte == b'/').map_or(&b"/"[..], |at| &bytes[..at.max(1)]);
     let parent = Path::new(OsStr::from_bytes(parent));
-    let mut call = placed(settings, tag, jobs.shape, jobs.walltime, parent, &written)
+    let resources = ResourceOptions::new(jobs.shape, jobs.resources, node_cores);
+    let mut call = placed(settings, tag, resources, jobs.walltime, parent, &written)
         .with(format!("--array={}", indices(jobs.numbers)))
         .with("/dev/stdin")
         .with(jobs.folders.as_os_str())
@@ -81,12 +91,13 @@ pub(super) fn submit_array(settings: &Settings, tag: &str, jobs: &ArraySubmissio
 fn placed(
     settings: &Settings,
     tag: &str,
-    shape: CoreLayout,
+    resources: ResourceOptions,
     walltime: Span,
     folder: &Path,
     written: &[u8],
 ) -> Call {
     let written = [written, b"/", BATCH_OUTPUT.as_bytes()].concat();
+    let shape = resources.shape;
     let mut call = Call::new("sbatch", &["--parsable"])
         // Slurm keeps a name longer than a comment, and a site's plugin may change either.
         .with(format!("--job-name={tag}"))
@@ -114,7 +125,7 @@ fn placed(
         ("account", &settings.account),
         ("qos", &settings.qos),
     ]);
-    call.arguments.extend(settings.extra.iter().map(OsString::from));
+    call.arguments.extend(resources.with(&settings.extra));
     call
 }
 
@@ -158,6 +169,11 @@ pub(super) fn jobs(format: &str) -> Call {
     Call::new("squeue", &["--all", "--noheader", "--states=all"]).with_variable("SQUEUE_FORMAT", format)
 }
 
+/// Lists in a long format what all jobs that wait or run request.
+pub(super) fn requests(format: &str) -> Call {
+    Call::new("squeue", &["--all", "--noheader"]).with_variable("SQUEUE_FORMAT2", format)
+}
+
 /// Lists one job in a format.
 pub(super) fn job(id: &str, format: &str) -> Call {
     jobs(format).with(format!("--jobs={id}")).about(id)
@@ -175,6 +191,16 @@ pub(super) fn exits(ids: &str, format: &str) -> Call {
 /// Lists all nodes in a format, once for each of their partitions.
 pub(super) fn nodes(format: &str) -> Call {
     Call::new("sinfo", &["--all", "--noheader", "--Node"]).with(format!("--format={format}"))
+}
+
+/// Prints the settings of all partitions, a line each.
+pub(super) fn partitions() -> Call {
+    Call::new("scontrol", &["--oneliner", "--all", "show", "partitions"])
+}
+
+/// Prints the licences of the cluster, a line each.
+pub(super) fn licences() -> Call {
+    Call::new("scontrol", &["--oneliner", "show", "licenses"])
 }
 
 /// Prints all that is known of all jobs, a line each: there alone it stands which cores they have on which node.

@@ -1,8 +1,10 @@
 //! What a cluster is configured to do, as far as it matters for submissions and plans.
 
+use pliant_control::listing::DefaultMemory;
 use pliant_model::Span;
 use serde::{Deserialize, Serialize};
 
+use super::amounts::mebibytes;
 use super::arrays::BLOCK;
 use crate::batch_system::error::Unreadable;
 
@@ -32,6 +34,12 @@ pub struct ClusterConfiguration {
     /// The user of its controller.
     #[serde(default)]
     pub slurm_user: String,
+    /// The memory of a job that does not mention memory, unless its partition says otherwise.
+    #[serde(default)]
+    pub default_memory: DefaultMemory,
+    /// Whether it has licences.
+    #[serde(default)]
+    pub has_licences: bool,
 }
 
 /// How Slurm's backfill scheduler plans: what of `SchedulerParameters` a mirror needs, with Slurm's defaults.
@@ -81,6 +89,8 @@ impl ClusterConfiguration {
             array_most: number("MaxArraySize")?,
             private: private.map(str::to_owned).collect(),
             // `slurm(64030)`.
+            default_memory: default_memory(setting("DefMemPerCPU"), setting("DefMemPerNode"))?,
+            has_licences: setting("Licenses")? != "(null)",
             slurm_user: setting("SlurmUser")?.split('(').next().unwrap_or_default().to_owned(),
         })
     }
@@ -89,6 +99,16 @@ impl ClusterConfiguration {
     /// ended is then known from their folders alone. Accounts know them for longer.
     pub fn forgets_within(&self, period: Span) -> bool {
         !self.accounts && self.min_job_age < period + period
+    }
+
+    /// Whether memory is handed out: `CR_Core_Memory`.
+    pub fn counts_memory(&self) -> bool {
+        self.select.to_ascii_uppercase().contains("MEMORY")
+    }
+
+    /// Whether jobs can ask for GPUs in all, and for each task.
+    pub fn counts_gpus(&self) -> bool {
+        self.select.starts_with("select/cons_tres")
     }
 
     /// Whether its version is one whose documentation the commands and the formats follow: 21.08 to 24.11.
@@ -112,6 +132,22 @@ impl ClusterConfiguration {
 }
 
 const COMMAND: &str = "scontrol show config";
+
+/// The default memory: of the two settings there is one.
+fn default_memory(
+    per_core: Result<&str, Unreadable>,
+    per_node: Result<&str, Unreadable>,
+) -> Result<DefaultMemory, Unreadable> {
+    let amount = |value: &str| {
+        let amount =
+            mebibytes(value).ok_or_else(|| Unreadable::new(COMMAND, "DefMemPer", "an amount", value));
+        amount.map(Some)
+    };
+    let of = |value: &str| if value == "UNLIMITED" { Ok(None) } else { amount(value) };
+    let per_core = per_core.map_or(Ok(None), of)?.map(DefaultMemory::PerCore);
+    let per_node = per_node.map_or(Ok(None), of)?.map(DefaultMemory::PerNode);
+    Ok(per_core.or(per_node).unwrap_or(DefaultMemory::All))
+}
 
 impl Scheduler {
     fn read(kind: &str, parameters: &str) -> Result<Scheduler, Unreadable> {

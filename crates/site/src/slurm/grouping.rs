@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pliant_control::listing::CoreLayout;
-use pliant_model::Span;
+use pliant_model::{Resources, Span};
 use tokio::sync::oneshot;
 
 use super::Slurm;
@@ -48,6 +48,8 @@ struct ArrayKey {
     nodes: Option<u32>,
     exclusive: bool,
     minutes: i64,
+    /// What each needs besides cores.
+    resources: Option<Resources>,
 }
 
 impl ArrayKey {
@@ -67,6 +69,7 @@ impl ArrayKey {
             nodes: job.shape.nodes,
             exclusive: job.shape.exclusive,
             minutes: call::minutes(job.walltime),
+            resources: job.resources.cloned(),
         })
     }
 }
@@ -108,12 +111,13 @@ impl Slurm {
         for (alike, mut tasks) in arrays {
             tasks.sort_by_key(|(number, _)| *number);
             let numbers: Vec<u32> = tasks.iter().map(|(number, _)| *number).collect();
-            let ArrayKey { folders, program, cores, nodes, exclusive, minutes, .. } = &alike;
+            let ArrayKey { folders, program, cores, nodes, exclusive, minutes, resources, .. } = &alike;
             let jobs = ArraySubmission {
                 numbers: &numbers,
                 folders,
                 program,
                 shape: CoreLayout { cores: *cores, nodes: *nodes, exclusive: *exclusive },
+                resources: resources.as_ref(),
                 walltime: Span(minutes.saturating_mul(60)),
             };
             let submitted = match numbers.len() {

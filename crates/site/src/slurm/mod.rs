@@ -20,6 +20,7 @@
 //! Cost, measured with 1000 jobs: a listing 20 ms, any other command 4 ms.
 
 mod accounts;
+mod amounts;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod any_text;
@@ -33,6 +34,8 @@ mod hostlist;
 mod mark;
 mod nodes;
 mod queue;
+mod requests;
+mod resource_options;
 mod settings;
 mod states;
 #[cfg(test)]
@@ -43,9 +46,9 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use pliant_control::listing::{CoreLayout, ListedJob, Listing, Node, Phase, State};
+use pliant_control::listing::{CoreLayout, CountedResources, ListedJob, Listing, Node, Phase, State};
 use pliant_control::names::Name;
-use pliant_model::{Span, Time};
+use pliant_model::{Resources, Span, Time};
 
 pub use arrays::block;
 pub use call::ArraySubmission;
@@ -75,8 +78,8 @@ pub struct Slurm {
     sees_all: bool,
     /// Nodes, and when they were listed.
     nodes: Mutex<Option<(Instant, Nodes)>>,
-    /// How the cores of running jobs are spread over their nodes, by job and start: that never changes.
-    spreads: Mutex<BTreeMap<(String, Time), BTreeMap<String, u32>>>,
+    /// How running jobs are spread over their nodes, by job and start: that never changes.
+    spreads: Mutex<BTreeMap<(String, Time), BTreeMap<String, nodes::Share>>>,
     /// Others' jobs that were over in the last listing; none before the first.
     over: Mutex<Option<BTreeSet<String>>>,
     /// Jobs that may have been submitted before.
@@ -179,7 +182,8 @@ impl Slurm {
     /// [`BatchSystemError::NoAnswer`] and [`BatchSystemError::Unreadable`] leave it open whether there is, or will be, a job: ask
     /// again with [`Slurm::submit_unless_there`]. After any other error there is none.
     pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let call = call::submit(&self.settings, &self.tag(job.number), job);
+        let node_cores = self.node_cores(job.resources).await?;
+        let call = call::submit(&self.settings, &self.tag(job.number), job, node_cores);
         self.submitted(&self.as_its_account(job.number, call)).await
     }
 
@@ -190,7 +194,8 @@ impl Slurm {
     /// As for [`Slurm::submit`], for all of them.
     pub async fn submit_array(&self, jobs: &ArraySubmission<'_>) -> Result<Vec<String>, BatchSystemError> {
         let first = jobs.numbers.first().copied().unwrap_or(0);
-        let call = call::submit_array(&self.settings, &self.submitter.array_tag(first), jobs);
+        let node_cores = self.node_cores(jobs.resources).await?;
+        let call = call::submit_array(&self.settings, &self.submitter.array_tag(first), jobs, node_cores);
         let id = self.submitted(&self.as_its_account(first, call)).await?;
         Ok(jobs.numbers.iter().map(|number| format!("{id}_{}", number - block(*number))).collect())
     }
@@ -338,11 +343,19 @@ impl Slurm {
     /// # Errors
     /// The controller does not answer, or not as expected.
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
-        let Nodes { nodes, partitions } = self.nodes().await?;
-        let PrintedJobs { mut jobs, unread } = self.queue(None).await?;
+        let Nodes { nodes, partitions, counted } = self.nodes().await?;
+        let PrintedJobs { mut jobs, mut unread } = self.queue(None).await?;
         leave_out_over(&mut jobs, &mut self.over.lock());
+        if counted != CountedResources::default() || nodes.iter().any(|node| node.gpus > 0) {
+            let mark = Mark::draw();
+            let printed = self.run(&call::requests(&requests::format(&mark))).await?.stdout;
+            let (requests, not_understood) = requests::read(&printed, &mark);
+            unread.extend(not_understood);
+            requests::fill(&mut jobs, &requests);
+        }
         self.spread(&nodes, &mut jobs).await?;
-        Ok(ListedJobs { listing: Listing { partitions, ..Listing::new(now, nodes, jobs) }, unread })
+        let listing = Listing { partitions, counted, ..Listing::new(now, nodes, jobs) };
+        Ok(ListedJobs { listing, unread })
     }
 
     /// A command about a job, as the account as which it is submitted.
@@ -386,6 +399,14 @@ impl Slurm {
         }
     }
 
+    /// The cores of the largest node, for a job that needs more than cores.
+    async fn node_cores(&self, resources: Option<&Resources>) -> Result<u32, BatchSystemError> {
+        if resources.is_none() {
+            return Ok(1);
+        }
+        Ok(self.nodes().await?.nodes.iter().map(|node| node.cores).max().unwrap_or(1))
+    }
+
     async fn nodes(&self) -> Result<Nodes, BatchSystemError> {
         let every = Duration::from_secs(self.settings.nodes_every_s.into());
         if let Some((at, nodes)) = &*self.nodes.lock()
@@ -393,7 +414,25 @@ impl Slurm {
         {
             return Ok(nodes.clone());
         }
-        let nodes = nodes::read(&self.run(&call::nodes(nodes::FORMAT)).await?.stdout)?;
+        let mut nodes = nodes::read(&self.run(&call::nodes(nodes::FORMAT)).await?.stdout)?;
+        if !self.about.counts_gpus() {
+            nodes.nodes.iter_mut().for_each(|node| (node.gpus, node.gpu_kind) = (0, None));
+        }
+        if self.about.counts_memory() {
+            let printed = self.run(&call::partitions()).await?.stdout;
+            let own = nodes::default_memory(&printed)?;
+            for partition in &mut nodes.partitions {
+                partition.default_memory = own.get(&partition.name).copied();
+            }
+            nodes.counted = CountedResources {
+                memory: true,
+                default_memory: self.about.default_memory,
+                ..CountedResources::default()
+            };
+        }
+        if self.about.has_licences {
+            nodes.counted.licences = nodes::licences(&self.run(&call::licences()).await?.stdout)?;
+        }
         *self.nodes.lock() = Some((Instant::now(), nodes.clone()));
         Ok(nodes)
     }

@@ -1,16 +1,20 @@
-//! What sinfo says of all nodes, and scontrol of the cores that jobs have on them.
+//! What sinfo says of all nodes, and scontrol of the cores and GPUs that jobs have on them.
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{ListedJob, Node, Partition};
+use pliant_control::listing::{CountedResources, DefaultMemory, ListedJob, Node, Partition};
 
+use super::amounts::{gpus, mebibytes};
 use super::hostlist;
+use super::queue::nothing;
 use super::states;
 use crate::batch_system::error::Unreadable;
 
-/// The node, then its partition: name, whether it is open, its longest limit, its sizes of jobs, whether nodes are shared.
+/// The node with its cores, state, memory, GPUs and features, then its partition: name, whether it is open, its longest limit, its
+/// sizes of jobs, whether nodes are shared.
 /// The reason, which operators write freely, comes last; a line that does not begin with a node goes on with it.
-pub(super) const FORMAT: &str = "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%P\u{1f}%a\u{1f}%l\u{1f}%s\u{1f}%h\u{1f}%E";
+pub(super) const FORMAT: &str =
+    "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%m\u{1f}%G\u{1f}%b\u{1f}%P\u{1f}%a\u{1f}%l\u{1f}%s\u{1f}%h\u{1f}%E";
 
 /// What sinfo says. A partition without nodes is not there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -18,6 +22,8 @@ pub(super) struct Nodes {
     pub(super) nodes: Vec<Node>,
     /// By name.
     pub(super) partitions: Vec<Partition>,
+    /// What is counted besides cores.
+    pub(super) counted: CountedResources,
 }
 
 /// Reads what sinfo printed in [`FORMAT`].
@@ -26,16 +32,24 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
     let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for record in printed.split('\u{1e}').skip(1) {
-        let fields: Vec<&str> = record.splitn(9, '\u{1f}').collect();
-        let &[name, cores, state, partition, open, limit, sizes, shared, reason] = fields.as_slice() else {
-            return Err(wrong("a node", "9 fields", record));
+        let fields: Vec<&str> = record.splitn(12, '\u{1f}').collect();
+        let Ok(fields) = <[&str; 12]>::try_from(fields) else {
+            return Err(wrong("a node", "12 fields", record));
         };
+        let [name, cores, state, memory, gres, features, partition, open, limit, sizes, shared, reason] =
+            fields;
         let cores = cores.parse().map_err(|_| wrong(name, "a number of cores", cores))?;
+        let memory = mebibytes(memory).ok_or_else(|| wrong(name, "an amount of memory", memory))?;
+        let gpus = gpus(gres).ok_or_else(|| wrong(name, "generic resources", gres))?;
         let node = nodes.entry(name).or_insert_with(|| Node {
             name: name.to_owned(),
             cores,
             partitions: Vec::new(),
             unusable: states::unusable(state, reason.trim_end()),
+            memory,
+            gpus: gpus.count,
+            gpu_kind: gpus.kind,
+            features: self::features(features),
         });
         let partition = self::partition(partition, open, limit, sizes, shared)
             .ok_or_else(|| wrong(partition, "a limit and sizes of jobs", record))?;
@@ -47,7 +61,61 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
         node.partitions.sort();
         node.partitions.dedup();
     }
-    Ok(Nodes { nodes, partitions: partitions.into_values().collect() })
+    Ok(Nodes { nodes, partitions: partitions.into_values().collect(), counted: CountedResources::default() })
+}
+
+/// Features: `fast,ssd`, sorted.
+fn features(text: &str) -> Vec<String> {
+    let mut features: Vec<String> = match nothing(text) {
+        true => Vec::new(),
+        false => text.split(',').map(str::to_owned).collect(),
+    };
+    features.sort();
+    features
+}
+
+/// The memory of jobs that do not mention memory, by the partitions that say so, out of what `scontrol --oneliner show partitions`
+/// printed.
+pub(super) fn default_memory(printed: &str) -> Result<BTreeMap<String, DefaultMemory>, Unreadable> {
+    let mut found = BTreeMap::new();
+    for line in printed.lines() {
+        let settings = || line.split(' ').filter_map(|word| word.split_once('='));
+        let setting = |key: &str| settings().find(|(name, _)| *name == key).map(|(_, value)| value);
+        let Some(partition) = setting("PartitionName") else { continue };
+        let amount = |key: &str| match setting(key) {
+            None | Some("UNLIMITED") => Ok(None),
+            Some(value) => mebibytes(value).map(Some).ok_or_else(|| {
+                Unreadable::new(
+                    "scontrol show partitions",
+                    &format!("{partition}, {key}"),
+                    "an amount",
+                    value,
+                )
+            }),
+        };
+        let of = amount("DefMemPerCPU")?.map(DefaultMemory::PerCore);
+        let of = of.or(amount("DefMemPerNode")?.map(DefaultMemory::PerNode));
+        found.extend(of.map(|memory| (partition.to_owned(), memory)));
+    }
+    Ok(found)
+}
+
+/// The units of each licence that jobs can have, out of what `scontrol --oneliner show licenses` printed.
+pub(super) fn licences(printed: &str) -> Result<BTreeMap<String, u32>, Unreadable> {
+    let mut licences = BTreeMap::new();
+    for line in printed.lines() {
+        let settings = || line.split(' ').filter_map(|word| word.split_once('='));
+        let setting = |key: &str| settings().find(|(name, _)| *name == key).map(|(_, value)| value);
+        let Some(name) = setting("LicenseName") else { continue };
+        let count = |key: &str| {
+            let value = setting(key).unwrap_or("0");
+            value.parse::<u32>().map_err(|_| {
+                Unreadable::new("scontrol show licenses", &format!("{name}, {key}"), "a number", value)
+            })
+        };
+        licences.insert(name.to_owned(), count("Total")?.saturating_sub(count("Reserved")?));
+    }
+    Ok(licences)
 }
 
 /// A partition: `main*` (the default one), `up`, `1-00:00:00`, `1-4` (its jobs' nodes), `EXCLUSIVE`.
@@ -62,16 +130,24 @@ fn partition(name: &str, open: &str, limit: &str, sizes: &str, shared: &str) -> 
         walltime: states::walltime(limit)?,
         nodes: if most == "infinite" { None } else { Some(most.parse().ok()?) },
         exclusive: shared == "EXCLUSIVE",
+        default_memory: None,
     })
 }
 
-/// The cores of each node that jobs have, by the jobs' numbers, out of what `scontrol --details --oneliner show jobs` printed, of the jobs
+/// What a job has of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Share {
+    pub(super) cores: u32,
+    pub(super) gpus: u32,
+}
+
+/// What jobs have of each node, by the jobs' numbers, out of what `scontrol --details --oneliner show jobs` printed, of the jobs
 /// that are asked for with their numbers of nodes. Users write freely into its lines, so what comes out is to be compared with what
 /// squeue says, and a line that names more nodes than its job has is not read further.
 pub(super) fn spreads(
     printed: &str,
     wanted: &BTreeMap<&str, usize>,
-) -> BTreeMap<String, BTreeMap<String, u32>> {
+) -> BTreeMap<String, BTreeMap<String, Share>> {
     let mut spreads = BTreeMap::new();
     for line in printed.lines() {
         let Some(id) = line.strip_prefix("JobId=").and_then(|rest| rest.split(' ').next()) else { continue };
@@ -86,30 +162,38 @@ pub(super) fn spreads(
     spreads
 }
 
-/// Reads `(null)   Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=   Nodes=n[2-3] CPU_IDs=0,2 Mem=0 GRES=`.
-fn spread(details: &str, nodes_max: usize) -> Option<BTreeMap<String, u32>> {
-    let mut spread = BTreeMap::new();
-    let mut nodes = None;
+/// Reads `(null)   Nodes=n1 CPU_IDs=0-3 Mem=0 GRES=   Nodes=n[2-3] CPU_IDs=0,2 Mem=0 GRES=gpu:a100:1(IDX:0)`.
+fn spread(details: &str, nodes_max: usize) -> Option<BTreeMap<String, Share>> {
+    let mut spread: BTreeMap<String, Share> = BTreeMap::new();
+    let mut nodes = Vec::new();
     for word in details.split(' ') {
         if let Some(list) = word.strip_prefix("Nodes=") {
-            nodes = Some(hostlist::expand_at_most(list, nodes_max.checked_sub(spread.len())?)?);
+            nodes = hostlist::expand_at_most(list, nodes_max.checked_sub(spread.len())?)?;
         } else if let Some(cores) = word.strip_prefix("CPU_IDs=") {
             let cores = hostlist::count(cores)?;
-            spread.extend(nodes.take()?.into_iter().map(|node| (node, cores)));
+            spread.extend(nodes.iter().map(|node| (node.clone(), Share { cores, gpus: 0 })));
+        } else if let Some(gres) = word.strip_prefix("GRES=") {
+            let count = gpus(gres)?.count;
+            for node in &nodes {
+                spread.get_mut(node)?.gpus = count;
+            }
         }
     }
     Some(spread)
 }
 
-/// Notes a job's cores on its nodes, if they are as many as it has and on no other node.
-pub(super) fn fill(job: &mut ListedJob, spread: &BTreeMap<String, u32>) -> bool {
+/// Notes a job's part of its nodes, if its cores are as many as it has and on no other node.
+pub(super) fn fill(job: &mut ListedJob, spread: &BTreeMap<String, Share>) -> bool {
     let fits = spread.len() == job.allocations.len()
         && job.allocations.iter().all(|allocation| spread.contains_key(&allocation.node))
-        && spread.values().copied().map(u64::from).sum::<u64>() == u64::from(job.shape.cores);
+        && spread.values().map(|share| u64::from(share.cores)).sum::<u64>() == u64::from(job.shape.cores);
     if fits {
-        job.allocations
-            .iter_mut()
-            .for_each(|allocation| allocation.cores = spread.get(&allocation.node).copied());
+        let has_gpus = spread.values().any(|share| share.gpus > 0);
+        for allocation in &mut job.allocations {
+            let share = spread.get(&allocation.node);
+            allocation.cores = share.map(|share| share.cores);
+            allocation.gpus = share.filter(|_| has_gpus).map(|share| share.gpus);
+        }
     }
     fits
 }

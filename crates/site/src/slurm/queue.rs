@@ -12,6 +12,7 @@ use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase, Plan
 use super::arrays::{self, BLOCK, Tag};
 use super::hostlist;
 use super::mark::Mark;
+use super::requests;
 use super::states::{instant, state, wait_reason, walltime};
 use crate::batch_system::PrintedJobs;
 use crate::batch_system::error::Unreadable;
@@ -133,7 +134,7 @@ fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJo
         self::id(id).ok_or_else(|| wrong("id", "a job's id", id))?;
     let (start, end) = (time("start", start)?, time("end", end)?);
     let allocations =
-        hosts("nodes", allocated)?.into_iter().map(|node| NodeAllocation { node, cores: None }).collect();
+        hosts("nodes", allocated)?.into_iter().map(|node| NodeAllocation::new(node, None)).collect();
     let mut job = ListedJob {
         job_number: tagged
             .and_then(|tag| tag.number(&whole))
@@ -169,6 +170,8 @@ fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJo
         Phase::Running => job.started = start,
         Phase::Ended => (job.started, job.ended) = (start.filter(|_| job.ever_started()), end),
     }
+    job.requested.constraint = requests::constraint(features);
+    let features = if job.requested.constraint.is_some() { "" } else { features };
     let needs = [("reservation", reservation), ("features", features), ("nodes", required)];
     job.requirements = needs
         .iter()
@@ -181,8 +184,18 @@ fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJo
     Ok(job)
 }
 
-fn nothing(text: &str) -> bool {
+pub(super) fn nothing(text: &str) -> bool {
     matches!(text, "" | "(null)" | "N/A" | "n/a" | "None" | "none")
+}
+
+/// What a job is called here, by its ID as squeue writes it; none for what is no ID.
+pub(super) fn key(text: &str) -> Option<String> {
+    Some(id(text)?.id)
+}
+
+/// What the tasks of an array are called that wait.
+pub(super) fn waiting_tasks(array: &str) -> String {
+    format!("{array}{WAITING}")
 }
 
 struct Id {
@@ -202,7 +215,7 @@ fn id(text: &str) -> Option<Id> {
             None => (tasks, None),
         };
         let more_tasks = hostlist::count(tasks)?.checked_sub(1)?;
-        return whole(array).then(|| Id { id: format!("{array}{WAITING}"), more_tasks, max_running_tasks });
+        return whole(array).then(|| Id { id: waiting_tasks(array), more_tasks, max_running_tasks });
     }
     let plain = match text.split_once(['_', '+']) {
         Some((job, part)) => whole(job) && whole(part),

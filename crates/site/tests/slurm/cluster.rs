@@ -35,7 +35,16 @@ impl Cluster {
     }
 
     pub(crate) async fn wanted(accounts: bool) -> Option<Cluster> {
-        let all = SlurmClusters::start(Wanted { clusters: 1, nodes: 2, cpus: 4, accounts })?;
+        Cluster::of(Wanted { clusters: 1, nodes: 2, cpus: 4, accounts, ..Wanted::default() }).await
+    }
+
+    /// One that hands out memory, GPUs and licences.
+    pub(crate) async fn with_resources() -> Option<Cluster> {
+        Cluster::of(Wanted { clusters: 1, nodes: 2, cpus: 4, resources: true, ..Wanted::default() }).await
+    }
+
+    async fn of(wanted: Wanted) -> Option<Cluster> {
+        let all = SlurmClusters::start(wanted)?;
         let slurm = Slurm::connect(settings(&all.clusters()[0]), &"rennes".parse().unwrap()).await.unwrap();
         let jobs = TempDir::new().unwrap();
         Some(Cluster { slurm, all, jobs })

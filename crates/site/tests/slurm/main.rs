@@ -8,6 +8,7 @@ mod accounts;
 mod arrays;
 mod jobs;
 mod nodes;
+mod resources;
 mod silence;
 mod unanswered;
 mod withdrawn;

@@ -1,6 +1,7 @@
 //! Nodes that come and go.
 
 use pliant_control::listing::Node;
+use pliant_model::Mebibytes;
 use rustix::process::Signal;
 
 use crate::cluster::{Cluster, now, until};
@@ -14,6 +15,8 @@ async fn a_node_is_not_usable_while_it_is_drained_or_dead() {
         cores: 4,
         partitions: vec!["main".to_owned()],
         unusable: unusable.map(str::to_owned),
+        memory: Mebibytes(1000),
+        ..Node::default()
     };
     assert_eq!(nodes().await, [node("alpha1", None), node("alpha2", None)]);
     let local = cluster.local();

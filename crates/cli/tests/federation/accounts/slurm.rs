@@ -41,7 +41,7 @@ impl Shared {
     /// The same with servers.
     pub(crate) async fn start(clusters: u32) -> Option<Shared> {
         let commands = COMMANDS.map(Path::new);
-        let wanted = Wanted { clusters, nodes: 1, cpus: 2, accounts: false };
+        let wanted = Wanted { clusters, nodes: 1, cpus: 2, ..Wanted::default() };
         let mut shared = Shared::without_servers(wanted, &commands)?;
         for (index, name) in [LYON, PARIS].into_iter().take(clusters as usize).enumerate() {
             shared.add_server(index, name, "period_s = 1\n");
@@ -226,7 +226,7 @@ fn accounted(cluster: &SlurmCluster, words: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn slurm_accounts_for_users_and_their_limits_make_jobs_wait() {
     let commands = COMMANDS.map(Path::new);
-    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 4, accounts: true };
+    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 4, accounts: true, ..Wanted::default() };
     let Some(mut shared) = Shared::without_servers(wanted, &commands) else { return };
     for name in [ALICE, BOB] {
         let account = format!("account=of-{name}");

@@ -62,7 +62,7 @@ fn start(clusters: u32) -> Option<Shared> {
     let commands = COMMANDS.map(|name| base("slurm").join(name));
     let commands: Vec<&Path> = commands.iter().map(PathBuf::as_path).collect();
     let mut shared =
-        Shared::without_servers(Wanted { clusters, nodes: 1, cpus: 2, accounts: false }, &commands)?;
+        Shared::without_servers(Wanted { clusters, nodes: 1, cpus: 2, ..Wanted::default() }, &commands)?;
     write_commands();
     for (index, name) in [LYON, PARIS].into_iter().take(clusters as usize).enumerate() {
         shared.add_server(index, name, KEYS);

@@ -71,7 +71,7 @@ type = "integer"
 #[tokio::test(flavor = "multi_thread")]
 async fn arrays_are_of_one_user_each() {
     let commands = COMMANDS.map(Path::new);
-    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 8, accounts: false };
+    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 8, ..Wanted::default() };
     let Some(mut shared) = Shared::without_servers(wanted, &commands) else { return };
     let (slurm, slurm_keys) = (Some(shared.cluster(0).conf.clone()), "period_s = 1\n");
     let cluster = Cluster { slurm, slurm_keys, ..shared.site.cluster_of(LYON, WHO) };

@@ -93,7 +93,7 @@ fn response(job: &JobRecord) -> f64 {
 #[ignore = "takes minutes and nine clusters: `cargo xtask benefit`"]
 async fn moves_and_siblings_against_neither() {
     let wanted =
-        Wanted { clusters: (MOVES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
+        Wanted { clusters: (MOVES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, ..Wanted::default() };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
     let sites = slurm_sites(&slurm, MOVES).await;
     compare("waiting jobs", MOVES, &sites, MOLDABLE, Scaling::Narrow).await;
@@ -110,7 +110,7 @@ async fn bounded_slack_against_sizes_that_complete_first() {
     compare("sizes", SIZES, &embedded, EMBEDDED, Scaling::Types).await;
     drop(embedded);
     let wanted =
-        Wanted { clusters: (SIZES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, accounts: false };
+        Wanted { clusters: (SIZES.len() * SERVERS.len()) as u32, nodes: 2, cpus: 8, ..Wanted::default() };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
     println!("Three Slurm clusters of two nodes with 8 processors:");
     let sites = slurm_sites(&slurm, SIZES).await;

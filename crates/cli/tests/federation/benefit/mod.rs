@@ -48,7 +48,7 @@ impl Victim {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_jobs_move_between_loaded_clusters_and_run_once_while_daemons_are_killed() {
-    let wanted = Wanted { clusters: SERVERS.len() as u32, nodes: 4, cpus: 4, accounts: false };
+    let wanted = Wanted { clusters: SERVERS.len() as u32, nodes: 4, cpus: 4, ..Wanted::default() };
     let Some(slurm) = SlurmClusters::start(wanted) else { return };
     let mut site = Site::start(slurm.clusters(), MOVING).await;
     let work = Workload::draw(60, AMOUNT);

@@ -32,7 +32,7 @@ struct Behind {
 impl Behind {
     /// In front of so many nodes of two processors each.
     async fn start(nodes: u32) -> Option<Behind> {
-        let slurm = SlurmClusters::start(Wanted { clusters: 1, nodes, cpus: 2, accounts: false })?;
+        let slurm = SlurmClusters::start(Wanted { clusters: 1, nodes, cpus: 2, ..Wanted::default() })?;
         let mut federation = Federation::agent_only("");
         let conf = Some(slurm.clusters()[0].conf.clone());
         federation.add_server(&Cluster { slurm: conf, ..cluster(SLURM) });
@@ -123,7 +123,7 @@ async fn tasks_on_two_nodes_of_slurm_and_outside_communicate() {
 async fn tasks_in_slurm_run_as_their_user() {
     use crate::accounts::site::{ALICE, uid};
     use crate::accounts::slurm::{COMMANDS, Shared};
-    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 2, accounts: false };
+    let wanted = Wanted { clusters: 1, nodes: 1, cpus: 2, ..Wanted::default() };
     let Some(mut shared) = Shared::without_servers(wanted, &COMMANDS.map(std::path::Path::new)) else {
         return;
     };

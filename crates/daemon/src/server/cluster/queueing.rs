@@ -17,8 +17,8 @@ use pliant_site::processes::FoundState;
 impl Cluster {
     /// Submits a job, as soon as its folder is ready and the batch system takes it.
     pub(super) async fn queue(self, job: Job, queue: Queue, slot: SubmissionSlot) -> Event {
-        let Queue { job: named, procs, walltime, held, tentative, resubmitted: mut again, alternatives } =
-            queue;
+        let Queue { job: named, procs, walltime, held, tentative, alternatives, resources, .. } = queue;
+        let mut again = queue.resubmitted;
         let Some(dir) = job.folder.as_ref().map(|folder| folder.run_folder().to_owned()) else {
             return Event::Refused { job: named, why: "the server does not know it any more".to_owned() };
         };
@@ -54,8 +54,14 @@ impl Cluster {
         let number = job.number;
         let node = job.execution.as_ref().and_then(|execution| execution.subjob()?.node());
         let shape = CoreLayout { cores: procs.0, nodes: node.map(|_| 1), ..CoreLayout::default() };
-        let order =
-            Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
+        let order = Submission {
+            resources: resources.as_deref(),
+            alternatives,
+            node,
+            held,
+            in_any_order,
+            ..Submission::new(number, folder, program, shape, walltime)
+        };
         let mut retry = Retry::new("submit a job", &job.number);
         // The batches of a sweep join each other.
         let mut slot = match in_any_order {

@@ -82,7 +82,7 @@ fn nodes_with_their_cores() {
 #[test]
 fn jobs_as_they_were_meant() {
     let jobs = listed();
-    let allocation = |node: &str, cores| NodeAllocation { node: node.to_owned(), cores: Some(cores) };
+    let allocation = |node: &str, cores| NodeAllocation::new(node, Some(cores));
     let running = &jobs["1"];
     assert_eq!((running.job_number, &running.state), (Some(1), &State::Running));
     // Of the two sizes that it was submitted with OAR took the larger one.

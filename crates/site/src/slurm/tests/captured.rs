@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::job::Exit;
 use pliant_control::listing::{
-    CoreLayout, ListedJob, NodeAllocation, Partition, Phase, PlannedStart, State, Status, WaitReason,
+    CoreLayout, DefaultMemory, ListedJob, NodeAllocation, Partition, Phase, PlannedStart, State, Status,
+    WaitReason,
 };
 use pliant_model::{Span, Time};
 
@@ -15,7 +16,7 @@ use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::slurm::accounts;
 use crate::slurm::configuration::{ClusterConfiguration, Scheduler};
 use crate::slurm::mark::Mark;
-use crate::slurm::nodes::{self, fill};
+use crate::slurm::nodes::{self, Share, fill};
 use crate::slurm::queue::{self, leave_out_over};
 
 const SQUEUE: &str = include_str!("captured/squeue.txt");
@@ -41,7 +42,7 @@ fn queue() -> PrintedJobs {
 }
 
 fn allocation(node: &str, cores: Option<u32>) -> NodeAllocation {
-    NodeAllocation { node: node.to_owned(), cores }
+    NodeAllocation::new(node, cores)
 }
 
 #[test]
@@ -382,7 +383,7 @@ fn versions_outside_the_documented_range_are_known() {
 
 #[test]
 fn nodes_are_read_once_with_all_their_partitions() {
-    let nodes::Nodes { nodes, partitions } = nodes::read(SINFO).unwrap();
+    let nodes::Nodes { nodes, partitions, .. } = nodes::read(SINFO).unwrap();
     let seen: Vec<_> = nodes
         .iter()
         .map(|node| (node.name.as_str(), node.cores, node.partitions.join("+"), node.unusable.as_deref()))
@@ -403,7 +404,9 @@ fn nodes_are_read_once_with_all_their_partitions() {
     assert_eq!(partitions, expected);
 
     let fields = |cores: &str, limit: &str, sizes: &str| {
-        let fields = ["alpha1", cores, "idle", "main*", "up", limit, sizes, "NO", "none\n"];
+        let fields = [
+            "alpha1", cores, "idle", "1000", "(null)", "(null)", "main*", "up", limit, sizes, "NO", "none\n",
+        ];
         nodes::read(&format!("\u{1e}{}", fields.join("\u{1f}")))
     };
     assert_eq!(fields("4", "infinite", "2-16").unwrap().partitions[0].nodes, Some(16));
@@ -418,7 +421,8 @@ fn cores_are_listed_by_node_and_must_fit_the_job() {
     let wanted = |ids: &[&'static str], nodes| ids.iter().map(|&id| (id, nodes)).collect::<BTreeMap<_, _>>();
     let spreads = nodes::spreads(DETAILS, &wanted(&["1040", "1044", "1050"], 2));
     let spread = |pairs: &[(&str, u32)]| {
-        pairs.iter().map(|&(node, cores)| (node.to_owned(), cores)).collect::<BTreeMap<_, _>>()
+        let share = |&(node, cores): &(&str, u32)| (node.to_owned(), Share { cores, gpus: 0 });
+        pairs.iter().map(share).collect::<BTreeMap<_, _>>()
     };
     assert_eq!(spreads["1040"], spread(&[("alpha1", 2), ("alpha2", 3)]));
     assert_eq!(spreads["1044"], spread(&[("alpha3", 4)]));
@@ -469,6 +473,8 @@ fn the_planning_rules_of_a_cluster_are_read() {
         accounts: false,
         array_most: 1001,
         private: Vec::new(),
+        default_memory: DefaultMemory::All,
+        has_licences: false,
     };
     assert_eq!(about, expected);
     assert!(!about.hides_jobs());

@@ -27,7 +27,7 @@ fn a_submission_is_a_list_of_words() {
     let program = ["/usr/bin/pliant", "run-job", "/jobs/a b;$(id)'\"%j"].map(OsString::from);
     let folder = Path::new("/jobs/a b;$(id)'\"%j");
     let job = Submission::new(17, folder, &program, one_node(4), Span(61));
-    let found = call::submit(&Settings::default(), "pliant:rennes:17", &job);
+    let found = call::submit(&Settings::default(), "pliant:rennes:17", &job, 4);
     let expected = [
         "sbatch",
         "--parsable",
@@ -60,7 +60,7 @@ fn a_submission_is_a_list_of_words() {
     };
     let shape = CoreLayout { cores: 8, nodes: None, exclusive: true };
     let found =
-        words(&call::submit(&settings, "t", &Submission { shape, node: Some("n7"), held: true, ..job }));
+        words(&call::submit(&settings, "t", &Submission { shape, node: Some("n7"), held: true, ..job }, 4));
     let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(8).collect();
     let expected = [
         "--exclusive",
@@ -84,9 +84,10 @@ fn an_array_is_one_command() {
             folders: Path::new(folders),
             program: &program,
             shape: CoreLayout { cores: 2, ..CoreLayout::default() },
+            resources: None,
             walltime: Span(600),
         };
-        let found = call::submit_array(&Settings::default(), tag, &jobs);
+        let found = call::submit_array(&Settings::default(), tag, &jobs, 4);
         let words = words(&found);
         assert!(words.contains(&format!("--job-name={tag}")), "{words:?}");
         assert!(words.contains(&"--chdir=/jobs 100%".to_owned()), "{words:?}");

@@ -5,4 +5,5 @@ mod captured;
 mod commands;
 mod forgotten;
 mod hidden;
+mod requests;
 mod states;

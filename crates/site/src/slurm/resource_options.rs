@@ -1,0 +1,162 @@
+//! What a job needs besides processors, as options of sbatch.
+
+use std::ffi::OsString;
+
+use pliant_control::listing::CoreLayout;
+use pliant_model::{GpuCount, Gpus, Procs, Resources};
+
+/// Resources of a job, as options.
+pub(super) struct ResourceOptions {
+    /// Number of nodes, and whether these are its alone.
+    pub(super) shape: CoreLayout,
+    options: Vec<String>,
+}
+
+impl ResourceOptions {
+    /// `shape` is what it needs of cores, on nodes of at most `node_cores`.
+    pub(super) fn new(shape: CoreLayout, resources: Option<&Resources>, node_cores: u32) -> ResourceOptions {
+        let Some(resources) = resources else { return ResourceOptions { shape, options: Vec::new() } };
+        let procs = Procs(shape.cores);
+        let shape = CoreLayout {
+            nodes: resources.nodes.or(shape.nodes),
+            exclusive: resources.exclusive || shape.exclusive,
+            ..shape
+        };
+        let mut options = Vec::new();
+        let mut per_node = resources.procs_per_node.map(|most| most.0);
+        if shape.exclusive {
+            // For each core it would be for all cores of the node, also those without a process.
+            if let Some(memory) = resources.memory_of_whole_node(procs, Procs(node_cores)) {
+                options.push(format!("--mem={}M", memory.0));
+                per_node = per_node.or(shape.nodes.map(|nodes| shape.cores.div_ceil(nodes.max(1))));
+            }
+        } else if let Some(memory) = resources.memory {
+            options.push(format!("--mem-per-cpu={}M", memory.per_proc(procs).0));
+        }
+        options.extend(per_node.map(|most| format!("--ntasks-per-node={most}")));
+        options.extend(resources.gpus.as_ref().map(|gpus| self::gpus(gpus, shape.nodes)));
+        if !resources.licences.is_empty() {
+            let licence = |(name, count): (&String, &u32)| format!("{name}:{count}");
+            let licences: Vec<String> = resources.licences.iter().map(licence).collect();
+            options.push(format!("--licenses={}", licences.join(",")));
+        }
+        options.extend(resources.constraint.as_ref().map(|features| format!("--constraint={features}")));
+        ResourceOptions { shape, options }
+    }
+
+    /// These options, behind the `extra` ones of the server's file. Of those the ones that this job decides itself are left out. It needs
+    /// the features of both.
+    pub(super) fn with(self, extra: &[String]) -> impl Iterator<Item = OsString> {
+        let mut options = self.options;
+        let mut kept = Vec::new();
+        for word in extra {
+            let name = option(word);
+            let same = options.iter_mut().find(|own| group(option(own)) == group(name));
+            match (same, value(word, "--constraint=")) {
+                (Some(own), Some(features)) => {
+                    let of_job = value(own, "--constraint=").unwrap_or_default();
+                    *own = format!("--constraint=({features})&({of_job})");
+                }
+                (Some(_), None) => {}
+                (None, _) => kept.push(word.clone()),
+            }
+        }
+        kept.into_iter().chain(options).map(OsString::from)
+    }
+}
+
+/// `--gpus=a100:2`. With a fixed number of nodes each has equally many.
+fn gpus(Gpus { count, kind }: &Gpus, nodes: Option<u32>) -> String {
+    let (option, count) = match (count, nodes) {
+        (GpuCount::PerProc(each), _) => ("gpus-per-task", *each),
+        (GpuCount::Total(all), Some(nodes)) => ("gpus-per-node", all.div_ceil(nodes.max(1))),
+        (GpuCount::Total(all), None) => ("gpus", *all),
+    };
+    let kind = kind.as_ref().map_or(String::new(), |kind| format!("{kind}:"));
+    format!("--{option}={kind}{count}")
+}
+
+fn option(word: &str) -> &str {
+    word.split('=').next().unwrap_or(word)
+}
+
+fn value<'a>(word: &'a str, option: &str) -> Option<&'a str> {
+    word.strip_prefix(option)
+}
+
+/// Options of which a job has at most one.
+fn group(option: &str) -> &str {
+    match option {
+        "--mem" | "--mem-per-cpu" | "--mem-per-gpu" => "--mem",
+        "--gres" | "--gpus" | "--gpus-per-node" | "--gpus-per-socket" | "--gpus-per-task" => "--gpus",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pliant_model::{Constraint, Mebibytes, Memory};
+
+    use super::*;
+
+    fn of(cores: u32) -> CoreLayout {
+        CoreLayout { cores, ..CoreLayout::default() }
+    }
+
+    #[track_caller]
+    fn check(resources: &Resources, cores: u32, extra: &[&str], expected: &[&str]) {
+        let extra: Vec<String> = extra.iter().map(ToString::to_string).collect();
+        let options = ResourceOptions::new(of(cores), Some(resources), 4).with(&extra);
+        let words: Vec<String> = options.map(|word| word.into_string().unwrap()).collect();
+        assert_eq!(words, expected, "{resources} on {cores}");
+    }
+
+    #[test]
+    fn memory_is_asked_for_each_core_and_of_whole_nodes_for_each_node() {
+        let total = |mib| Resources { memory: Some(Memory::Total(Mebibytes(mib))), ..Resources::default() };
+        check(&total(1000), 3, &[], &["--mem-per-cpu=334M"]);
+        check(&Resources { exclusive: true, ..total(800) }, 8, &[], &["--mem=400M"]);
+        check(
+            &Resources { exclusive: true, nodes: Some(4), ..total(800) },
+            8,
+            &[],
+            &["--mem=200M", "--ntasks-per-node=2"],
+        );
+    }
+
+    #[test]
+    fn gpus_licences_and_features_have_options_of_their_own() {
+        let gpus = Some(Gpus { count: GpuCount::Total(3), kind: Some("a100".to_owned()) });
+        let resources = Resources {
+            gpus,
+            constraint: Some(Constraint::All(vec!["fast".to_owned(), "ssd".to_owned()])),
+            licences: BTreeMap::from([("ansys".to_owned(), 2), ("matlab".to_owned(), 1)]),
+            ..Resources::default()
+        };
+        let rest = ["--licenses=ansys:2,matlab:1", "--constraint=fast&ssd"];
+        check(&resources, 2, &[], &["--gpus=a100:3", rest[0], rest[1]]);
+        let on_nodes = Resources { nodes: Some(2), ..resources.clone() };
+        check(&on_nodes, 2, &[], &["--gpus-per-node=a100:2", rest[0], rest[1]]);
+        let gpus = Some(Gpus { count: GpuCount::PerProc(1), kind: None });
+        check(&Resources { gpus, ..Resources::default() }, 2, &[], &["--gpus-per-task=1"]);
+    }
+
+    #[test]
+    fn what_a_job_says_itself_is_taken_from_no_file() {
+        let memory = Some(Memory::PerProc(Mebibytes(5)));
+        let resources = Resources {
+            memory,
+            constraint: Some(Constraint::Any(vec!["a".to_owned(), "b".to_owned()])),
+            ..Resources::default()
+        };
+        check(
+            &resources,
+            1,
+            &["--mem=1G", "--constraint=fast", "--mail-type=NONE"],
+            &["--mail-type=NONE", "--mem-per-cpu=5M", "--constraint=(fast)&(a|b)"],
+        );
+        check(&Resources::default(), 1, &["--mem=1G"], &["--mem=1G"]);
+    }
+}
