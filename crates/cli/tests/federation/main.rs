@@ -42,6 +42,7 @@ mod security;
 mod siblings;
 mod slurm;
 mod slurm_faults;
+mod slurm_resources;
 mod slurm_siblings;
 mod slurm_standby;
 mod standby;

@@ -32,7 +32,18 @@ impl Behind {
 
     /// The same with these keys in the servers' files.
     async fn start_with(nodes: u32, cpus: u32, slurm_keys: &'static str) -> Option<Behind> {
-        let mut behind = Behind::without_servers(nodes, cpus)?;
+        Behind::without_servers(nodes, cpus)?.with_servers(nodes * cpus, slurm_keys).await
+    }
+
+    /// The same with memory, GPUs and licences, which the clusters hand out.
+    pub(crate) async fn with_resources(nodes: u32, cpus: u32) -> Option<Behind> {
+        let wanted = Wanted { clusters: 2, nodes, cpus, resources: true, ..Wanted::default() };
+        let behind = Behind { slurm: SlurmClusters::start(wanted)?, federation: Federation::agent_only("") };
+        behind.with_servers(nodes * cpus, "period_s = 1\n").await
+    }
+
+    async fn with_servers(mut self, procs: u32, slurm_keys: &'static str) -> Option<Behind> {
+        let behind = &mut self;
         for name in NAMES {
             behind.add_server(name, slurm_keys);
         }
@@ -40,10 +51,10 @@ impl Behind {
         let client = behind.federation.operator();
         until("the clusters to be listed", async || {
             let servers = client.servers().await.ok()?.servers;
-            servers.iter().all(|one| one.info.procs == Procs(nodes * cpus)).then_some(())
+            servers.iter().all(|one| one.info.procs == Procs(procs)).then_some(())
         })
         .await;
-        Some(behind)
+        Some(self)
     }
 
     /// The clusters, and an agent.

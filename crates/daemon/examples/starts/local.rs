@@ -18,6 +18,8 @@ pub(crate) enum Load {
     Habits,
     /// They take 10 to 100 % of them, for any caller.
     Anything,
+    /// As [`Load::Limits`], but memory and GPUs are what is scarce.
+    Memory,
 }
 
 impl FromStr for Load {
@@ -28,7 +30,8 @@ impl FromStr for Load {
             "limits" => Ok(Load::Limits),
             "habits" => Ok(Load::Habits),
             "anything" => Ok(Load::Anything),
-            _ => Err(format!("expected limits, habits or anything, found {word}")),
+            "memory" => Ok(Load::Memory),
+            _ => Err(format!("expected limits, habits, anything or memory, found {word}")),
         }
     }
 }
@@ -53,7 +56,7 @@ impl Users {
         match self.load {
             // They take the cores for longer.
             Load::Limits => self.random.random_range(20..=50),
-            Load::Habits | Load::Anything => self.random.random_range(10..=24),
+            Load::Habits | Load::Anything | Load::Memory => self.random.random_range(10..=24),
         }
     }
 
@@ -62,7 +65,7 @@ impl Users {
         let (user, share) = USERS[self.random.random_range(0..USERS.len())];
         let limit_s = 60 * self.random.random_range(1..=6);
         let share = match self.load {
-            Load::Limits => 1.0 - 2.0 / f64::from(limit_s),
+            Load::Limits | Load::Memory => 1.0 - 2.0 / f64::from(limit_s),
             Load::Habits => share * self.random.random_range(0.9..1.1),
             Load::Anything => self.random.random_range(0.1..1.0),
         };
@@ -77,13 +80,30 @@ impl Users {
             .arg(format!("--uid={user}"))
             .arg(format!("--job-name=local-{}", self.number))
             .arg(format!("--time={}", limit_s / 60))
-            .args(self.shape())
+            .args(if self.load == Load::Memory { self.resources() } else { self.shape() })
             .arg(format!("--wrap=sleep {seconds:.2}"));
         let output = command.output()?;
         if !output.status.success() {
             return Err(format!("sbatch: {}", String::from_utf8_lossy(&output.stderr)).into());
         }
         Ok(())
+    }
+
+    /// One or two cores, with memory for each or on each node, and with some GPUs; of nodes with 1,000 MiB and two GPUs.
+    fn resources(&mut self) -> Vec<String> {
+        let cores = self.random.random_range(1..=2);
+        let mut options = vec![format!("--ntasks={cores}")];
+        options.push(match self.random.random_range(0..3) {
+            0 => format!("--mem-per-cpu={}", self.random.random_range(100..=900) / cores),
+            1 => format!("--mem={}", self.random.random_range(200..=900)),
+            _ => {
+                return vec![
+                    format!("--ntasks={cores}"),
+                    format!("--gpus={}", self.random.random_range(1..=cores + 1)),
+                ];
+            }
+        });
+        options
     }
 
     /// Cores anywhere, so many on each of some nodes, or nodes to itself.

@@ -1,6 +1,6 @@
 //! Measures how well starts on real Slurm clusters are predicted, as docs/research/validation-live.md quotes it.
 //!
-//! - `starts record FILE CONF [--load limits|habits|anything] [--seed N] [--minutes N]` keeps the cluster of a slurm.conf busy
+//! - `starts record FILE CONF [--load limits|habits|anything|memory] [--seed N] [--minutes N]` keeps the cluster of a slurm.conf busy
 //!   with the jobs of four local users, lists it every ten seconds as a server does, and writes what it sees to FILE. As
 //!   root; `deploy/test-clusters/slurm.sh` starts clusters to do it with.
 //! - `starts report FILE... [--after N]` plans every listing of the recordings anew, under each way of
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: starts record FILE CONF [--load limits|habits|anything] [--seed N] [--minutes N]\n       \
+const USAGE: &str = "usage: starts record FILE CONF [--load limits|habits|anything|memory] [--seed N] [--minutes N]\n       \
                      starts report FILE... [--after N]";
 
 /// The words of a command line, and the values of its options.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use pliant_control::batch::external::{Event, External};
 use pliant_control::batch::{self, BatchSystem, Effects};
-use pliant_control::listing::{Listing, Phase};
-use pliant_model::{Span, Time};
+use pliant_control::listing::{CountedResources, Listing, Phase, RequestedResources};
+use pliant_model::{Mebibytes, Span, Time};
 use pliant_policy::runtimes::limit_usage::Expect;
 
 use crate::Outcome;
@@ -28,10 +28,17 @@ enum Way {
     Planned(Expect),
     /// As a server would plan them that knew how long every job will run.
     Known,
+    /// As a server would plan them by limits that knew nothing but cores.
+    CoresAlone,
 }
 
-const WAYS: [Way; 4] =
-    [Way::Announced, Way::Planned(Expect::Limits), Way::Planned(Expect::History), Way::Known];
+const WAYS: [Way; 5] = [
+    Way::Announced,
+    Way::Planned(Expect::Limits),
+    Way::Planned(Expect::History),
+    Way::Known,
+    Way::CoresAlone,
+];
 
 /// One prediction: how far away the start was, and how far the prediction was from it.
 struct Prediction {
@@ -76,6 +83,7 @@ fn print_row(load: &str, way: Way, horizon: i64, errors: &[i64], interval: Span)
         Way::Announced => "slurm's",
         Way::Planned(expect) => expect.name(),
         Way::Known => "known",
+        Way::CoresAlone => "cores",
     };
     let horizon = if horizon == i64::MAX { "any".to_owned() } else { format!("{horizon} s") };
     let at = |part: usize| errors[(errors.len() * part / 100).min(errors.len() - 1)];
@@ -115,8 +123,9 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
         deliver(&mut external, first, Event::Configured { interval: *interval, partition: None, expect });
         let mut before = Listing::default();
         for listing in &listings {
-            deliver(&mut external, listing.at, Event::Listed(listing.changes(&before)));
-            before = (*listing).clone();
+            let seen = if way == Way::CoresAlone { &cores_alone(listing) } else { *listing };
+            deliver(&mut external, listing.at, Event::Listed(seen.changes(&before)));
+            before = seen.clone();
             if listing.at - first < Span(after_s) {
                 continue;
             }
@@ -129,6 +138,19 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
         }
     }
     Ok(*interval)
+}
+
+/// A listing in which nodes have nothing but cores, and jobs request nothing else.
+fn cores_alone(listing: &Listing) -> Listing {
+    let mut listing = listing.clone();
+    listing.counted = CountedResources::default();
+    listing.partitions.iter_mut().for_each(|partition| partition.default_memory = None);
+    listing.jobs.iter_mut().for_each(|job| job.requested = RequestedResources::default());
+    for node in &mut listing.nodes {
+        (node.memory, node.gpus, node.gpu_kind) = (Mebibytes::ZERO, 0, None);
+        node.features.clear();
+    }
+    listing
 }
 
 /// How long each job ran: until it was listed as ended, or was no longer listed.
@@ -163,7 +185,7 @@ fn starts(
 ) -> Vec<(String, Time)> {
     match way {
         Way::Known => external.starts_if(listing.at, &|job, _| runtimes.get(&job.id).copied()),
-        Way::Planned(_) => external.starts(listing.at),
+        Way::Planned(_) | Way::CoresAlone => external.starts(listing.at),
         Way::Announced => {
             let planned = listing.jobs.iter().filter_map(|job| {
                 let planned = job.planned.as_ref()?;

@@ -1,0 +1,134 @@
+//! Jobs with memory, GPUs, features and licences in front of real Slurm clusters, beside those of local users.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+use crate::slurm::Behind;
+
+impl Behind {
+    /// A local user's job with these options, until its gate opens.
+    fn local(&self, name: &str, options: &[&str]) -> String {
+        let wrap = format!("--wrap={}", waiting_for(&self.gate(name)));
+        let mut words = vec!["sbatch", "--parsable", "--job-name=local", "--chdir=/", "--output=/dev/null"];
+        words.extend(options);
+        words.push(&wrap);
+        self.slurm(name).run(&words)
+    }
+
+    /// Waits until the servers have listed so many local jobs that run.
+    async fn has_local(&self, name: &str, running: usize) {
+        until("local jobs to run", async || {
+            let queue = self.queue(name);
+            (queue.iter().filter(|job| *job == "local RUNNING").count() == running).then_some(())
+        })
+        .await;
+    }
+}
+
+/// How long an estimate has a job wait.
+fn wait_s(estimate: &Value) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    estimate["start_s"].as_i64().unwrap() - now
+}
+
+/// The servers of a dry run that estimate a start within a few seconds of it, and those that estimate a later one.
+fn estimates(answer: &Value) -> (Vec<String>, Vec<String>) {
+    let asked = answer["estimates"].as_array().unwrap();
+    let name = |one: &Value| one["server"].as_str().unwrap().to_owned();
+    let (soon, later): (Vec<&Value>, Vec<&Value>) = asked.iter().partition(|one| wait_s(one) <= 5);
+    let names = |all: Vec<&Value>| {
+        let mut names: Vec<String> = all.into_iter().map(name).collect();
+        names.sort();
+        names
+    };
+    (names(soon), names(later))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_go_where_memory_and_gpus_are_free() {
+    let Some(behind) = Behind::with_resources(2, 4).await else { return };
+    let user = CommandUser::new(&behind.federation, "alice");
+    fs::write(
+        user.dir().join("shows.sh"),
+        "#!/bin/sh\necho ${SLURM_GPUS_ON_NODE-0} on $SLURM_JOB_NUM_NODES\n",
+    )
+    .unwrap();
+    // Of each node of lyon 800 of 1,000 MiB are taken, of paris all GPUs and licences. Six cores of each are free.
+    behind.local("lyon", &["--nodes=2", "--ntasks=2", "--mem=800", "--time=30"]);
+    behind.local(
+        "paris",
+        &["--nodes=2", "--ntasks=2", "--gpus-per-node=2", "--licenses=matlab:2", "--time=20"],
+    );
+    behind.has_local("lyon", 1).await;
+    behind.has_local("paris", 1).await;
+    let expected = [
+        ("--mem 200M --rigid 1", (vec!["lyon", "paris"], vec![])),
+        ("--mem 201M --rigid 1", (vec!["paris"], vec!["lyon"])),
+        ("--mem-per-proc 200M --rigid 3", (vec!["paris"], vec!["lyon"])),
+        ("--gpus 1 --rigid 1", (vec!["lyon"], vec!["paris"])),
+        ("--gpus a100:3 --rigid 2", (vec!["lyon"], vec!["paris"])),
+        ("--licenses matlab --rigid 1", (vec!["lyon"], vec!["paris"])),
+        ("--exclusive --rigid 1", (vec![], vec!["lyon", "paris"])),
+        ("--constraint fast --rigid 1", (vec!["lyon", "paris"], vec![])),
+    ];
+    for (line, (soon, later)) in expected {
+        until(line, async || {
+            let (code, answer, error) = user.run(&format!("submit ./shows.sh --time 60s --dry-run {line}"));
+            assert_eq!(code, 0, "{line}: {error}");
+            (estimates(&answer) == (strings(&soon), strings(&later))).then_some(())
+        })
+        .await;
+    }
+    for (line, server, printed) in [
+        ("--mem 900M --rigid 1 --out memory", "paris", "0 on 1\n"),
+        ("--gpus 2 --nodes 1 --rigid 1 --out gpus", "lyon", "2 on 1\n"),
+        ("--licenses matlab --constraint fast --rigid 1 --out licence", "lyon", "0 on 1\n"),
+    ] {
+        let (code, job, error) = user.run(&format!("submit ./shows.sh --time 60s {line}"));
+        assert_eq!((code, &job["server"]), (0, &json!(server)), "{line}: {error}");
+        let out = line.rsplit(' ').next().unwrap();
+        let found = fs::read_to_string(user.dir().join(out).join("stdout")).unwrap();
+        assert_eq!(found, printed, "{line}");
+    }
+    let (code, _, error) = user.run("submit ./shows.sh --time 60s --mem-per-proc 1001M");
+    assert_eq!(code, 2, "{error}");
+    assert!(
+        error.contains("lyon, paris: no nodes of this cluster have what it needs: 1001M per processor"),
+        "{error}"
+    );
+    for name in ["lyon", "paris"] {
+        behind.open(name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_for_memory_starts_when_it_is_free() {
+    let Some(behind) = Behind::with_resources(1, 4).await else { return };
+    let user = CommandUser::new(&behind.federation, "alice");
+    fs::write(user.dir().join("ends.sh"), "#!/bin/sh\ntrue\n").unwrap();
+    behind.local("lyon", &["--ntasks=1", "--mem=600", "--time=10"]);
+    behind.has_local("lyon", 1).await;
+    let job = until("an estimate that knows the local job", async || {
+        let (_, answer, _) =
+            user.run("submit ./ends.sh --time 60s --dry-run --mem 500M --rigid 1 --server lyon");
+        (wait_s(answer["estimates"].get(0)?) > 60).then_some(())?;
+        let (code, job, error) = user.run("submit ./ends.sh --time 60s --mem 500M --rigid 1 --server lyon");
+        assert_eq!(code, 0, "{error}");
+        Some(job)
+    })
+    .await;
+    let id = job["job_id"].as_str().unwrap();
+    until("its place in the queue", async || (behind.queue("lyon").len() == 2).then_some(())).await;
+    assert_eq!(job["state"], json!("QUEUED"));
+    behind.open("lyon");
+    let (code, ended, error) = user.run(&format!("wait {id}"));
+    assert_eq!(code, 0, "{ended} {error}");
+    behind.open("paris");
+}
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
