@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use pliant_model::{Constraint, GpuCount, Gpus, Mebibytes, Memory, Procs, Resources, is_word};
+use pliant_model::{BatchOptions, Constraint, GpuCount, Gpus, Mebibytes, Memory, Procs, Resources, is_word};
 use pliant_wire::bounds;
 
 use crate::failure::Failure;
 use crate::numbers::whole;
 
-/// What a name of a feature, a kind of GPU or a licence is.
+/// What a name of a feature, a kind of GPU, a licence or a partition is.
 const A_NAME: &str = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
 
 /// Options about resources, on the command line or in a `#PLIANT` line.
@@ -45,6 +45,22 @@ pub(crate) struct ResourceOptions {
     /// The licences of the script, such as matlab or matlab:2,ansys.
     #[arg(long, value_name = "NAME[:N],...", value_parser = licences)]
     licenses: Option<BTreeMap<String, u32>>,
+    /// The partitions of the cluster: it runs in the one where it completes first.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = a_name)]
+    partition: Option<Vec<String>>,
+    /// The account that is charged.
+    #[arg(long, value_name = "NAME", value_parser = a_name)]
+    account: Option<String>,
+    /// The quality of service.
+    #[arg(long, value_name = "NAME", value_parser = a_name)]
+    qos: Option<String>,
+}
+
+fn a_name(text: &str) -> Result<String, String> {
+    match is_word(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("expected {A_NAME}, found `{}`", text.escape_debug())),
+    }
 }
 
 fn amount(text: &str) -> Result<Mebibytes, String> {
@@ -128,6 +144,9 @@ impl ResourceOptions {
             exclusive: self.exclusive || weaker.exclusive,
             constraint: self.constraint.or(weaker.constraint),
             licenses: self.licenses.or(weaker.licenses),
+            partition: self.partition.or(weaker.partition),
+            account: self.account.or(weaker.account),
+            qos: self.qos.or(weaker.qos),
         }
     }
 
@@ -144,6 +163,9 @@ impl ResourceOptions {
             ("--exclusive", self.exclusive),
             ("--constraint", self.constraint.is_some()),
             ("--licenses", self.licenses.is_some()),
+            ("--partition", self.partition.is_some()),
+            ("--account", self.account.is_some()),
+            ("--qos", self.qos.is_some()),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
@@ -173,6 +195,11 @@ impl ResourceOptions {
             exclusive: self.exclusive,
             constraint: self.constraint.clone(),
             licences: self.licenses.clone().unwrap_or_default(),
+            batch: BatchOptions {
+                partitions: self.partition.clone().unwrap_or_default(),
+                account: self.account.clone(),
+                qos: self.qos.clone(),
+            },
         };
         Ok((resources != Resources::default()).then_some(resources))
     }
@@ -214,6 +241,7 @@ mod tests {
         );
         check("--constraint fast&ib --scratch 1T", "1T of local disk per node, nodes with fast&ib");
         check("--constraint a|b", "nodes with a|b");
+        check("--partition gpu,long --account p1 --qos high", "partition gpu or long, account p1, QoS high");
         check("--licenses matlab:2,ansys", "1 of licence ansys, 2 of licence matlab");
     }
 

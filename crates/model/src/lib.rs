@@ -4,6 +4,7 @@
 //! This crate reads no clock, file or environment and knows no wire format (ARCHITECTURE.md, invariants 2 and 3), so
 //! that simulator and live federation share the same values.
 
+mod batch_options;
 #[cfg(feature = "serde")]
 pub mod campaign;
 mod cluster_nodes;
@@ -19,6 +20,7 @@ pub mod rng;
 mod speedup;
 mod time;
 
+pub use batch_options::BatchOptions;
 pub use cluster_nodes::{
     ClusterNodes, NODE_GROUPS_MAX, NODES_MAX, NodeGroup, NodesError, PROCS_PER_NODE_MAX,
 };

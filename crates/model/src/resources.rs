@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Procs;
+use crate::{BatchOptions, Procs};
 
 /// An amount of memory or of disk space, in MiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -159,6 +159,9 @@ pub struct Resources {
     /// How many of each licence.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "BTreeMap::is_empty"))]
     pub licences: BTreeMap<String, u32>,
+    /// What it says to the batch system.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "BatchOptions::is_empty"))]
+    pub batch: BatchOptions,
 }
 
 /// Resources that no request can ask for.
@@ -211,7 +214,7 @@ impl Resources {
     ///
     /// The first fault.
     pub fn check(&self) -> Result<(), ResourcesError> {
-        let Resources { memory, gpus, nodes, procs_per_node, constraint, licences, .. } = self;
+        let Resources { memory, gpus, nodes, procs_per_node, constraint, licences, batch, .. } = self;
         let name = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
         let wrong =
             |field, expected, found: &str| Err(ResourcesError { field, expected, found: found.to_owned() });
@@ -244,8 +247,15 @@ impl Resources {
         if let Some(licence) = licences.keys().find(|licence| !is_word(licence)) {
             return wrong("licences", name, licence);
         }
-        match licences.iter().find(|(_, count)| **count == 0) {
-            Some((licence, _)) => wrong("licences", "at least one unit", licence),
+        if let Some((licence, _)) = licences.iter().find(|(_, count)| **count == 0) {
+            return wrong("licences", "at least one unit", licence);
+        }
+        let BatchOptions { partitions, account, qos } = batch;
+        let named = partitions.iter().map(|name| ("partition", name));
+        let named = named.chain(account.iter().map(|name| ("account", name)));
+        let mut named = named.chain(qos.iter().map(|name| ("qos", name)));
+        match named.find(|(_, word)| !is_word(word)) {
+            Some((field, word)) => wrong(field, name, word),
             None => Ok(()),
         }
     }
@@ -284,6 +294,7 @@ impl fmt::Display for Resources {
         }
         parts.extend(self.constraint.as_ref().map(|constraint| format!("nodes with {constraint}")));
         parts.extend(self.licences.iter().map(|(name, count)| format!("{count} of licence {name}")));
+        parts.extend((!self.batch.is_empty()).then(|| self.batch.to_string()));
         f.write_str(&parts.join(", "))
     }
 }

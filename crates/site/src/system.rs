@@ -133,8 +133,10 @@ impl BatchSystem {
                     accounts = about.accounts,
                     "slurm answers"
                 );
-                let slurm::Settings { partition, expect, .. } = slurm.settings().clone();
-                Event::Configured { interval: about.scheduler.interval, partition, expect }
+                let slurm::Settings { partition, more_partitions, allow: allowed, expect, .. } =
+                    slurm.settings().clone();
+                let interval = about.scheduler.interval;
+                Event::Configured { interval, partition, more_partitions, allowed, expect }
             }
             BatchSystem::Oar(oar) => {
                 tracing::info!("oar answers");

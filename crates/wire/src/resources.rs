@@ -1,6 +1,6 @@
 //! What jobs need besides processors.
 
-use pliant_model::{Constraint, GpuCount, Gpus, Mebibytes, Memory, Resources, WORD_BYTES_MAX};
+use pliant_model::{BatchOptions, Constraint, GpuCount, Gpus, Mebibytes, Memory, Resources, WORD_BYTES_MAX};
 
 use super::field::*;
 use super::table::{message, one_of};
@@ -37,6 +37,12 @@ message! {
         kind: unless_empty(RESOURCE_NAME.exact()),
     }
 
+    proto::BatchOptions <=> BatchOptions {
+        partitions: list(RESOURCE_NAME.exact(), bounds::RESOURCE_NAMES_MAX),
+        account: unless_empty(RESOURCE_NAME.exact()),
+        qos: unless_empty(RESOURCE_NAME.exact()),
+    }
+
     proto::Resources <=> Resources {
         memory: optional(nested()),
         gpus: optional(nested()),
@@ -46,6 +52,7 @@ message! {
         exclusive,
         constraint: optional(nested()),
         licences: map(RESOURCE_NAME.exact(), COUNT, bounds::RESOURCE_NAMES_MAX),
+        batch: unless(BatchOptions::default(), nested()),
     } => (check: in_domain, fit: crate::tests::fit::resources)
 }
 

@@ -62,7 +62,7 @@ const LATER: &str = "`pliant wait JOB && pliant submit ...` submits after the en
 
 /// The options, by their long names.
 pub(super) const OPTIONS: [SbatchOption; 72] = [
-    option("account", Some('A'), With, Unsupported(CHOICE)),
+    option("account", Some('A'), With, Same("--account")),
     option("acctg-freq", None, With, Ignored),
     option("array", Some('a'), With, Unsupported("`pliant sweep` runs many instances of a service")),
     option("batch", None, With, Unsupported(NODES)),
@@ -122,9 +122,9 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("overcommit", Some('O'), Without, Unsupported(SIZE)),
     option("oversubscribe", Some('s'), Without, Ignored),
     option("parsable", None, Without, Ignored),
-    option("partition", Some('p'), With, Unsupported(CHOICE)),
+    option("partition", Some('p'), With, Same("--partition")),
     option("priority", None, With, Unsupported("the queue order of each cluster decides")),
-    option("qos", Some('q'), With, Unsupported(CHOICE)),
+    option("qos", Some('q'), With, Same("--qos")),
     option("quiet", Some('Q'), Without, Ignored),
     option("requeue", None, Without, Unsupported("a job runs once: submit it again if it fails")),
     option("reservation", None, With, Unsupported(CHOICE)),

@@ -39,7 +39,8 @@ impl Behind {
     pub(crate) async fn with_resources(nodes: u32, cpus: u32) -> Option<Behind> {
         let wanted = Wanted { clusters: 2, nodes, cpus, resources: true, ..Wanted::default() };
         let behind = Behind { slurm: SlurmClusters::start(wanted)?, federation: Federation::agent_only("") };
-        behind.with_servers(nodes * cpus, "period_s = 1\n").await
+        let keys = "period_s = 1\nallow = { partitions = [\"large\", \"main\"] }\n";
+        behind.with_servers(nodes * cpus, keys).await
     }
 
     async fn with_servers(mut self, procs: u32, slurm_keys: &'static str) -> Option<Behind> {

@@ -129,6 +129,42 @@ async fn a_job_that_waits_for_memory_starts_when_it_is_free() {
     behind.open("paris");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_name_partitions_as_far_as_the_operator_allows_it() {
+    let Some(behind) = Behind::with_resources(2, 4).await else { return };
+    let user = CommandUser::new(&behind.federation, "alice");
+    fs::write(user.dir().join("where.sh"), "#!/bin/sh\n#SBATCH -p large\necho $SLURM_JOB_PARTITION\n")
+        .unwrap();
+    let (code, job, error) = user.run("submit ./where.sh --time 60s --rigid 4 --server lyon --out large");
+    assert_eq!((code, &job["requested"]["resources"]), (0, &json!("partition large")), "{error}");
+    assert_eq!(fs::read_to_string(user.dir().join("large/stdout")).unwrap(), "large\n");
+    // The partition has one node, of which 800 MiB are taken: its jobs have 200 MiB for each processor.
+    behind.local("lyon", &["--partition=large", "--ntasks=1", "--mem=800", "--time=30"]);
+    behind.has_local("lyon", 1).await;
+    for (line, server, partition) in [
+        ("--partition large --rigid 1 --server lyon --out one", "lyon", "large\n"),
+        ("--partition large --rigid 2 --out two", "paris", "large\n"),
+        ("--partition main,large --rigid 2 --server lyon --out either", "lyon", "main\n"),
+    ] {
+        until(line, async || {
+            let (code, answer, error) = user.run(&format!("submit ./where.sh --time 60s --dry-run {line}"));
+            assert_eq!(code, 0, "{line}: {error}");
+            (wait_s(&answer["estimates"][0]) <= 5 && answer["chosen"] == json!(server)).then_some(())
+        })
+        .await;
+        let (code, job, error) = user.run(&format!("submit ./where.sh --time 60s {line}"));
+        assert_eq!((code, &job["server"]), (0, &json!(server)), "{line}: {error}");
+        let out = line.rsplit(' ').next().unwrap();
+        assert_eq!(fs::read_to_string(user.dir().join(out).join("stdout")).unwrap(), partition, "{line}");
+    }
+    let (code, _, error) = user.run("submit ./where.sh --time 60s --partition small");
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("lyon, paris: jobs may not name partition small here"), "{error}");
+    for name in ["lyon", "paris"] {
+        behind.open(name);
+    }
+}
+
 fn strings(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }

@@ -295,7 +295,13 @@ impl Started {
 }
 
 impl BatchSystem for Embedded {
-    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+    fn estimate(
+        &mut self,
+        now: Time,
+        _partition: Option<&str>,
+        walltimes: &Walltimes<'_>,
+        tuner: Tuner,
+    ) -> Option<Estimate> {
         self.scheduler.estimate(now, walltimes, tuner)
     }
 

@@ -17,6 +17,7 @@
 //!
 //! Cost: a listing is linear in its jobs; the first query after a change, or in a new second, plans the queue once.
 
+mod allowed;
 mod batch_system;
 mod cluster_snapshot;
 mod current_listing;
@@ -26,6 +27,7 @@ mod local_jobs;
 mod node_resources;
 #[cfg(test)]
 mod oar_tests;
+mod partitions;
 mod planning;
 mod system;
 mod target_partition;
@@ -37,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pliant_model::{JobId, Procs, Time, Walltimes};
 use pliant_policy::alternatives;
 use pliant_policy::batch::Submission;
-use pliant_policy::nodes::{Nodes, Rules};
+use pliant_policy::nodes::Rules;
 use pliant_policy::runtimes::limit_usage::{Expect, GroupShares, LimitUsage};
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +47,11 @@ use crate::batch::{self, Effects, StatusUpdate};
 use crate::job::Exit;
 use crate::listing::{Changes, ListedJob, Listing, Phase};
 
+pub use allowed::AllowedOptions;
 pub use cluster_snapshot::WITHOUT_LIMIT;
 use job::Job;
 pub use job::{Command, Event, Queue, RELEASE_TIMEOUT, WithdrawalOutcome};
+use planning::Plans;
 pub use system::{OAR, SLURM, System};
 use target_partition::TargetPartition;
 
@@ -55,8 +59,12 @@ use target_partition::TargetPartition;
 pub struct External {
     system: System,
     rules: Rules,
-    /// The partition to which jobs are submitted; none for the default one.
+    /// The partition of jobs that name none; none for the default one.
     partition: Option<String>,
+    /// Others that are compared for jobs that name none.
+    more_partitions: Vec<String>,
+    /// What jobs may name.
+    allowed: AllowedOptions,
     /// How long other users' jobs are expected to run.
     expect: Expect,
     /// How much of their walltimes ended jobs used.
@@ -67,11 +75,11 @@ pub struct External {
     numbers: Option<(JobId, JobId)>,
     /// Jobs that have ended or were withdrawn, and are being removed from the queue.
     removing: BTreeSet<JobId>,
-    /// The plan of the present state, and its time.
-    plan: Option<(Time, Nodes)>,
+    /// The plans of the present state, by partition.
+    plans: Plans,
     /// The number of plans so far.
     #[cfg(test)]
-    plans: usize,
+    planned: usize,
 }
 
 /// The state of a mirror, as data.
@@ -81,6 +89,10 @@ pub struct Dump {
     rules: Rules,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     partition: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    more_partitions: Vec<String>,
+    #[serde(default, skip_serializing_if = "AllowedOptions::is_empty")]
+    allowed: AllowedOptions,
     expect: Expect,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     used: Vec<GroupShares>,
@@ -117,6 +129,8 @@ impl External {
             system,
             rules: system.rules(),
             partition: None,
+            more_partitions: Vec::new(),
+            allowed: AllowedOptions::default(),
             expect: Expect::Limits,
             used: Vec::new(),
             mirror: Listing::default(),
@@ -128,21 +142,22 @@ impl External {
 
     /// Restores a mirror from its dump.
     pub fn restore(dump: Dump) -> External {
-        let Dump { system, rules, partition, expect, used, mirror, jobs, numbers, removing } = dump;
-        let jobs = jobs.into_iter().map(|job| (job.submission.job, job)).collect();
+        let jobs = dump.jobs.into_iter().map(|job| (job.submission.job, job)).collect();
         External {
-            system,
-            rules,
-            partition,
-            expect,
-            limit_usage: LimitUsage::restore(&used),
-            mirror,
+            system: dump.system,
+            rules: dump.rules,
+            partition: dump.partition,
+            more_partitions: dump.more_partitions,
+            allowed: dump.allowed,
+            expect: dump.expect,
+            limit_usage: LimitUsage::restore(&dump.used),
+            mirror: dump.mirror,
             jobs,
-            numbers,
-            removing,
-            plan: None,
+            numbers: dump.numbers,
+            removing: dump.removing,
+            plans: Plans::default(),
             #[cfg(test)]
-            plans: 0,
+            planned: 0,
         }
     }
 
@@ -168,9 +183,10 @@ impl External {
         self.submit_job(now, job, effects);
     }
 
-    fn submit_job(&mut self, now: Time, job: Job, effects: &mut Effects) {
+    fn submit_job(&mut self, now: Time, mut job: Job, effects: &mut Effects) {
         let number = job.submission.job;
-        self.append_to_plan(now, job.submission.clone());
+        job.partition = self.partition_for(now, &job.submission);
+        self.append_to_plan(now, job.partition.as_deref(), job.submission.clone());
         push_command(job.queue(), effects);
         self.jobs.insert(number, job);
         self.numbers = Some(self.numbers_with(number));
@@ -178,8 +194,9 @@ impl External {
 
     fn on_external(&mut self, now: Time, event: Event, effects: &mut Effects) {
         match event {
-            Event::Configured { interval, partition, expect } => {
+            Event::Configured { interval, partition, more_partitions, allowed, expect } => {
                 (self.rules, self.partition, self.expect) = (Rules::slurm(interval), partition, expect);
+                (self.more_partitions, self.allowed) = (more_partitions, allowed);
             }
             Event::PlanningRules { rules } => self.rules = rules,
             Event::Listed(changes) => self.apply_listing(now, &changes, effects),
@@ -188,7 +205,7 @@ impl External {
                 (job.queueing, job.ids, job.queued_at) = (false, ids, now);
                 if job.limited.take().is_some() {
                     job.unplanned = None;
-                    self.plan = None;
+                    self.plans.clear();
                 }
                 if job.held && !job.releasing {
                     effects.updates.push(StatusUpdate::Held { job: job.submission.job });
@@ -262,7 +279,7 @@ impl External {
             }
         }
         let mut lost_processors = Vec::new();
-        let target = self.partition.as_deref();
+        let own = self.partition.as_deref();
         for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
             let listed = seen.remove(number).unwrap_or_default();
             job.is_listed = !listed.is_empty();
@@ -280,10 +297,8 @@ impl External {
             let is_up_to_date = job.is_listed || changes.at > job.queued_at;
             job.reissue_commands(&listed, changes.at, effects);
             if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waiting) {
-                job.set_planned(
-                    cluster_snapshot::may_be_planned(waiting, TargetPartition::of(&self.mirror, target)),
-                    changes.at,
-                );
+                let target = TargetPartition::of(&self.mirror, job.partition.as_deref().or(own));
+                job.set_planned(cluster_snapshot::may_be_planned(waiting, target), changes.at);
             }
             let running = listed.iter().find(|one| one.phase() == Phase::Running);
             if job.is_tentative() {

@@ -9,7 +9,7 @@ pub mod external;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Mebibytes, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Mebibytes, Procs, Resources, Span, Time, Walltimes};
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
@@ -162,8 +162,26 @@ pub struct Bounds {
 
 /// A batch system. Time never decreases between calls.
 pub trait BatchSystem: Send {
-    /// The estimate for a request if it were submitted now; none if it never fits.
-    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
+    /// The partitions in which a request may run, each with an estimate of its own; none stands for the server's own, which alone there is
+    /// if the batch system has no partitions. An error says why it may run in none.
+    fn partitions_for(&self, resources: Option<&Resources>) -> Result<Vec<Option<String>>, String> {
+        let named = resources.map(|resources| &resources.batch).filter(|options| !options.is_empty());
+        match named {
+            Some(options) => Err(format!(
+                "expected work that names no partition, account or quality of service, since this cluster has none; found {options}"
+            )),
+            None => Ok(vec![None]),
+        }
+    }
+
+    /// The estimate for a request if it were submitted now to a partition, the server's own if none is named; none if it never fits.
+    fn estimate(
+        &mut self,
+        now: Time,
+        partition: Option<&str>,
+        walltimes: &Walltimes<'_>,
+        tuner: Tuner,
+    ) -> Option<Estimate>;
 
     /// Whether it counts what jobs need besides processors.
     fn counts_resources(&self) -> bool {
@@ -249,6 +267,11 @@ pub trait BatchSystem: Send {
     /// The waiting jobs in queue order, each with its plan.
     fn waiting(&mut self, now: Time) -> Vec<Waiting>;
 
+    /// The waiting jobs among which a job waits: those of its partition.
+    fn waiting_with(&mut self, now: Time, _job: JobId) -> Vec<Waiting> {
+        self.waiting(now)
+    }
+
     /// How busy the cluster is.
     fn usage(&self) -> Usage;
 
@@ -294,9 +317,14 @@ pub trait BatchSystem: Send {
         None
     }
 
-    /// The largest job that is accepted.
-    fn bounds(&self) -> Bounds {
+    /// The largest job that a partition accepts, the server's own if none is named.
+    fn bounds(&self, _partition: Option<&str>) -> Bounds {
         Bounds::default()
+    }
+
+    /// Why a partition starts no new jobs at the moment, for people; none if it does.
+    fn closed_partition(&self, _partition: Option<&str>) -> Option<String> {
+        None
     }
 
     /// Why no jobs are accepted at the moment, for people; none if they are.

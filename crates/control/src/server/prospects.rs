@@ -64,7 +64,7 @@ impl Server {
         let batch = self.estimate_for(user, now, &request)?.walltime;
         let spare = Span((instance.spare.0 as f64 / speed.get()).ceil() as i64);
         let walltime = Span((batch - spare).0.max(1));
-        let batch_most = self.batch.bounds().walltime.map(|most| {
+        let batch_most = self.batch.bounds(None).walltime.map(|most| {
             let most = (most - spare).0 / walltime.0;
             u32::try_from(most.max(1)).unwrap_or(u32::MAX)
         });

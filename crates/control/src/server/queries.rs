@@ -66,6 +66,35 @@ impl Server {
         if let Some(reason) = self.closed() {
             return Err(AdmissionRefusal::Other(reason));
         }
+        let partitions = self.batch.partitions_for(request.resources.as_deref());
+        let partitions = partitions.map_err(|why| AdmissionRefusal::Other(Cause::Resources.because(why)))?;
+        let estimates = partitions
+            .iter()
+            .map(|partition| self.estimate_in(partition.as_deref(), tuner, now, user, request, speed));
+        let estimates: Vec<Result<Estimate, AdmissionRefusal>> = estimates.collect();
+        // The first of equals; and why the first one takes it not, if none does.
+        let best = estimates
+            .iter()
+            .flatten()
+            .copied()
+            .reduce(|best, other| if is_earlier(&other, &best) { other } else { best });
+        let first = estimates.into_iter().next();
+        best.map_or_else(|| first.unwrap_or(Err(AdmissionRefusal::Other(no_partition()))), Ok)
+    }
+
+    /// The estimate in a partition, the server's own if none is named.
+    fn estimate_in(
+        &mut self,
+        partition: Option<&str>,
+        tuner: Tuner,
+        now: Time,
+        user: Option<&User>,
+        request: &Request,
+        speed: Speed,
+    ) -> Result<Estimate, AdmissionRefusal> {
+        if let Some(why) = self.batch.closed_partition(partition) {
+            return Err(AdmissionRefusal::Other(Cause::BatchSystem.because(why)));
+        }
         let most = if matches!(request.speedup, Speedup::Rigid) { request.procs } else { self.procs() };
         if let Some(needed) = request.resources.as_deref()
             && !self.batch.counts_resources()
@@ -73,7 +102,7 @@ impl Server {
         {
             return Err(AdmissionRefusal::Other(uncounted(needed)));
         }
-        let bounds = self.batch.bounds();
+        let bounds = self.batch.bounds(partition);
         let available = bounds.procs.unwrap_or(self.procs());
         let own_limit = user.and_then(|user| self.procs_limit(user)).filter(|(most, _)| *most < available);
         let too_large = match own_limit {
@@ -100,7 +129,7 @@ impl Server {
             let walltime = walltimes.at(walltimes.most());
             walltimes = walltimes.within(most).ok_or(AdmissionRefusal::TooLong { walltime, most })?;
         }
-        let mut estimate = self.batch.estimate(now, &walltimes, tuner).ok_or(no_room)?;
+        let mut estimate = self.batch.estimate(now, partition, &walltimes, tuner).ok_or(no_room)?;
         if let Some(user) = user {
             estimate = self.within_limits(now, user, estimate)?;
         }
@@ -213,7 +242,10 @@ impl Server {
         let movable = |entry: &ServerJob| {
             let ServerJob { number, record, .. } = entry;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
+            let names_options = record.work.resources.as_ref().is_some_and(|needed| !needed.batch.is_empty());
+            // What it names is of this cluster.
             let is_free = !record.pinned
+                && !names_options
                 && entry.started_before.is_none()
                 && !self.outgoing.contains_key(number)
                 && !self.banned.contains_key(&record.owner);
@@ -307,7 +339,7 @@ impl Server {
     }
 
     fn wait(&mut self, now: Time, number: u32, caller: &Caller) -> Option<Wait> {
-        let waiting = self.batch.waiting(now);
+        let waiting = self.batch.waiting_with(now, JobId(number));
         let ahead = waiting.iter().position(|one| one.job == JobId(number))?;
         let plan = waiting[ahead].plan;
         let mut until: Vec<Release> = self
@@ -327,6 +359,10 @@ impl Server {
         let (ahead, free) = (ahead as u32, Procs(free.0));
         Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority })
     }
+}
+
+fn no_partition() -> Reason {
+    Cause::BatchSystem.because("the batch system has no partition for it".to_owned())
 }
 
 /// Why a cluster that counts only processors does not take work that needs more.

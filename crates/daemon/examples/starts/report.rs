@@ -120,7 +120,7 @@ fn judge(file: &Path, after_s: i64, table: &mut Table) -> Outcome<Span> {
         let mut external = External::new();
         let expect = if let Way::Planned(expect) = way { expect } else { Expect::Limits };
         let first = listings.first().map_or(Time::ZERO, |listing| listing.at);
-        deliver(&mut external, first, Event::Configured { interval: *interval, partition: None, expect });
+        deliver(&mut external, first, Event::configured(*interval, None, expect));
         let mut before = Listing::default();
         for listing in &listings {
             let seen = if way == Way::CoresAlone { &cores_alone(listing) } else { *listing };

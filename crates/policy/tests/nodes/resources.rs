@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{
-    Constraint, GpuCount, Gpus, JobId, Mebibytes, Memory, Procs, Request, Resources, Span, Speed, Speedup,
-    Time,
+    BatchOptions, Constraint, GpuCount, Gpus, JobId, Mebibytes, Memory, Procs, Request, Resources, Span,
+    Speed, Speedup, Time,
 };
 use pliant_policy::batch::{BatchScheduler, Submission};
 use pliant_policy::nodes::{
@@ -98,6 +98,7 @@ fn resources() -> impl Strategy<Value = Resources> {
             procs_per_node,
             exclusive,
             constraint,
+            batch: BatchOptions::default(),
             licences: (licences > 0).then(|| ("matlab".to_owned(), licences)).into_iter().collect(),
         },
     )

@@ -35,6 +35,8 @@ pub struct Submission<'a> {
     pub shape: CoreLayout,
     /// What it needs besides cores.
     pub resources: Option<&'a Resources>,
+    /// Its partition, if it is not the server's own.
+    pub partition: Option<&'a str>,
     /// The node where they are to be, if they are to be on one.
     pub node: Option<&'a str>,
     /// Its walltime. Slurm counts in minutes, so it may get up to 59 s more.
@@ -62,6 +64,7 @@ impl<'a> Submission<'a> {
             program,
             shape,
             resources: None,
+            partition: None,
             node: None,
             walltime,
             alternatives: &[],

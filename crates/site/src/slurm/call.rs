@@ -27,6 +27,8 @@ pub struct ArraySubmission<'a> {
     pub shape: CoreLayout,
     /// What each needs besides cores.
     pub resources: Option<&'a Resources>,
+    /// The partition of each, if it is not the server's own.
+    pub partition: Option<&'a str>,
     /// The limit of each.
     pub walltime: Span,
 }
@@ -42,8 +44,8 @@ const ARRAY_SCRIPT: &[u8] = b"#!/bin/sh\n\
 /// Submits a job. Prints its id.
 pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>, node_cores: u32) -> Call {
     let written = escaped(job.folder);
-    let resources = ResourceOptions::new(job.shape, job.resources, node_cores);
-    let mut call = placed(settings, tag, resources, job.walltime, job.folder, &written);
+    let needs = Needs::of(settings, job.partition, job.resources, job.shape, node_cores);
+    let mut call = placed(needs, tag, job.walltime, job.folder, &written);
     if let Some(node) = job.node {
         call = call.with(format!("--nodelist={node}"));
     }
@@ -76,8 +78,8 @@ pub(super) fn submit_array(
     let bytes = jobs.folders.as_os_str().as_bytes();
     let parent = bytes.iter().rposition(|byte| *byte == b'/').map_or(&b"/"[..], |at| &bytes[..at.max(1)]);
     let parent = Path::new(OsStr::from_bytes(parent));
-    let resources = ResourceOptions::new(jobs.shape, jobs.resources, node_cores);
-    let mut call = placed(settings, tag, resources, jobs.walltime, parent, &written)
+    let needs = Needs::of(settings, jobs.partition, jobs.resources, jobs.shape, node_cores);
+    let mut call = placed(needs, tag, jobs.walltime, parent, &written)
         .with(format!("--array={}", indices(jobs.numbers)))
         .with("/dev/stdin")
         .with(jobs.folders.as_os_str())
@@ -87,17 +89,40 @@ pub(super) fn submit_array(
     call
 }
 
+/// What a job needs and where it goes, by the server's file and by what it says itself.
+struct Needs<'a> {
+    partition: Option<&'a str>,
+    account: Option<&'a str>,
+    qos: Option<&'a str>,
+    shape: CoreLayout,
+    /// More options: those of the server's file, and of its resources.
+    more: Vec<OsString>,
+}
+
+impl<'a> Needs<'a> {
+    fn of(
+        settings: &'a Settings,
+        partition: Option<&'a str>,
+        resources: Option<&'a Resources>,
+        shape: CoreLayout,
+        node_cores: u32,
+    ) -> Needs<'a> {
+        let says = resources.map(|resources| &resources.batch);
+        let options = ResourceOptions::new(shape, resources, node_cores);
+        Needs {
+            partition: partition.or(settings.partition.as_deref()),
+            account: says.and_then(|says| says.account.as_deref()).or(settings.account.as_deref()),
+            qos: says.and_then(|says| says.qos.as_deref()).or(settings.qos.as_deref()),
+            shape: options.shape,
+            more: options.with(&settings.extra).collect(),
+        }
+    }
+}
+
 /// What all submissions have in common: `folder` is where they start, `written` where what Slurm prints goes, as a pattern.
-fn placed(
-    settings: &Settings,
-    tag: &str,
-    resources: ResourceOptions,
-    walltime: Span,
-    folder: &Path,
-    written: &[u8],
-) -> Call {
+fn placed(needs: Needs<'_>, tag: &str, walltime: Span, folder: &Path, written: &[u8]) -> Call {
+    let Needs { partition, account, qos, shape, more } = needs;
     let written = [written, b"/", BATCH_OUTPUT.as_bytes()].concat();
-    let shape = resources.shape;
     let mut call = Call::new("sbatch", &["--parsable"])
         // Slurm keeps a name longer than a comment, and a site's plugin may change either.
         .with(format!("--job-name={tag}"))
@@ -120,12 +145,12 @@ fn placed(
     if shape.exclusive {
         call = call.with("--exclusive");
     }
-    call = call.with_options([
-        ("partition", &settings.partition),
-        ("account", &settings.account),
-        ("qos", &settings.qos),
-    ]);
-    call.arguments.extend(resources.with(&settings.extra));
+    for (option, value) in [("partition", partition), ("account", account), ("qos", qos)] {
+        if let Some(value) = value {
+            call = call.with(format!("--{option}={value}"));
+        }
+    }
+    call.arguments.extend(more);
     call
 }
 

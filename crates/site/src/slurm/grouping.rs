@@ -50,6 +50,7 @@ struct ArrayKey {
     minutes: i64,
     /// What each needs besides cores.
     resources: Option<Resources>,
+    partition: Option<String>,
 }
 
 impl ArrayKey {
@@ -70,6 +71,7 @@ impl ArrayKey {
             exclusive: job.shape.exclusive,
             minutes: call::minutes(job.walltime),
             resources: job.resources.cloned(),
+            partition: job.partition.map(str::to_owned),
         })
     }
 }
@@ -111,13 +113,15 @@ impl Slurm {
         for (alike, mut tasks) in arrays {
             tasks.sort_by_key(|(number, _)| *number);
             let numbers: Vec<u32> = tasks.iter().map(|(number, _)| *number).collect();
-            let ArrayKey { folders, program, cores, nodes, exclusive, minutes, resources, .. } = &alike;
+            let ArrayKey { folders, program, cores, nodes, exclusive, minutes, resources, partition, .. } =
+                &alike;
             let jobs = ArraySubmission {
                 numbers: &numbers,
                 folders,
                 program,
                 shape: CoreLayout { cores: *cores, nodes: *nodes, exclusive: *exclusive },
                 resources: resources.as_ref(),
+                partition: partition.as_deref(),
                 walltime: Span(minutes.saturating_mul(60)),
             };
             let submitted = match numbers.len() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pliant_control::batch::external::AllowedOptions;
 use pliant_policy::runtimes::limit_usage::Expect;
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +17,12 @@ pub struct Settings {
     pub conf: Option<PathBuf>,
     /// The folder of Slurm's commands, if they are not in PATH.
     pub commands: Option<PathBuf>,
-    /// The partition that jobs are submitted to; none is the cluster's default.
+    /// The partition that jobs are submitted to that name none; none is the cluster's default.
     pub partition: Option<String>,
+    /// Other partitions for these jobs: each goes to the one where it completes first.
+    pub more_partitions: Vec<String>,
+    /// The partitions, accounts and qualities of service that jobs may name.
+    pub allow: AllowedOptions,
     /// The account they are charged to.
     pub account: Option<String>,
     /// Their quality of service.
@@ -40,6 +45,8 @@ impl Default for Settings {
             conf: None,
             commands: None,
             partition: None,
+            more_partitions: Vec::new(),
+            allow: AllowedOptions::default(),
             account: None,
             qos: None,
             extra: Vec::new(),
@@ -95,6 +102,18 @@ impl Settings {
     /// The first setting that cannot be.
     pub fn check(&self) -> Result<(), SettingError> {
         check_names([("partition", &self.partition), ("account", &self.account), ("qos", &self.qos)])?;
+        for name in &self.more_partitions {
+            check_names([("more_partitions", &Some(name.clone()))])?;
+        }
+        if let Some((key, found)) = self.allow.invalid() {
+            let key = match key {
+                "partitions" => "allow.partitions",
+                "accounts" => "allow.accounts",
+                _ => "allow.qos",
+            };
+            let expected = "names of 1 to 64 letters, digits, `.`, `_` and `-`, or `*` for any";
+            return Err(SettingError::new(key, expected, found));
+        }
         check_extra(&self.extra, "sbatch", "--constraint=fast", OURS)?;
         check_seconds([
             ("deadline_s", self.deadline_s, 11..=600),

@@ -2,7 +2,7 @@
 
 use pliant_control::coallocation::Application;
 use pliant_control::reason::Cause;
-use pliant_model::{Constraint, Memory, Procs, Resources, Speedup};
+use pliant_model::{BatchOptions, Constraint, Memory, Procs, Resources, Speedup};
 
 use super::super::{InstanceBatch, SubmissionRefusal};
 
@@ -38,6 +38,8 @@ pub(crate) fn resources(mut drawn: Resources) -> Resources {
         words.iter_mut().for_each(named);
         words.push("fast".to_owned());
     }
+    let BatchOptions { partitions, account, qos } = &mut drawn.batch;
+    partitions.iter_mut().chain(account).chain(qos).for_each(named);
     drawn.licences = drawn.licences.into_values().map(|count| ("matlab".to_owned(), count)).collect();
     drawn
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
 use pliant_policy::tuning::Tuner;
@@ -17,9 +17,19 @@ use crate::local::LocalJob;
 const STUCK_AFTER: Span = Span(5);
 
 impl BatchSystem for External {
-    fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+    fn partitions_for(&self, resources: Option<&Resources>) -> Result<Vec<Option<String>>, String> {
+        self.candidates(resources)
+    }
+
+    fn estimate(
+        &mut self,
+        now: Time,
+        partition: Option<&str>,
+        walltimes: &Walltimes<'_>,
+        tuner: Tuner,
+    ) -> Option<Estimate> {
         // Behind all waiting jobs.
-        self.current_plan(now)?.estimate_behind(now, walltimes, tuner, usize::MAX)
+        self.current_plan(now, partition)?.estimate_behind(now, walltimes, tuner, usize::MAX)
     }
 
     fn counts_resources(&self) -> bool {
@@ -59,7 +69,7 @@ impl BatchSystem for External {
     }
 
     fn release(&mut self, _now: Time, job: JobId, effects: &mut Effects) {
-        self.plan = None;
+        self.plans.clear();
         let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };
         job.releasing = true;
         if !job.queueing {
@@ -68,7 +78,7 @@ impl BatchSystem for External {
     }
 
     fn withdraw(&mut self, _now: Time, number: JobId, effects: &mut Effects) {
-        self.plan = None;
+        self.plans.clear();
         match self.jobs.get_mut(&number) {
             Some(job) if !job.started => {
                 job.withdrawing = true;
@@ -85,7 +95,7 @@ impl BatchSystem for External {
         let Some(job) = self.jobs.get_mut(&job).filter(|job| !(job.cancelled && job.terminating)) else {
             return;
         };
-        self.plan = None;
+        self.plans.clear();
         (job.cancelled, job.terminating) = (true, true);
         // Also while its submission is unanswered: the job may be queued, and start.
         push_command(job.terminate(), effects);
@@ -102,7 +112,7 @@ impl BatchSystem for External {
                 self.on_external(now, event, effects);
             }
             batch::Event::Ended { job, exit, elapsed_ms } => {
-                self.plan = None;
+                self.plans.clear();
                 self.end(job, exit, elapsed_ms, effects);
             }
         }
@@ -116,21 +126,24 @@ impl BatchSystem for External {
     }
 
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
-        self.current_plan(now)?.plan(now, job)
+        let partition = self.partition_of(job);
+        self.current_plan(now, partition.as_deref())?.plan(now, job)
     }
 
+    /// Those of the server's own partition.
     fn waiting(&mut self, now: Time) -> Vec<Waiting> {
-        let mut waiting = Vec::new();
-        if let Some(nodes) = self.current_plan(now) {
-            nodes.list(now, &mut waiting);
-        }
-        waiting
+        self.waiting_in(now, None)
+    }
+
+    fn waiting_with(&mut self, now: Time, job: JobId) -> Vec<Waiting> {
+        let partition = self.partition_of(job);
+        self.waiting_in(now, partition.as_deref())
     }
 
     fn usage(&self) -> Usage {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
         let limited = self.jobs.values().filter(|job| job.limited.is_some()).count();
-        let unlisted = self.unlisted().len() + limited;
+        let unlisted = self.unlisted_anywhere() + limited;
         let ClusterSnapshot { nodes, running, .. } = self.snapshot();
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
         for share in running.iter().flat_map(|holder| &holder.on) {
@@ -145,18 +158,27 @@ impl BatchSystem for External {
     }
 
     fn capacity(&self) -> Option<Procs> {
-        Some(self.target().capacity())
+        Some(self.target(None).capacity())
     }
 
-    fn bounds(&self) -> Bounds {
-        self.target().bounds()
+    fn bounds(&self, partition: Option<&str>) -> Bounds {
+        let target = self.target(partition);
+        let Bounds { procs, walltime } = target.bounds();
+        // A partition has other nodes than the server's own one.
+        Bounds { procs: procs.or_else(|| partition.map(|_| target.capacity())), walltime }
     }
 
     fn closed(&self) -> Option<String> {
         if self.mirror == Listing::default() {
             return Some("the batch system has not answered yet".to_owned());
         }
-        self.target().closed()
+        // Jobs can go to others.
+        let has_others = !(self.more_partitions.is_empty() && self.allowed.partitions.is_empty());
+        self.closed_partition(None).filter(|_| !has_others)
+    }
+
+    fn closed_partition(&self, partition: Option<&str>) -> Option<String> {
+        self.target(partition).closed()
     }
 
     fn unplanned(&self, job: JobId) -> Option<String> {
@@ -166,17 +188,17 @@ impl BatchSystem for External {
         let present = self.current_listing();
         let listed =
             present.jobs.iter().find(|one| one.job_number == Some(job.0) && one.phase() == Phase::Waiting);
-        let Some(listed) = listed else { return self.target().closed() };
+        let target = self.target(self.jobs.get(&job).and_then(|job| job.partition.as_deref()));
+        let Some(listed) = listed else { return target.closed() };
         Some(match &listed.wait_reason {
             _ if listed.state == State::Held => "a user or an administrator holds it".to_owned(),
             Some(WaitReason::Jobs(which)) => format!("it waits for other jobs ({which})"),
             Some(WaitReason::Limit(which)) => format!("a limit is reached ({which})"),
             Some(WaitReason::Never(why)) => format!("it never starts as it is ({why})"),
             Some(WaitReason::Other(why)) => format!("the batch system says {why}"),
-            Some(WaitReason::Time(_)) | None => self
-                .target()
-                .closed()
-                .unwrap_or_else(|| "it does not fit on the nodes that are up".to_owned()),
+            Some(WaitReason::Time(_)) | None => {
+                target.closed().unwrap_or_else(|| "it does not fit on the nodes that are up".to_owned())
+            }
         })
     }
 
@@ -243,11 +265,13 @@ impl BatchSystem for External {
 
     fn dump(&mut self, _now: Time) -> batch::Dump {
         // A restored mirror plans anew, so this one must do so as well.
-        self.plan = None;
+        self.plans.clear();
         batch::Dump::External(Box::new(Dump {
             system: self.system,
             rules: self.rules.clone(),
             partition: self.partition.clone(),
+            more_partitions: self.more_partitions.clone(),
+            allowed: self.allowed.clone(),
             expect: self.expect,
             used: self.limit_usage.dump(),
             mirror: self.mirror.clone(),

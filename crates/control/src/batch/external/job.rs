@@ -9,6 +9,7 @@ use pliant_policy::nodes::Rules;
 use pliant_policy::runtimes::limit_usage::Expect;
 use serde::{Deserialize, Serialize};
 
+use super::AllowedOptions;
 use crate::batch::{self, Effects, StatusUpdate};
 use crate::job::{Exit, is_false};
 use crate::listing::{Changes, ListedJob, Phase, State};
@@ -17,13 +18,19 @@ use crate::listing::{Changes, ListedJob, Phase, State};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// The planning interval and the partition were read.
+    /// The planning interval and the partitions were read.
     Configured {
         /// The time between two planning passes.
         interval: Span,
-        /// The partition; none for the default one.
+        /// The partition of jobs that name none; none for the default one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partition: Option<String>,
+        /// Others that are compared for jobs that name none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        more_partitions: Vec<String>,
+        /// What jobs may name.
+        #[serde(default, skip_serializing_if = "AllowedOptions::is_empty")]
+        allowed: AllowedOptions,
         /// How long other users' jobs are expected to run.
         expect: Expect,
     },
@@ -100,6 +107,14 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
+}
+
+impl Event {
+    /// The settings of a server that submits to one partition, the default one if none is named.
+    pub fn configured(interval: Span, partition: Option<String>, expect: Expect) -> Event {
+        let (more_partitions, allowed) = (Vec::new(), AllowedOptions::default());
+        Event::Configured { interval, partition, more_partitions, allowed, expect }
+    }
 }
 
 /// The outcome of a withdrawal.
@@ -188,6 +203,9 @@ pub struct Queue {
     /// What it needs besides processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Arc<Resources>>,
+    /// Its partition; none for the server's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
 }
 
 /// How long a tentative job waits for its release once it has its processors. The start gate gives up sooner.
@@ -220,6 +238,9 @@ pub(super) struct Job {
     /// The sizes among which the batch system chooses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) alternatives: Vec<Alternative>,
+    /// Its partition, if it is not the server's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) partition: Option<String>,
     pub(super) ids: Vec<String>,
     /// Its submission is unanswered.
     pub(super) queueing: bool,
@@ -275,6 +296,7 @@ impl Job {
         Job {
             submission,
             alternatives: Vec::new(),
+            partition: None,
             ids: Vec::new(),
             queueing: true,
             limited: None,
@@ -406,6 +428,7 @@ impl Job {
             resubmitted: self.resubmitted,
             alternatives,
             resources: resources.clone(),
+            partition: self.partition.clone(),
         })
     }
 

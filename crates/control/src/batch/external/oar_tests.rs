@@ -69,7 +69,7 @@ fn request(procs: u32) -> Request {
 fn estimate(external: &mut External) -> Option<Estimate> {
     let request = request(1);
     let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
-    external.estimate(NOW, &walltimes, Tuner::Exhaustive)
+    external.estimate(NOW, None, &walltimes, Tuner::Exhaustive)
 }
 
 fn size(procs: u32, walltime: i64) -> Alternative {

@@ -5,7 +5,7 @@
 //! one search each. Any other change invalidates the plan. So plans do not depend on when they were queried, and a replay of
 //! the journal gives the same answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Estimate, JobId, Span, Time};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
@@ -14,34 +14,48 @@ use pliant_policy::runtimes::limit_usage::Expect;
 
 use super::cluster_snapshot::{self, ListedSnapshot};
 use super::job::Job;
-use super::target_partition::TargetPartition;
 use super::{Event, External};
 use crate::listing::{ListedJob, Phase};
 
-impl External {
-    /// The partition to which jobs are submitted.
-    pub(super) fn target(&self) -> TargetPartition<'_> {
-        TargetPartition::of(&self.mirror, self.partition.as_deref())
-    }
+/// Plans of one second, by the partitions of their jobs; none is the server's own.
+#[derive(Default)]
+pub(super) struct Plans {
+    at: Time,
+    of: BTreeMap<Option<String>, Nodes>,
+}
 
-    /// The present plan; none if the snapshot is inconsistent.
-    pub(super) fn current_plan(&mut self, now: Time) -> Option<&mut Nodes> {
-        if self.plan.as_ref().is_none_or(|(at, _)| *at != now) {
-            let mut nodes = Nodes::from_snapshot(now, &self.listed_snapshot(&[]).snapshot).ok()?;
+impl Plans {
+    /// Forgets them.
+    pub(super) fn clear(&mut self) {
+        self.of.clear();
+    }
+}
+
+impl External {
+    /// The present plan of a partition, of the server's own if none is named; none if the snapshot is inconsistent.
+    pub(super) fn current_plan(&mut self, now: Time, partition: Option<&str>) -> Option<&mut Nodes> {
+        if self.plans.at != now {
+            self.plans.clear();
+            self.plans.at = now;
+        }
+        let key = partition.map(str::to_owned);
+        if !self.plans.of.contains_key(&key) {
+            let mut nodes = Nodes::from_snapshot(now, &self.listed_snapshot(partition, &[]).snapshot).ok()?;
             // Listed jobs are planned first.
             nodes.next_start();
-            self.unlisted().into_iter().for_each(|job| nodes.submit(now, as_planned(job.submission.clone())));
-            self.plan = Some((now, nodes));
+            let unlisted = self.unlisted(partition);
+            unlisted.into_iter().for_each(|job| nodes.submit(now, as_planned(job.submission.clone())));
+            self.plans.of.insert(key.clone(), nodes);
             #[cfg(test)]
             {
-                self.plans += 1;
+                self.planned += 1;
             }
         }
-        self.plan.as_mut().map(|(_, nodes)| nodes)
+        self.plans.of.get_mut(&key)
     }
 
     /// Appends a submitted job to the plan, if it changes nothing else.
-    pub(super) fn append_to_plan(&mut self, now: Time, submission: Submission) {
+    pub(super) fn append_to_plan(&mut self, now: Time, partition: Option<&str>, submission: Submission) {
         let number = submission.job;
         let numbers = self.numbers_with(number);
         let is_ours = |range: Option<(JobId, JobId)>, number: JobId| {
@@ -54,11 +68,12 @@ impl External {
         };
         let mut others = shown.filter(changes);
         let is_last = self.jobs.keys().next_back().is_none_or(|last| *last < number);
-        match &mut self.plan {
-            Some((at, nodes)) if *at == now && is_last && others.next().is_none() => {
-                nodes.submit(now, as_planned(submission));
-            }
-            _ => self.plan = None,
+        if self.plans.at != now || !is_last || others.next().is_some() {
+            return self.plans.clear();
+        }
+        // Plans of other partitions do not know it.
+        if let Some(nodes) = self.plans.of.get_mut(&partition.map(str::to_owned)) {
+            nodes.submit(now, as_planned(submission));
         }
     }
 
@@ -71,15 +86,15 @@ impl External {
     /// Invalidates the plan after an event that changes the snapshot.
     pub(super) fn invalidate_plan(&mut self, event: &Event) {
         if !matches!(event, Event::Queued { .. } | Event::Terminated { .. } | Event::Removed { .. }) {
-            self.plan = None;
+            self.plans.clear();
         }
     }
 
     /// The snapshot, with these jobs at the end of the queue.
-    pub(super) fn listed_snapshot(&self, unlisted: &[&Job]) -> ListedSnapshot {
+    pub(super) fn listed_snapshot(&self, partition: Option<&str>, unlisted: &[&Job]) -> ListedSnapshot {
         match self.expect {
-            Expect::Limits => self.listed_snapshot_with(unlisted, &|_, _| None),
-            Expect::History => self.listed_snapshot_with(unlisted, &|job, elapsed| {
+            Expect::Limits => self.listed_snapshot_with(partition, unlisted, &|_, _| None),
+            Expect::History => self.listed_snapshot_with(partition, unlisted, &|job, elapsed| {
                 self.limit_usage.expected(&job.owner, &job.partition, job.walltime?, elapsed)
             }),
         }
@@ -87,6 +102,7 @@ impl External {
 
     fn listed_snapshot_with(
         &self,
+        partition: Option<&str>,
         unlisted: &[&Job],
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> ListedSnapshot {
@@ -94,15 +110,21 @@ impl External {
         cluster_snapshot::listed_snapshot(
             &self.current_listing(),
             &self.rules,
-            self.target(),
+            self.target(partition),
             expected,
             unlisted,
         )
     }
 
-    /// Our waiting jobs that are not in the listing. A listed job may still be unconfirmed.
-    pub(super) fn unlisted(&self) -> Vec<&Job> {
-        let is_planned = |job: &&Job| !job.is_listed && job.is_waiting() && job.limited.is_none();
+    /// Our waiting jobs of a partition, of the server's own if none is named, that are not in the listing. A listed job may still be
+    /// unconfirmed.
+    pub(super) fn unlisted(&self, partition: Option<&str>) -> Vec<&Job> {
+        let is_planned = |job: &&Job| {
+            !job.is_listed
+                && job.is_waiting()
+                && job.limited.is_none()
+                && job.partition.as_deref() == partition
+        };
         let waiting = self.jobs.values().filter(is_planned);
         let mut unlisted: Vec<&Job> = waiting.collect();
         if !unlisted.is_empty() {
@@ -114,9 +136,31 @@ impl External {
         unlisted
     }
 
+    /// How many of our waiting jobs are not in the listing.
+    pub(super) fn unlisted_anywhere(&self) -> usize {
+        let own = self.jobs.values().filter_map(|job| job.partition.as_deref());
+        let named: BTreeSet<&str> = own.collect();
+        let of_named: usize = named.into_iter().map(|name| self.unlisted(Some(name)).len()).sum();
+        self.unlisted(None).len() + of_named
+    }
+
+    /// The partition of one of our jobs, if it is not the server's own.
+    pub(super) fn partition_of(&self, job: JobId) -> Option<String> {
+        self.jobs.get(&job)?.partition.clone()
+    }
+
+    /// The waiting jobs of a partition, in order, each with its plan.
+    pub(super) fn waiting_in(&mut self, now: Time, partition: Option<&str>) -> Vec<Waiting> {
+        let mut waiting = Vec::new();
+        if let Some(nodes) = self.current_plan(now, partition) {
+            nodes.list(now, &mut waiting);
+        }
+        waiting
+    }
+
     /// The expected start of each planned job of the listing, by its ID in the batch system: to assess plans.
     pub fn starts(&self, now: Time) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.listed_snapshot(&self.unlisted()))
+        self.planned_starts(now, self.listed_snapshot(None, &self.unlisted(None)))
     }
 
     /// Like [`Self::starts`], with `expected` as the runtime of a job that has run for a given time.
@@ -125,7 +169,7 @@ impl External {
         now: Time,
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.listed_snapshot_with(&self.unlisted(), expected))
+        self.planned_starts(now, self.listed_snapshot_with(None, &self.unlisted(None), expected))
     }
 
     fn planned_starts(
@@ -146,7 +190,7 @@ impl External {
     }
 
     pub(super) fn snapshot(&self) -> ClusterSnapshot {
-        self.listed_snapshot(&self.unlisted()).snapshot
+        self.listed_snapshot(None, &self.unlisted(None)).snapshot
     }
 }
 

@@ -21,7 +21,7 @@ impl<'a> TargetPartition<'a> {
     }
 
     /// Its name; none if jobs may use all nodes.
-    fn name(&self) -> Option<&'a str> {
+    pub(super) fn name(&self) -> Option<&'a str> {
         self.named.or(self.partition.map(|partition| partition.name.as_str()))
     }
 

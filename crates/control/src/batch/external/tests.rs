@@ -58,7 +58,7 @@ impl Bench {
     fn new() -> Bench {
         let mut bench = Bench { external: External::new(), listing: Listing::default(), now: Time(100) };
         let (interval, partition) = (Span(30), Some("main".to_owned()));
-        bench.deliver(Event::Configured { interval, partition, expect: Expect::Limits });
+        bench.deliver(Event::configured(interval, partition, Expect::Limits));
         bench.list(vec![]);
         bench
     }
@@ -121,6 +121,7 @@ impl Bench {
             resubmitted: false,
             alternatives: Vec::new(),
             resources: None,
+            partition: None,
         };
         assert_eq!((commands, updates), (vec![Command::Queue(queue.clone())], vec![]));
         let resubmission = vec![Outer::External(Command::Queue(Queue { resubmitted: true, ..queue }))];
@@ -202,6 +203,7 @@ fn a_job_that_vanishes_without_a_start_is_submitted_again() {
         resubmitted: true,
         alternatives: Vec::new(),
         resources: None,
+        partition: None,
     };
     assert_eq!(bench.deliver(Event::Unclaimed { job: JOB }), (vec![Command::Queue(resubmission)], vec![]));
     assert_eq!(bench.deliver(Event::Queued { job: JOB, ids: vec!["42".to_owned()] }), (vec![], vec![]));
@@ -362,7 +364,7 @@ fn estimates_are_behind_all_waiting_jobs() {
     bench.act(|external, now, effects| external.submit(now, submission(), effects));
     let request = request();
     let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
-    let found = bench.external.estimate(bench.now, &walltimes, Tuner::Exact);
+    let found = bench.external.estimate(bench.now, None, &walltimes, Tuner::Exact);
     let mut nodes = Nodes::from_snapshot(bench.now, &bench.external.nodes(bench.now).unwrap()).unwrap();
     assert_eq!(found, nodes.estimate(bench.now, &walltimes, Tuner::Exact));
     // Four cores are free for the first waiting job; ours, which no listing shows yet, is planned behind it.
@@ -381,7 +383,7 @@ fn plans_consider_commands_since_the_listing() {
     let check = |bench: &mut Bench, at_once, why: &str| {
         let (request, now) = (request(), bench.now);
         let walltimes = request.on(Procs(8), Speed::REFERENCE).unwrap();
-        let start = bench.external.estimate(now, &walltimes, Tuner::Exact).unwrap().start;
+        let start = bench.external.estimate(now, None, &walltimes, Tuner::Exact).unwrap().start;
         assert_eq!(start == now, at_once, "{why}: {start}");
     };
     let taken = || ListedJob {

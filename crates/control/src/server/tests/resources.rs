@@ -160,7 +160,7 @@ fn agents_plan_the_host_as_its_server_does() {
         let request = submit.work.request(JobId(9), bench.now);
         let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
         let planned = nodes.estimate(bench.now, &walltimes, Tuner::Exact);
-        let own = bench.server.batch.estimate(bench.now, &walltimes, Tuner::Exact);
+        let own = bench.server.batch.estimate(bench.now, None, &walltimes, Tuner::Exact);
         assert!(planned.is_some() && planned == own, "{planned:?} {own:?} {submit:?}");
     }
 }

@@ -17,7 +17,9 @@ use pliant_site::processes::FoundState;
 impl Cluster {
     /// Submits a job, as soon as its folder is ready and the batch system takes it.
     pub(super) async fn queue(self, job: Job, queue: Queue, slot: SubmissionSlot) -> Event {
-        let Queue { job: named, procs, walltime, held, tentative, alternatives, resources, .. } = queue;
+        let Queue {
+            job: named, procs, walltime, held, tentative, alternatives, resources, partition, ..
+        } = queue;
         let mut again = queue.resubmitted;
         let Some(dir) = job.folder.as_ref().map(|folder| folder.run_folder().to_owned()) else {
             return Event::Refused { job: named, why: "the server does not know it any more".to_owned() };
@@ -56,6 +58,7 @@ impl Cluster {
         let shape = CoreLayout { cores: procs.0, nodes: node.map(|_| 1), ..CoreLayout::default() };
         let order = Submission {
             resources: resources.as_deref(),
+            partition: partition.as_deref(),
             alternatives,
             node,
             held,

@@ -60,8 +60,10 @@ impl Catalogue {
     /// fits on nodes of no kind.
     pub(super) fn shape(&self, procs: Procs, resources: Option<&Resources>) -> Shape {
         let Some(resources) = resources else { return self.without_memory(Shape::of(procs)) };
-        let Resources { memory, gpus, scratch, nodes, procs_per_node, exclusive, constraint, licences } =
-            resources;
+        // What it says to a batch system is decided before it is planned.
+        let Resources {
+            memory, gpus, scratch, nodes, procs_per_node, exclusive, constraint, licences, ..
+        } = resources;
         let (gpus_per_core, gpus_per_node, anywhere) = match (gpus.as_ref().map(|gpus| gpus.count), *nodes) {
             (Some(GpuCount::PerProc(each)), _) => (each, 0, 0),
             (Some(GpuCount::Total(all)), Some(nodes)) => (0, all.div_ceil(nodes.max(1)), 0),

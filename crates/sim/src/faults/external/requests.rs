@@ -129,7 +129,7 @@ impl World {
         let mut events = Vec::new();
         if let ControllerAnswer::Listing(listing) = answer {
             if !std::mem::replace(&mut site.described, true) {
-                events.push(Event::Configured { interval: Span(5), partition: None, expect: Expect::Limits });
+                events.push(Event::configured(Span(5), None, Expect::Limits));
             }
             let changes = listing.changes(&site.mirror);
             if !changes.is_empty() || site.reported.is_none_or(|at| at + UNCHANGED_EVERY <= now) {

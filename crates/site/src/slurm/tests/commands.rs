@@ -85,6 +85,7 @@ fn an_array_is_one_command() {
             program: &program,
             shape: CoreLayout { cores: 2, ..CoreLayout::default() },
             resources: None,
+            partition: None,
             walltime: Span(600),
         };
         let found = call::submit_array(&Settings::default(), tag, &jobs, 4);

@@ -1,7 +1,7 @@
 //! The target partition: the configured or the default one, its limits, and refusals.
 
 use crate::payload::Payload;
-use pliant_model::Speed;
+use pliant_model::{BatchOptions, Resources, Speed};
 
 use super::*;
 use crate::job::Work;
@@ -28,6 +28,10 @@ fn all() -> Vec<Partition> {
 }
 
 fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
+    configured(Event::configured(Span(30), partition.map(str::to_owned), Expect::Limits), listing)
+}
+
+fn configured(configured: Event, listing: Option<&Listing>) -> Server {
     let config = ServerConfig {
         name: "lyon".parse().unwrap(),
         address: "lyon:1".to_owned(),
@@ -39,11 +43,6 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
         host: None,
     };
     let mut server = Server::new(config, Time(0)).unwrap();
-    let configured = Event::Configured {
-        interval: Span(30),
-        partition: partition.map(str::to_owned),
-        expect: Expect::Limits,
-    };
     let changes = listing.map(|listing| Event::Listed(listing.changes(&Listing::default())));
     for event in [configured].into_iter().chain(changes) {
         server.on(Time(10), server::Event::Batch(batch::Event::External(event)), &mut Vec::new());
@@ -51,12 +50,12 @@ fn server(partition: Option<&str>, listing: Option<&Listing>) -> Server {
     server
 }
 
-fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -> Option<AdmissionRefusal> {
-    let submit = Submit {
-        key: Key((u128::from(procs) << 64 | walltime_s as u128).to_be_bytes()),
+fn submit(work: Work) -> Submit {
+    Submit {
+        key: Key([0; 16]),
         owner: "ann".parse().unwrap(),
         name: "job".to_owned(),
-        work: Work::new(Procs(procs), Span(walltime_s), speedup),
+        work,
         own_time: false,
         pinned: false,
         latest: None,
@@ -65,7 +64,12 @@ fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -
         payload: Payload::default(),
         sample: None,
         claim: None,
-    };
+    }
+}
+
+fn refused(server: &mut Server, procs: u32, walltime_s: i64, speedup: Speedup) -> Option<AdmissionRefusal> {
+    let key = Key((u128::from(procs) << 64 | walltime_s as u128).to_be_bytes());
+    let submit = Submit { key, ..submit(Work::new(Procs(procs), Span(walltime_s), speedup)) };
     let mut commands = Vec::new();
     let event = server::Event::Submit { reply: Token(1), submit: Box::new(submit) };
     server.on(Time(10), event, &mut commands);
@@ -94,7 +98,7 @@ fn without_a_configured_partition_the_default_one_counts() {
 #[test]
 fn jobs_of_other_partitions_are_not_planned() {
     let mut bench = Bench::new();
-    bench.deliver(Event::Configured { interval: Span(30), partition: None, expect: Expect::Limits });
+    bench.deliver(Event::configured(Span(30), None, Expect::Limits));
     let waiting = |partition: &str| ListedJob {
         partition: partition.to_owned(),
         shape: CoreLayout { cores: 8, ..CoreLayout::default() },
@@ -203,4 +207,119 @@ fn nodes_of_an_exclusive_partition_have_one_job_each() {
             .collect();
         assert_eq!(later, starts);
     }
+}
+
+/// A server whose jobs may name `large` and `night`; those that name none are in `main` or in what is compared with it.
+fn choosing(more: &[&str], listing: &Listing) -> Server {
+    let words = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<String>>();
+    let event = Event::Configured {
+        interval: Span(30),
+        partition: None,
+        more_partitions: words(more),
+        allowed: AllowedOptions {
+            partitions: words(&["large", "night", "main"]),
+            accounts: words(&["p1"]),
+            ..AllowedOptions::default()
+        },
+        expect: Expect::Limits,
+    };
+    configured(event, Some(listing))
+}
+
+/// The work of a rigid job that names these partitions and this account.
+fn named(procs: u32, partitions: &[&str], account: Option<&str>) -> Work {
+    let batch = BatchOptions {
+        partitions: partitions.iter().map(ToString::to_string).collect(),
+        account: account.map(str::to_owned),
+        qos: None,
+    };
+    let resources = Some(Resources { batch, ..Resources::default() }.into());
+    Work { resources, ..Work::new(Procs(procs), Span(600), Speedup::Rigid) }
+}
+
+/// A local user's job that takes all of `main` from 50 to 650.
+fn busy() -> Listing {
+    let on = ["n1", "n2"].map(|node| NodeAllocation::new(node, Some(4))).to_vec();
+    let shape = CoreLayout { cores: 8, ..CoreLayout::default() };
+    let job = ListedJob { allocations: on, shape, ..super::listed("40", None, State::Running) };
+    Listing { jobs: vec![job], ..listing(all()) }
+}
+
+fn queue(server: &mut Server, number: u8, work: Work) -> Result<Queue, AdmissionRefusal> {
+    let mut commands = Vec::new();
+    let submit = Submit { key: Key([number; 16]), ..submit(work) };
+    let submit = server::Event::Submit { reply: Token(u64::from(number)), submit: Box::new(submit) };
+    server.on(Time(11), submit, &mut commands);
+    let queued = commands.iter().find_map(|command| match command {
+        server::Command::Batch(batch::Command::External(Command::Queue(queue))) => Some(queue.clone()),
+        _ => None,
+    });
+    let refused = || {
+        commands.iter().find_map(|command| match command {
+            server::Command::Reply { answer: Answer::Refused(why), .. } => Some(why.clone()),
+            _ => None,
+        })
+    };
+    queued.ok_or_else(|| refused().unwrap())
+}
+
+#[test]
+fn a_job_names_its_partition_and_account_if_the_operator_allows_it() {
+    let mut server = choosing(&[], &busy());
+    let in_large = queue(&mut server, 1, named(8, &["large"], Some("p1"))).unwrap();
+    assert_eq!(in_large.partition.as_deref(), Some("large"));
+    assert_eq!(in_large.resources.unwrap().batch.account.as_deref(), Some("p1"));
+    let own = queue(&mut server, 2, named(1, &["main"], None)).unwrap();
+    assert_eq!(own.partition, None, "it is the server's own one");
+    for (number, work, why) in [
+        (3, named(1, &["debug"], None), "jobs may not name partition debug here"),
+        (4, named(1, &[], Some("p2")), "jobs may not name account p2 here; allowed accounts: p1"),
+        (5, named(9, &["large"], None), "9 processors"),
+    ] {
+        let refused = queue(&mut server, number, work).unwrap_err().reason().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn of_several_partitions_a_job_is_in_the_one_where_it_completes_first() {
+    let mut server = choosing(&[], &busy());
+    // One of four cores in `night` is free at once in no case, since `main` has its only node.
+    let first = queue(&mut server, 1, named(4, &["night", "large"], None)).unwrap();
+    assert_eq!(first.partition.as_deref(), Some("large"));
+    let second = queue(&mut server, 2, named(8, &["night", "large"], None)).unwrap();
+    assert_eq!(second.partition.as_deref(), Some("large"), "it fits nowhere else");
+    // `large` is promised to the second from 611 to 1211, and the node of `night` is free at 650.
+    let third = queue(&mut server, 3, named(4, &["night", "large"], None)).unwrap();
+    assert_eq!(third.partition.as_deref(), Some("night"));
+    let fourth = queue(&mut server, 4, named(4, &["night", "large"], None)).unwrap();
+    assert_eq!(fourth.partition.as_deref(), Some("large"), "before the third ends");
+}
+
+#[test]
+fn jobs_that_name_none_are_compared_in_all_that_the_operator_lists() {
+    let work = || Work::new(Procs(4), Span(600), Speedup::Rigid);
+    let mut alone = choosing(&[], &busy());
+    assert_eq!(alone.estimate(Time(11), &work()).unwrap().start, Time(650));
+    let mut choosing = choosing(&["large"], &busy());
+    assert_eq!(choosing.estimate(Time(11), &work()).unwrap().start, Time(11));
+    // Two at once in `large`, and two behind them at 611; then `main` is free earlier, at 650.
+    for number in 1..=4 {
+        assert_eq!(queue(&mut choosing, number, work()).unwrap().partition.as_deref(), Some("large"));
+    }
+    assert_eq!(queue(&mut choosing, 5, work()).unwrap().partition, None);
+    let starts = [1, 2, 3, 4, 5].map(|number| choosing.job(number).unwrap().expected.start);
+    assert_eq!(starts, [11, 11, 611, 611, 650].map(Time));
+}
+
+#[test]
+fn a_partition_that_is_closed_leaves_the_others() {
+    let shut = Partition { closed: Some("down".to_owned()), ..partition("main") };
+    let mut listing = listing(vec![partition("large"), shut, partition("night")]);
+    listing.at = Time(10);
+    let mut server = choosing(&["large"], &listing);
+    let queued = queue(&mut server, 1, Work::new(Procs(1), Span(60), Speedup::Rigid)).unwrap();
+    assert_eq!(queued.partition.as_deref(), Some("large"));
+    let refused = queue(&mut server, 2, named(1, &["main"], None)).unwrap_err().reason().to_string();
+    assert!(refused.contains("partition main is down"), "{refused}");
 }

@@ -12,31 +12,31 @@ fn submit(external: &mut External, now: Time, number: u32) {
 fn a_burst_of_jobs_costs_one_plan() {
     let mut bench = Bench::new();
     let (external, now) = (&mut bench.external, bench.now);
-    let first = external.plans;
+    let first = external.planned;
     for number in 1..=100 {
         // An admission does the same.
-        assert!(external.current_plan(now).is_some());
+        assert!(external.current_plan(now, None).is_some());
         submit(external, now, number);
         let queued = Event::Queued { job: JobId(number), ids: vec![number.to_string()] };
         external.on(now, batch::Event::External(queued), &mut Effects::default());
     }
-    assert_eq!(external.plans - first, 1);
+    assert_eq!(external.planned - first, 1);
     // Two nodes of four cores, ten minutes each: two jobs at a time.
     let start = |external: &mut External, number| external.plan(now, JobId(number)).unwrap().start;
     assert_eq!(start(external, 1), now);
     assert_eq!(start(external, 100), now + Span(49 * 600));
     let later = now + Span(1);
     assert!(external.plan(later, JobId(100)).is_some() && external.plan(later, JobId(1)).is_some());
-    assert_eq!(external.plans - first, 2, "time has passed");
+    assert_eq!(external.planned - first, 2, "time has passed");
     external.on(later, batch::Event::External(Event::Listed(Changes::default())), &mut Effects::default());
     assert!(external.plan(later, JobId(100)).is_some());
-    assert_eq!(external.plans - first, 3, "a listing came");
+    assert_eq!(external.planned - first, 3, "a listing came");
 }
 
 /// A mirror with jobs of one user, of a minute each with a limit of ten; the last one still runs.
 fn with_ended_jobs(expect: Expect, listed_end: bool) -> Bench {
     let mut bench = Bench::new();
-    bench.deliver(Event::Configured { interval: Span(30), partition: Some("main".to_owned()), expect });
+    bench.deliver(Event::configured(Span(30), Some("main".to_owned()), expect));
     for number in 0..8 {
         let start = bench.now;
         let job = |state| ListedJob {
@@ -112,7 +112,7 @@ fn a_job_that_is_listed_before_its_submission_is_answered_counts_once() {
         bench.act(|external, now, effects| external.submit(now, submission(), effects));
         bench.list(vec![listed("41", Some(7), state.clone())]);
         assert_eq!(bench.external.usage().waiting, waiting, "{state:?}");
-        assert!(bench.external.current_plan(bench.now).is_some(), "{state:?}");
+        assert!(bench.external.current_plan(bench.now, None).is_some(), "{state:?}");
         assert_eq!(bench.external.waiting(bench.now).len(), waiting as usize, "{state:?}");
     }
 }

@@ -38,7 +38,7 @@ fn start(bench: &mut Bench, procs: u32, resources: Resources) -> Option<Time> {
     let request = Request { resources: Some(resources.into()), ..plain };
     let capacity = bench.external.capacity().unwrap();
     let walltimes = request.on(capacity, Speed::REFERENCE)?;
-    Some(bench.external.estimate(bench.now, &walltimes, Tuner::Exact)?.start)
+    Some(bench.external.estimate(bench.now, None, &walltimes, Tuner::Exact)?.start)
 }
 
 /// A local user's job with these resources on the first node, from 50 to 650.

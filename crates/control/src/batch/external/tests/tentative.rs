@@ -18,6 +18,7 @@ impl Bench {
             resubmitted: false,
             alternatives: Vec::new(),
             resources: None,
+            partition: None,
         };
         assert_eq!((commands, updates), (vec![Command::Queue(queue)], vec![]));
         let (commands, updates) = bench.deliver(Event::Queued { job: JOB, ids: ids() });
