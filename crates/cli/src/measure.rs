@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_model::Run;
-use pliant_report::{compare, gained_before, summarize, summarize_exploration};
+use pliant_report::{compare, compare_with_plans, gained_before, summarize, summarize_exploration};
 use pliant_sim::campaign::Measured;
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +11,13 @@ use serde_json::Value;
 /// The metrics of a run, and of the run against its reference if it has one.
 pub(crate) fn measure(measured: Measured<'_>) -> Result<BTreeMap<String, f64>, String> {
     match measured {
-        Measured::Jobs { run, reference } => measure_jobs(run, reference),
+        Measured::Jobs { run, reference, plans } => {
+            let mut metrics = measure_jobs(run, reference)?;
+            if let Some(plans) = plans {
+                add(&mut metrics, &compare_with_plans(run, plans))?;
+            }
+            Ok(metrics)
+        }
         Measured::Requests(run) => {
             let mut metrics = BTreeMap::new();
             add(&mut metrics, &summarize_exploration(run))?;

@@ -172,4 +172,5 @@ fn the_campaigns_that_come_with_pliant_are_understood() {
     check("paper-001.toml", 360);
     check("paper-004.toml", 2040);
     check("paper-004-beyond.toml", 900);
+    check("resources.toml", 1920);
 }

@@ -29,7 +29,7 @@ pub use exploration::{Capacity, Exploration, ExplorationRun};
 pub use hash::Fnv;
 pub use ids::{ClusterId, JobId, Owner, Procs};
 pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};
-pub use outcome::{JobOutcome, MoveRecord, Run};
+pub use outcome::{JobOutcome, MoveRecord, PlannedJob, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
 pub use resources::{
     Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, Resources, ResourcesError, WORD_BYTES_MAX,

@@ -1,6 +1,6 @@
 //! Finished simulation runs: the interface between drivers and reports.
 
-use crate::{ClusterId, Platform, Procs, Reason, RefusalCause, Span, Time};
+use crate::{ClusterId, Estimate, Platform, Procs, Reason, RefusalCause, Span, Time};
 
 /// One finished job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +61,15 @@ pub struct MoveRecord {
     pub after: Time,
     /// Processors at the target.
     pub procs: Procs,
+}
+
+/// The plan of a job right after its submission: when its cluster expected it to start and to complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlannedJob {
+    /// The job's number in its log.
+    pub log_id: u64,
+    /// The plan.
+    pub plan: Estimate,
 }
 
 /// A finished run on a platform.

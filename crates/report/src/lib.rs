@@ -13,6 +13,7 @@ mod exploration;
 mod files;
 pub mod html;
 mod metrics;
+mod planned;
 pub mod plot;
 mod quantile;
 mod relative;
@@ -26,5 +27,6 @@ pub use files::{
     write_folder, write_formats, write_instances,
 };
 pub use metrics::{ClusterRow, SUMMARY_SCHEMA, Summary, summarize};
+pub use planned::{PlannedStarts, compare_with_plans};
 pub use quantile::{Quartiles, quantile};
 pub use relative::{Relative, WORKLOADS_MIN, relative};

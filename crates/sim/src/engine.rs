@@ -7,11 +7,13 @@
 //! the reallocation event.
 
 mod planning;
+mod processor_estimates;
 mod siblings;
 
 use pliant_model::{
-    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, Memory, MoveRecord, Owner, Platform, Reason,
-    RefusalCause, Request, Resources, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
+    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, Mebibytes, Memory, MoveRecord, Owner, PlannedJob,
+    Platform, Reason, RefusalCause, Request, Resources, Run, Span, Speedup, Time, rng::stream_seed,
+    runtime_at,
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
@@ -24,10 +26,11 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use self::planning::{Planning, StartedRun};
+use self::processor_estimates::ProcessorEstimates;
 use self::siblings::Siblings;
 use crate::kernel::EventQueue;
 use crate::ready::NextStarts;
-use crate::{Observer, Policies, SimError, SimJob, Ties, folding};
+use crate::{Estimates, MoldableMemory, Observer, Policies, SimError, SimJob, Ties, folding};
 
 /// How many instants pass between two reports to the observer.
 const REPORT_EVERY: u32 = 4096;
@@ -74,8 +77,11 @@ where
         policies.check(platform)?;
         let mut jobs = jobs.peekable();
         let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
-        let federation = Federation::under(platform, policies.tuner, origin, &policies.priority)
+        let mut federation = Federation::under(platform, policies.tuner, origin, &policies.priority)
             .map_err(SimError::Batch)?;
+        if policies.estimates == Estimates::Processors {
+            ProcessorEstimates::put_before(&mut federation, platform, origin).map_err(SimError::Batch)?;
+        }
         Ok(Engine::on(platform, federation, origin, jobs, policies))
     }
 
@@ -126,10 +132,10 @@ where
             match self.policies.ties {
                 Ties::FinishFirst => {
                     self.finish_due(now);
-                    self.submit_due(now)?;
+                    self.submit_due(now, observer)?;
                 }
                 Ties::SubmitFirst => {
-                    self.submit_due(now)?;
+                    self.submit_due(now, observer)?;
                     self.finish_due(now);
                 }
             }
@@ -177,7 +183,7 @@ where
         }
     }
 
-    fn submit_due(&mut self, now: Time) -> Result<(), SimError> {
+    fn submit_due(&mut self, now: Time, observer: &mut dyn Observer) -> Result<(), SimError> {
         while let Some(next) = self.jobs.next_if(|next| next.borrow().job.submit <= now) {
             let next = next.borrow();
             let position = self.outcomes.len();
@@ -191,7 +197,14 @@ where
             let placed =
                 if next.managed { self.map(now, id, next) } else { self.submit_locally(now, id, next) };
             match placed {
-                Ok(cluster) => self.update_next_start(now, cluster),
+                Ok(cluster) => {
+                    if let Some(plans) = observer.plans()
+                        && let Some(plan) = self.federation.scheduler(cluster).plan(now, id)
+                    {
+                        plans.push(PlannedJob { log_id: next.job.log_id, plan });
+                    }
+                    self.update_next_start(now, cluster);
+                }
                 Err(cause) => {
                     self.ended += 1;
                     self.submitted.remove(&id);
@@ -225,8 +238,12 @@ where
 
     /// What a job needs besides processors, if a cluster counts it: the memory that its user requested, else what it used.
     fn resources(&self, job: &Job) -> Option<Arc<Resources>> {
-        let memory = job.memory.requested.or(job.memory.used).filter(|_| self.has_nodes)?;
-        Some(Arc::new(Resources { memory: Some(Memory::PerProc(memory)), ..Resources::default() }))
+        let each = job.memory.requested.or(job.memory.used).filter(|_| self.has_nodes)?;
+        let memory = match self.policies.memory {
+            MoldableMemory::PerProcessor => Memory::PerProc(each),
+            MoldableMemory::Total => Memory::Total(Mebibytes(each.0.saturating_mul(job.procs.0))),
+        };
+        Some(Arc::new(Resources { memory: Some(memory), ..Resources::default() }))
     }
 
     /// Submits a local user's rigid job to its own cluster, with the shape and time of the log (paper 000, section 4.3.2).

@@ -21,7 +21,7 @@ pub mod what_if;
 use std::borrow::Borrow;
 use std::fmt;
 
-use pliant_model::{Job, Platform, Run, Speedup, Time};
+use pliant_model::{Job, PlannedJob, Platform, Run, Speedup, Time};
 use pliant_policy::batch::LocalPolicy;
 use pliant_policy::batch::order::PrioritySettings;
 use pliant_policy::mapping::Mapping;
@@ -71,6 +71,10 @@ pub struct Policies {
     pub ties: Ties,
     /// The runtimes that clusters and agent plan by.
     pub plan_by: PlanBy,
+    /// What estimates of clusters with nodes count. Simulations over a network do not distinguish nodes.
+    pub estimates: Estimates,
+    /// What moldable jobs need of the memory of clusters with nodes.
+    pub memory: MoldableMemory,
     /// The seed of random policies (random mapping).
     pub seed: u64,
     /// Whether to record every move, not only their number.
@@ -86,6 +90,8 @@ impl Default for Policies {
             priority: PrioritySettings::default(),
             ties: Ties::FinishFirst,
             plan_by: PlanBy::Walltimes,
+            estimates: Estimates::Nodes,
+            memory: MoldableMemory::PerProcessor,
             seed: 1,
             keep_moves: true,
         }
@@ -115,6 +121,26 @@ fn folding(platform: &Platform) -> Result<Option<&'static str>, SimError> {
     Ok(None)
 }
 
+/// What the estimates and plans of a cluster with nodes count. Its batch system counts memory in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Estimates {
+    /// Processors and memory of each node, as the batch system does.
+    #[default]
+    Nodes,
+    /// Processors only. What they promise is wrong where memory is scarce.
+    Processors,
+}
+
+/// The memory of a job that gets another size than its log says. In that size it needs what the log says in both cases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MoldableMemory {
+    /// As much for each processor at every size.
+    #[default]
+    PerProcessor,
+    /// As much in all at every size: on fewer processors each needs more.
+    Total,
+}
+
 /// The runtimes that plans use ([`pliant_policy::runtimes::predicted`]). The user's walltime is the time limit in any case.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum PlanBy {
@@ -142,6 +168,11 @@ impl PlanBy {
 pub trait Observer {
     /// `done` of `total` jobs have ended or were refused; the simulated clock is at `now`.
     fn progress(&mut self, done: usize, total: usize, now: Time) -> bool;
+
+    /// Where the plan of each job right after its submission is recorded; none: plans are not recorded.
+    fn plans(&mut self) -> Option<&mut Vec<PlannedJob>> {
+        None
+    }
 }
 
 /// An observer that ignores all reports.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
-use pliant_model::{Platform, Run, Time};
+use pliant_model::{PlannedJob, Platform, Run, Time};
 
 use crate::{Observer, Policies, SimError, SimJob, simulate};
 
@@ -64,5 +64,9 @@ struct UntilFailed<'a, E> {
 impl<E> Observer for UntilFailed<'_, E> {
     fn progress(&mut self, done: usize, total: usize, now: Time) -> bool {
         self.failed.borrow().is_none() && self.observer.progress(done, total, now)
+    }
+
+    fn plans(&mut self) -> Option<&mut Vec<PlannedJob>> {
+        self.observer.plans()
     }
 }

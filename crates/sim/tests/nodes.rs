@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pliant_model::{
-    Cluster, ClusterNodes, Job, LoggedMemory, Mebibytes, NodeGroup, Platform, Procs, RefusalCause, Run, Span,
-    Speed, Speedup,
+    Cluster, ClusterNodes, Job, LoggedMemory, Mebibytes, NodeGroup, PlannedJob, Platform, Procs,
+    RefusalCause, Run, Span, Speed, Speedup, Time,
 };
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_sim::protocol::{Hierarchy, Network, Unsupported, simulate_protocol};
-use pliant_sim::{NoObserver, Policies, SimError, SimJob, simulate};
+use pliant_sim::{Estimates, MoldableMemory, NoObserver, Observer, Policies, SimError, SimJob, simulate};
 use proptest::prelude::*;
 
 /// So many nodes of two processors and 4 GiB.
@@ -72,12 +72,86 @@ fn jobs_wait_for_memory_though_processors_are_free() {
     assert_eq!(starts(&pooled), [0, 1, 2, 3, 52], "without nodes memory is not counted");
 }
 
+/// Records when each job is planned to start right after its submission.
+struct PlannedStarts(Vec<PlannedJob>);
+
+impl Observer for PlannedStarts {
+    fn progress(&mut self, _: usize, _: usize, _: Time) -> bool {
+        true
+    }
+
+    fn plans(&mut self) -> Option<&mut Vec<PlannedJob>> {
+        Some(&mut self.0)
+    }
+}
+
+#[test]
+fn estimates_by_processors_plan_starts_that_memory_prevents() {
+    let jobs = [
+        job(1, 0, 1, 100, Some(3000)),
+        job(2, 1, 1, 100, Some(3000)),
+        job(3, 2, 1, 50, Some(3000)),
+        job(4, 3, 1, 10, None),
+        job(5, 4, 2, 10, Some(2500)),
+    ];
+    let platform = Platform::new(vec![cluster("a", 2, "cbf")]).unwrap();
+    let started = [0, 1, 100, 3, 150];
+    // By processors the third job is planned at once, whenever a plan is made, and the fifth one behind it.
+    for (estimates, planned) in [(Estimates::Nodes, started), (Estimates::Processors, [0, 1, 2, 3, 54])] {
+        for managed in [true, false] {
+            let jobs = jobs.iter().map(|one| SimJob { managed, ..one.clone() });
+            let policies = Policies { estimates, ..Policies::default() };
+            let mut plans = PlannedStarts(Vec::new());
+            let found = simulate(&platform, jobs, &policies, &mut plans).unwrap();
+            assert_eq!(found.jobs.iter().map(|job| job.start.0).collect::<Vec<_>>(), started);
+            let starts: Vec<_> = plans.0.iter().map(|one| (one.log_id, one.plan.start.0)).collect();
+            assert_eq!(starts, (1..6).zip(planned).collect::<Vec<_>>(), "{estimates:?}");
+        }
+    }
+}
+
+#[test]
+fn estimates_by_processors_may_map_a_job_to_the_worse_cluster() {
+    // The second job fits at once on the second cluster only. By processors it fits on both.
+    let platform = Platform::new(vec![cluster("a", 1, "cbf"), cluster("b", 1, "cbf")]).unwrap();
+    let jobs = [job(1, 0, 1, 100, Some(3000)), job(2, 1, 1, 50, Some(3000))];
+    let run = |estimates| {
+        let policies = Policies { estimates, ..Policies::default() };
+        let found = simulate(&platform, &jobs, &policies, &mut NoObserver).unwrap();
+        found.jobs.iter().map(|job| (job.cluster.0, job.start.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(run(Estimates::Nodes), [(0, 0), (1, 1)]);
+    assert_eq!(run(Estimates::Processors), [(0, 0), (0, 100)]);
+}
+
+#[test]
+fn on_fewer_processors_a_job_may_need_as_much_memory_in_all() {
+    // 8 GiB in the requested size. On its two processors it needs 4 GiB, or still 8 GiB: both nodes.
+    let amdahl = Speedup::Amdahl { parallel: 0.5, limit: Procs(2) };
+    let moldable = SimJob { speedup: amdahl, ..job(1, 0, 4, 100, Some(2048)) };
+    let jobs = [moldable, job(2, 1, 1, 10, Some(1024))];
+    let run = |memory| {
+        let policies = Policies { memory, ..Policies::default() };
+        let found = run(vec![cluster("a", 2, "cbf")], &jobs, &policies);
+        found.jobs.iter().map(|job| (job.procs.0, job.start.0)).collect::<Vec<_>>()
+    };
+    let (each, total) = (run(MoldableMemory::PerProcessor), run(MoldableMemory::Total));
+    assert!(each[1] == (1, 1), "a smaller job leaves memory: {each:?}");
+    assert!(total[0] == (2, 0) && total[1].1 > 100, "no size leaves memory: {total:?}");
+}
+
 #[test]
 fn a_job_that_no_nodes_can_run_is_refused() {
     let jobs = [job(1, 0, 1, 10, Some(5000)), job(2, 0, 4, 10, Some(2048)), job(3, 0, 4, 10, Some(2049))];
-    for managed in [true, false] {
+    for (managed, estimates) in [
+        (true, Estimates::Nodes),
+        (false, Estimates::Nodes),
+        (true, Estimates::Processors),
+        (false, Estimates::Processors),
+    ] {
         let jobs: Vec<SimJob> = jobs.iter().map(|one| SimJob { managed, ..one.clone() }).collect();
-        let found = run(vec![cluster("a", 2, "cbf")], &jobs, &Policies::default());
+        let policies = Policies { estimates, ..Policies::default() };
+        let found = run(vec![cluster("a", 2, "cbf")], &jobs, &policies);
         assert_eq!(
             found.refused,
             [(1, RefusalCause::InsufficientResources), (3, RefusalCause::InsufficientResources)]
@@ -129,7 +203,8 @@ proptest! {
     fn no_node_is_over_committed_with_moves(
         asked in prop::collection::vec((0..30_i64, 1..3_u32, 1..60_i64, prop::option::of(1..2500_u32), any::<bool>()), 1..40),
         batches in prop::array::uniform2(prop::sample::select(vec!["cbf", "cbf-replan"])),
-        moves in any::<bool>(),
+        moves in prop::option::of(prop::sample::select(Algorithm::ALL)),
+        estimates in prop::sample::select(vec![Estimates::Nodes, Estimates::Processors]),
     ) {
         let mut at = 0;
         let mut jobs = Vec::new();
@@ -139,9 +214,10 @@ proptest! {
             let amdahl = Speedup::Amdahl { parallel: 0.9, limit: Procs(2) };
             jobs.push(SimJob { speedup: if moldable { amdahl } else { Speedup::Rigid }, ..one });
         }
-        let reallocation = Reallocation::new(Algorithm::AllCancellation, Heuristic::MinMin);
-        let reallocation = Reallocation { period: Span(20), ..reallocation };
-        let policies = Policies { reallocation: moves.then_some(reallocation), ..Policies::default() };
+        let reallocation = |algorithm| {
+            Reallocation { period: Span(20), ..Reallocation::new(algorithm, Heuristic::MinMin) }
+        };
+        let policies = Policies { reallocation: moves.map(reallocation), estimates, ..Policies::default() };
         let clusters = vec![cluster("a", 1, batches[0]), cluster("b", 1, batches[1])];
         let found = run(clusters, &jobs, &policies);
         prop_assert_eq!(found.jobs.len() + found.refused.len(), jobs.len());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Problem, TraceError};
 use crate::lines::{Fields, Lines, number, open, shown};
 use crate::output::{Output, one_line};
-use crate::record::Record;
+use crate::record::{Record, kilobytes};
 use crate::swf::Header;
 use crate::workload::Workload;
 
@@ -224,10 +224,9 @@ pub(crate) fn write(workload: &Workload, path: &Path) -> io::Result<()> {
             (name('U', job.user), name('G', job.group), name('X', job.executable));
         let (id, submit, run, procs, walltime) =
             (job.log_id, job.submit.0, job.runtime.0, job.procs.0, job.walltime.0);
-        write!(
-            file,
-            "{id} {submit} -1 {run} {procs} -1 -1 {procs} {walltime} -1 1 {user} {group} {executable} -1 -1 "
-        )?;
+        let (used, requested) = (kilobytes(job.memory.used), kilobytes(job.memory.requested));
+        write!(file, "{id} {submit} -1 {run} {procs} -1 {used} {procs} {walltime} {requested} 1 ")?;
+        write!(file, "{user} {group} {executable} -1 -1 ")?;
         writeln!(file, "{site} {site} UNITARY -1 -1 -1 -1 -1 -1 -1 -1 -1 -1")?;
     }
     file.finish()

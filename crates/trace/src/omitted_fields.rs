@@ -21,14 +21,12 @@ pub struct OmittedField {
 /// A column, and a test whether a job has a value in it.
 type Column = (&'static str, fn(&Record) -> bool);
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 7] = [
     ("wait", |job| job.wait > 0),
     ("CPU time", |job| job.cpu > 0),
-    ("memory used", |job| job.memory > 0),
     ("processors requested where others were allocated", |job| {
         job.req_procs > 0 && job.procs > 0 && job.req_procs != job.procs
     }),
-    ("memory requested", |job| job.req_memory > 0),
     ("status (all are written as completed)", |job| job.status >= 0 && job.status != 1),
     ("queue", |job| job.queue >= 0),
     ("preceding job", |job| job.preceding > 0),

@@ -45,7 +45,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of a job whose actual size equals its request.
+    /// The record of a job whose actual size equals its request. Amounts of memory are whole MiB.
     pub fn of(job: &pliant_model::Job, partition: i32) -> Record {
         Record {
             line: 0,
@@ -55,10 +55,10 @@ impl Record {
             run: job.runtime.0,
             procs: i64::from(job.procs.0),
             cpu: -1,
-            memory: -1,
+            memory: kilobytes(job.memory.used),
             req_procs: i64::from(job.procs.0),
             req_time: job.walltime.0,
-            req_memory: -1,
+            req_memory: kilobytes(job.memory.requested),
             status: 1,
             user: i64::from(job.user),
             group: i64::from(job.group),
@@ -69,4 +69,9 @@ impl Record {
             think: -1,
         }
     }
+}
+
+/// An amount of memory in KB; -1 if it is unknown.
+pub(crate) fn kilobytes(memory: Option<pliant_model::Mebibytes>) -> i64 {
+    memory.map_or(-1, |amount| i64::from(amount.0) * 1024)
 }

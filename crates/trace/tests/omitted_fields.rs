@@ -24,9 +24,7 @@ fn columns_of_a_log_are_counted() {
         &[
             ("wait", Some(2)),
             ("CPU time", Some(1)),
-            ("memory used", Some(1)),
             ("processors requested where others were allocated", Some(1)),
-            ("memory requested", Some(1)),
             ("status (all are written as completed)", Some(2)),
             ("queue", Some(1)),
             ("preceding job", Some(1)),
@@ -50,5 +48,5 @@ fn fields_of_other_formats_are_named() {
     );
     check("a.json", "{}", &[("profiles", None)]);
     let folder = tempfile::tempdir().expect("a folder for the test");
-    assert_eq!(omitted_fields(&folder.path().join("joined.toml")).expect("not read").len(), 9);
+    assert_eq!(omitted_fields(&folder.path().join("joined.toml")).expect("not read").len(), 7);
 }

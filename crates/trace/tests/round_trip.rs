@@ -5,15 +5,17 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pliant_model::{Job, LoggedMemory, Procs, Span, Time};
+use pliant_model::{Job, LoggedMemory, Mebibytes, Procs, Span, Time};
 use pliant_trace::{RepairReport, Workload, load, swf};
 use proptest::prelude::*;
 use support::invariants::schedulable;
 
-/// Any job: submission after the one before, size, walltime, what is left of it unused, owner.
-fn job() -> impl Strategy<Value = (i64, u32, i64, i64, [i32; 3], i32)> {
+/// Any job: submission after the one before, size, walltime, what is left of it unused, owner, partition, memory.
+fn job() -> impl Strategy<Value = (i64, u32, i64, i64, [i32; 3], i32, LoggedMemory)> {
     let owner = [-1..50_i32, -1..50_i32, -1..50_i32];
-    (0..5_000_i64, 1..100_000_u32, 1..10_000_000_i64, 0..10_000_000_i64, owner, -1..4_i32)
+    let amount = || prop::option::of((1..=u32::MAX).prop_map(Mebibytes));
+    let memory = (amount(), amount()).prop_map(|(requested, used)| LoggedMemory { requested, used });
+    (0..5_000_i64, 1..100_000_u32, 1..10_000_000_i64, 0..10_000_000_i64, owner, -1..4_i32, memory)
 }
 
 fn workload() -> impl Strategy<Value = Workload> {
@@ -21,7 +23,7 @@ fn workload() -> impl Strategy<Value = Workload> {
         (prop::option::of(1..1_000_000_i64), prop::option::of(-5_000_000..5_000_000_000_i64), any::<bool>());
     (prop::collection::vec(job(), 0..60), facts).prop_map(|(jobs, (max_procs, unix_start, named))| {
         let (mut at, mut all, mut partitions) = (0, Vec::new(), Vec::new());
-        for (index, (gap, procs, walltime, unused, [user, group, executable], partition)) in
+        for (index, (gap, procs, walltime, unused, [user, group, executable], partition, memory)) in
             jobs.into_iter().enumerate()
         {
             at += if index == 0 { 0 } else { gap };
@@ -35,7 +37,7 @@ fn workload() -> impl Strategy<Value = Workload> {
                 group,
                 executable,
                 origin: None,
-                memory: LoggedMemory::default(),
+                memory,
             });
             partitions.push(if partition == 0 { -1 } else { partition });
         }

@@ -44,6 +44,8 @@ const COLUMNS: &[Column] = &[
     column("makespan %", "makespan_gain_percent", 1.0, 2, 3),
     column("wait h", "mean_wait_s", 1.0 / 3600.0, 3, 1),
     column("response h", "mean_response_s", 1.0 / 3600.0, 3, 1),
+    column("late %", "late_start_percent", 1.0, 1, 0),
+    column("late h", "mean_late_start_s", 1.0 / 3600.0, 3, 0),
     column("util. %", "utilization", 100.0, 1, 5),
 ];
 

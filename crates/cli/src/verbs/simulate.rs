@@ -349,6 +349,7 @@ impl Arguments {
             seed: self.seed,
             // Moves cost memory, and only these files list each of them.
             keep_moves: self.report || self.out.is_some() && self.formats().contains(&FileFormat::Csv),
+            ..Policies::default()
         }
     }
 

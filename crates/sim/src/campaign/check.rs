@@ -66,6 +66,7 @@ impl Reader<'_> {
             seeds: file.seeds.into_inner().0,
             policies,
             reference,
+            planned_starts: file.planned_starts,
         })
     }
 
@@ -122,6 +123,8 @@ impl Reader<'_> {
                 ties: given.ties.or(file.ties).map_or(usual.ties, |word| word.0),
                 reallocation: self.reallocation(table.span(), given)?,
                 plan_by: self.plan_by(given)?,
+                estimates: given.estimates.map_or(usual.estimates, |word| word.0),
+                memory: given.memory.map_or(usual.memory, |word| word.0),
                 ..usual
             };
             let sizes = self.sizes(given)?;

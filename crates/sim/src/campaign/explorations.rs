@@ -105,6 +105,7 @@ impl Reader<'_> {
             seeds: file.seeds.into_inner().0,
             workloads,
             policies,
+            planned_starts: false,
         })
     }
 

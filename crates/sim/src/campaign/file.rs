@@ -23,7 +23,7 @@ use toml::Spanned;
 use super::keywords::{EstimatorKeyword, find};
 use super::sequence::Times;
 use super::{Generator, Moldable, Sizes, month};
-use crate::Ties;
+use crate::{Estimates, MoldableMemory, Ties};
 
 /// Distinguishes campaigns of optional computations from those of jobs.
 #[derive(Deserialize)]
@@ -41,6 +41,8 @@ pub(super) struct File {
     pub(super) platforms: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) batches: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) reference: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) planned_starts: bool,
     pub(super) tuner: Option<Keyword<Tuner>>,
     pub(super) mapping: Option<Keyword<Mapping>>,
     pub(super) ties: Option<Keyword<Ties>>,
@@ -96,6 +98,8 @@ pub(super) struct PolicyTable {
     pub(super) threshold_s: Option<Spanned<i64>>,
     pub(super) window: Option<Spanned<i64>>,
     pub(super) plan_by: Option<Keyword<Basis>>,
+    pub(super) estimates: Option<Keyword<Estimates>>,
+    pub(super) memory: Option<Keyword<MoldableMemory>>,
     pub(super) level: Option<Spanned<Keyword<Level>>>,
     pub(super) estimator: Option<Spanned<Keyword<EstimatorKeyword>>>,
     pub(super) quantile: Option<Spanned<f64>>,

@@ -7,7 +7,7 @@ use pliant_policy::runtimes::Choice;
 use pliant_policy::runtimes::Estimator;
 
 use super::Sizes;
-use crate::Ties;
+use crate::{Estimates, MoldableMemory, Ties};
 
 /// The choice of moldable jobs and their speedups (`docs/reference/files/workload.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +79,24 @@ impl FromStr for Ties {
     fn from_str(text: &str) -> Result<Ties, UnknownName> {
         let words = vec![("finish-first", Ties::FinishFirst), ("submit-first", Ties::SubmitFirst)];
         find("order of events", words, text)
+    }
+}
+
+impl FromStr for Estimates {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Estimates, UnknownName> {
+        let words = vec![("nodes", Estimates::Nodes), ("processors", Estimates::Processors)];
+        find("basis of estimates", words, text)
+    }
+}
+
+impl FromStr for MoldableMemory {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<MoldableMemory, UnknownName> {
+        let words = vec![("per-processor", MoldableMemory::PerProcessor), ("total", MoldableMemory::Total)];
+        find("memory of moldable jobs", words, text)
     }
 }
 

@@ -45,7 +45,7 @@ mod workloads;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use pliant_model::{ExplorationRun, Run};
+use pliant_model::{ExplorationRun, PlannedJob, Run};
 use pliant_policy::batch::order::LocalPolicyChange;
 use pliant_trace::CalendarMonth;
 
@@ -88,6 +88,8 @@ pub struct SimulationCampaign {
     pub policies: Vec<Variant>,
     /// The position of the reference policy.
     pub reference: usize,
+    /// Whether runs are measured against the plans that jobs had when they were submitted.
+    pub planned_starts: bool,
 }
 
 /// A workload of a campaign, and the platforms it runs on.
@@ -194,6 +196,8 @@ pub enum Measured<'a> {
         run: &'a Run,
         /// The reference run; none if this run is the reference.
         reference: Option<&'a Run>,
+        /// The plans of its jobs right after their submission, in its order; none if the campaign does not measure them.
+        plans: Option<&'a [PlannedJob]>,
     },
     /// A run of optional computations.
     Requests(&'a ExplorationRun),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pliant_model::campaign::Results;
 use pliant_model::campaign::simulations::{self, Record};
-use pliant_model::{Platform, Run, Speedup};
+use pliant_model::{PlannedJob, Platform, Run, Speedup, Time};
 use pliant_policy::batch::order::LocalPolicyChange;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use super::{
     SimulationCampaign, Sizes, VariantPolicies, Workload,
 };
 use crate::optional::{self, Scenario, System};
-use crate::{NoObserver, Policies, SimError, SimJob, simulate};
+use crate::{Observer, Policies, SimError, SimJob, simulate};
 
 /// The version of `results.json`.
 const SCHEMA: &str = "pliant.campaign/1";
@@ -69,7 +69,14 @@ impl Experiment for Simulations<'_> {
     fn identify(&self, fingerprint: &mut Fingerprint) -> Result<(), CampaignError> {
         let SimulationCampaign { seeds, dedicated_shares, moldable, workloads, policies, reference, .. } =
             self.campaign;
-        fingerprint.add(&(seeds, dedicated_shares, moldable, policies, reference));
+        fingerprint.add(&(
+            seeds,
+            dedicated_shares,
+            moldable,
+            policies,
+            reference,
+            self.campaign.planned_starts,
+        ));
         let mut logs: BTreeSet<&Path> = BTreeSet::new();
         let mut platforms: BTreeSet<&Path> = BTreeSet::new();
         for workload in workloads {
@@ -134,17 +141,17 @@ impl Simulations<'_> {
         let workload = self.cache.get(group)?;
         let jobs = sim_jobs(workload.jobs.clone(), group.moldable, group.share, group.seed);
         let reference = self.campaign.reference;
-        let (reference_run, reference_seconds) =
-            self.simulate(group, reference, &workload.platform, &jobs)?;
+        let before = self.simulate(group, reference, &workload.platform, &jobs)?;
         for &policy in policies {
-            let run;
-            let (measured, seconds) = if policy == reference {
-                (Measured::Jobs { run: &reference_run, reference: None }, reference_seconds)
+            let simulated;
+            let (Simulated { run, plans, seconds }, reference) = if policy == reference {
+                (&before, None)
             } else {
-                run = self.simulate(group, policy, &workload.platform, &jobs)?;
-                (Measured::Jobs { run: &run.0, reference: Some(&reference_run) }, run.1)
+                simulated = self.simulate(group, policy, &workload.platform, &jobs)?;
+                (&simulated, Some(&before.run))
             };
-            keep(policy, self.record(group, policy, measured)?, seconds)?;
+            let measured = Measured::Jobs { run, reference, plans: plans.as_deref() };
+            keep(policy, self.record(group, policy, measured)?, *seconds)?;
         }
         Ok(())
     }
@@ -187,7 +194,7 @@ impl Simulations<'_> {
         policy: usize,
         platform: &Platform,
         jobs: &[SimJob],
-    ) -> Result<(Run, f64), CampaignError> {
+    ) -> Result<Simulated, CampaignError> {
         let (mut policies, local, sizes) = self.policies(policy);
         policies.seed = group.seed;
         // Campaigns keep only the number of moves.
@@ -195,11 +202,12 @@ impl Simulations<'_> {
         let started = Instant::now();
         let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
         let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
+        let mut plans = Plans(self.campaign.planned_starts.then(Vec::new));
         let run = match sizes {
-            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut NoObserver),
-            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut NoObserver),
+            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut plans),
+            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut plans),
         };
-        Ok((run.map_err(failed)?, started.elapsed().as_secs_f64()))
+        Ok(Simulated { run: run.map_err(failed)?, plans: plans.0, seconds: started.elapsed().as_secs_f64() })
     }
 
     /// Measures a run.
@@ -218,6 +226,26 @@ impl Simulations<'_> {
             policy: self.campaign.policies[policy].name.clone(),
             metrics,
         })
+    }
+}
+
+/// A run, the plans of its jobs if they are measured, and how long the simulation took.
+struct Simulated {
+    run: Run,
+    plans: Option<Vec<PlannedJob>>,
+    seconds: f64,
+}
+
+/// Records the plans of jobs, if there is a list for them.
+struct Plans(Option<Vec<PlannedJob>>);
+
+impl Observer for Plans {
+    fn progress(&mut self, _: usize, _: usize, _: Time) -> bool {
+        true
+    }
+
+    fn plans(&mut self) -> Option<&mut Vec<PlannedJob>> {
+        self.0.as_mut()
     }
 }
 

@@ -4,7 +4,8 @@ mod runner;
 
 use std::path::Path;
 
-use super::SimulationCampaign;
+use super::{SimulationCampaign, VariantPolicies};
+use crate::Estimates;
 
 const GOOD: &str = r#"name = "tiny"
 seeds = { from = 1, count = 2 }
@@ -121,6 +122,33 @@ fn errors_have_line_column_and_key() {
         "realloc = \"regular\"",
         "realloc = \"always\"",
         "17:11: `realloc`: expected a reallocation algorithm (none, regular, all-cancellation, no-worse, siblings), found `always`",
+    );
+}
+
+#[test]
+fn estimates_and_planned_starts_are_read() {
+    let given =
+        GOOD.replacen("realloc = \"regular\"", "estimates = \"processors\"\nrealloc = \"regular\"", 1);
+    let given = given.replacen("tuner =", "planned_starts = true\ntuner =", 1);
+    let campaign = SimulationCampaign::parse(&given, Path::new("c.toml")).unwrap();
+    assert!(
+        campaign.planned_starts
+            && !SimulationCampaign::parse(GOOD, Path::new("c.toml")).unwrap().planned_starts
+    );
+    let estimates = campaign.policies.iter().map(|one| match &one.treatment {
+        VariantPolicies::Jobs { policies, .. } => policies.estimates,
+        VariantPolicies::Requests(_) => panic!("expected policies of jobs"),
+    });
+    assert_eq!(estimates.collect::<Vec<_>>(), [Estimates::Nodes, Estimates::Processors, Estimates::Nodes]);
+    check(
+        "realloc = \"regular\"",
+        "estimates = \"memory\"",
+        "17:13: `estimates`: expected a basis of estimates (nodes, processors), found `memory`",
+    );
+    check(
+        "realloc = \"regular\"",
+        "memory = \"none\"",
+        "17:10: `memory`: expected a memory of moldable jobs (per-processor, total), found `none`",
     );
 }
 

@@ -121,7 +121,7 @@ strategy = "random"
 /// The sum of ends, and the number of jobs with other ends than in the reference: enough to distinguish runs.
 fn measure(measured: Measured<'_>) -> Result<BTreeMap<String, f64>, String> {
     let (run, reference) = match measured {
-        Measured::Jobs { run, reference } => (run, reference),
+        Measured::Jobs { run, reference, .. } => (run, reference),
         Measured::Requests(run) => {
             let completed: u32 = run.explorations.iter().map(|one| one.completed).sum();
             return Ok(BTreeMap::from([("completed".to_owned(), f64::from(completed) / 3.0)]));

@@ -28,7 +28,9 @@ fn campaign(name: &str) -> SimulationCampaign {
 
 /// What is compared with the reference run: percentages of jobs, and the relative mean response.
 fn measure(measured: Measured<'_>) -> Result<BTreeMap<String, f64>, String> {
-    let Measured::Jobs { run, reference } = measured else { return Err("expected a run of jobs".to_owned()) };
+    let Measured::Jobs { run, reference, .. } = measured else {
+        return Err("expected a run of jobs".to_owned());
+    };
     let Some(reference) = reference else { return Ok(BTreeMap::new()) };
     let compared = compare(run, reference).map_err(|error| error.to_string())?;
     let metrics = [
