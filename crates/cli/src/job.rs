@@ -36,6 +36,7 @@ pub(crate) fn described(record: &JobRecord) -> Value {
             "fixed_time": record.work.fixed_time,
             "speedup": speedup(record),
             "resources": record.work.resources.as_ref().map(ToString::to_string),
+            "begin_s": record.work.begin,
         },
     })
 }
@@ -120,6 +121,7 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
     ];
     lines.extend(record.work.resources.as_ref().map(|needed| ("needs", needed.to_string())));
     lines.push(("submitted", both(record.submitted, now)));
+    lines.extend(record.work.begin.map(|begin| ("begin", both(begin, now))));
     let error =
         |error: Option<_>| error.map_or_else(String::new, |error| format!(", {}", against_expected(error)));
     match record.started {

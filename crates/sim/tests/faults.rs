@@ -227,6 +227,8 @@ fn the_checkers_find_injected_bugs() {
         (Bug::ForgetsPriorities, Embedded, 260_000_000..260_000_020, &["prioritised"]),
         (Bug::ForgetsReallocation, Embedded, 320_000_000..320_000_020, &["configured"]),
         (Bug::ForgetsHeldResources, Embedded, 410_000_000..410_000_020, &["resources"]),
+        (Bug::IgnoresBegin, Embedded, 421_000_000..421_000_010, &["deferred"]),
+        (Bug::IgnoresBegin, Mixed, 421_000_000..421_000_010, &["deferred"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -36,6 +36,7 @@ message! {
         fixed_time,
         speedup: required(A_SPEEDUP),
         resources: optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| (**resources).clone())),
+        begin: optional(TIME),
     }
 
     proto::Estimate <=> Estimate {

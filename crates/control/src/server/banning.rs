@@ -102,7 +102,9 @@ impl Server {
             return;
         }
         let kept = self.batch.held_jobs();
-        let is_freed = |entry: &&ServerJob| entry.held.is_none() && kept.contains(&JobId(entry.number));
+        let is_freed = |entry: &&ServerJob| {
+            entry.held.is_none() && entry.deferred.is_none() && kept.contains(&JobId(entry.number))
+        };
         let freed = self.waiting_jobs_of(user).filter(is_freed);
         for job in freed.map(|entry| JobId(entry.number)).collect::<Vec<_>>() {
             self.with_batch(now, commands, |batch, effects| batch.release(now, job, effects));

@@ -37,6 +37,9 @@ pub(super) struct ServerJob {
     /// The act of an operator that holds the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) held: Option<Hold>,
+    /// The instant before which the job does not start, until that has come ([`super::deferring`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) deferred: Option<Time>,
     /// Number of handoffs that were attempted.
     pub(super) attempts: u32,
 }
@@ -56,6 +59,7 @@ impl ServerJob {
             cancelling: false,
             recalled: false,
             held: None,
+            deferred: None,
             attempts: 0,
         }
     }
@@ -65,6 +69,6 @@ impl ServerJob {
         let JobRecord { procs, walltime, submitted, owner, work, .. } = &self.record;
         let submission = Submission::new(JobId(self.number), *procs, *walltime);
         let resources = work.resources.clone();
-        Submission { submit: *submitted, owner: owner.owner(), resources, ..submission }
+        Submission { submit: work.eligible(*submitted), owner: owner.owner(), resources, ..submission }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::target::{self, PreparedJob};
 use super::{Command, Server};
-use crate::handoff::{Call, HandoffId};
+use crate::handoff::{Call, Handoff, HandoffId};
 use crate::job::JobRecord;
 
 /// How often the source of a waiting sibling is asked, in case its abort was lost. Rare, as a sibling may wait long, and
@@ -120,8 +120,9 @@ impl PreparedJob {
     /// The job as it is submitted to the batch system.
     pub(super) fn submission(&self) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
-        let (submit, owner) = (self.handoff.submitted, self.handoff.owner.owner());
-        let resources = self.handoff.work.resources.clone();
+        let Handoff { work, submitted, owner, .. } = &self.handoff;
+        let (submit, owner) = (work.eligible(*submitted), owner.owner());
+        let resources = work.resources.clone();
         Submission { submit, owner, resources, ..Submission::new(JobId(self.number), procs, walltime) }
     }
 

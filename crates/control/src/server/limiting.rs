@@ -374,7 +374,8 @@ impl Server {
                 // It runs, or its process is looked for.
                 JobState::Active => jobs.count(id, record.procs),
                 JobState::Queued if entry.started_before.is_some() => jobs.count(id, record.procs),
-                JobState::Queued if entry.held.is_some() || entry.recalled || is_leaving() => {}
+                JobState::Queued if entry.held.is_some() || entry.deferred.is_some() => {}
+                JobState::Queued if entry.recalled || is_leaving() => {}
                 JobState::Queued if held.contains(&id) => jobs.kept.push(job),
                 // It waits for a larger cluster.
                 JobState::Queued if self.batch.unplanned(id).is_some() => {}

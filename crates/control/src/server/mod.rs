@@ -8,6 +8,7 @@ mod admission;
 mod banning;
 mod cancelling;
 mod configuration;
+mod deferring;
 mod draining;
 mod entry;
 mod event;
@@ -37,7 +38,7 @@ mod target;
 mod tests;
 mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +145,8 @@ pub struct Server {
     banned: BTreeMap<User, Ban>,
     /// The limits that operators have set.
     limits: BTreeMap<User, UserLimits>,
+    /// The jobs that may not start yet, by the instants from which they may.
+    deferred: BTreeSet<(Time, u32)>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
@@ -180,6 +183,7 @@ impl Server {
             drained: None,
             banned: BTreeMap::new(),
             limits: BTreeMap::new(),
+            deferred: BTreeSet::new(),
             next: 1,
             numbered: false,
             journal: None,
@@ -281,6 +285,7 @@ impl Server {
             Event::Decided { id, decision } => self.decided(now, &id, decision, commands),
             Event::Subjob(event) => self.on_subjob(now, event, commands),
             Event::Due => {
+                self.release_deferred(now, commands);
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
                 self.retry_outgoing(now, commands);
                 self.retry_siblings(now, commands);
@@ -312,7 +317,9 @@ impl Server {
             self.outgoing.values().chain(self.siblings.values().flatten()).filter_map(OutgoingJob::due);
         let prepared = self.prepared.values().map(PreparedJob::due);
         let subjobs = self.subjobs.next_due();
-        self.batch.next_due().into_iter().chain(forget).chain(outgoing).chain(prepared).chain(subjobs).min()
+        let deferred = self.deferred.first().map(|(at, _)| *at);
+        let due = self.batch.next_due().into_iter().chain(forget).chain(outgoing).chain(prepared);
+        due.chain(subjobs).chain(deferred).min()
     }
 
     fn with_batch(
@@ -381,6 +388,8 @@ impl Server {
             StatusUpdate::Started { job, procs, walltime, at } => {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
+                // In an external batch system it can have been released by a user.
+                self.forget_deferral(job.0);
                 let Some(entry) = self.jobs.get_mut(&job.0) else { return };
                 self.waiting.remove_job(entry);
                 entry.record.state = JobState::Active;
@@ -421,6 +430,7 @@ impl Server {
         elapsed_ms: Option<u64>,
         commands: &mut Vec<Command>,
     ) {
+        self.forget_deferral(job.0);
         let Some(entry) = self.jobs.get_mut(&job.0) else { return };
         self.waiting.remove_job(entry);
         entry.record.state = exit.state();

@@ -125,6 +125,7 @@ impl Server {
             entry.record.hops = record.hops;
             if record.state == JobState::Active {
                 entry.held = None;
+                self.forget_deferral(number);
                 self.with_batch(now, commands, |batch, effects| batch.started_before(now, job, effects));
             }
             return;
@@ -132,6 +133,7 @@ impl Server {
         let was_active = entry.record.state == JobState::Active;
         self.waiting.remove_job(entry);
         entry.record = record;
+        self.forget_deferral(number);
         self.close(now, job, was_active, commands);
     }
 

@@ -130,7 +130,8 @@ impl Server {
         if self.outgoing.contains_key(&number) || is_duplicate {
             return Err(StayReason::AlreadyMoving);
         }
-        if self.batch.held_jobs().contains(&JobId(number)) || self.banned.contains_key(&entry.record.owner) {
+        let is_kept = self.batch.held_jobs().contains(&JobId(number)) || entry.deferred.is_some();
+        if is_kept || self.banned.contains_key(&entry.record.owner) {
             return Err(StayReason::Held);
         }
         let plan = self.batch.plan(now, JobId(number));

@@ -98,6 +98,10 @@ impl Server {
         if avoided_servers(&handoff.hops, now).contains(&self.config.name) {
             return Err("it waited here without a plan a short time ago".to_owned());
         }
+        // The clock of the source may be ahead.
+        if let Some(begin) = handoff.work.begin.filter(|begin| *begin > now) {
+            return Err(format!("it may not start before {}", begin.utc()));
+        }
         let latest = (!handoff.sibling).then_some(handoff.latest);
         let Handoff { owner, submitted, work, .. } = handoff;
         // The attempt that it replaces is counted already.

@@ -1,6 +1,7 @@
 mod audit;
 mod banning;
 mod changes;
+mod deferring;
 mod draining;
 mod external_siblings;
 mod external_subjobs;

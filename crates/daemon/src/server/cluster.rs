@@ -81,6 +81,12 @@ impl Job {
         Some(&self.folder.as_ref()?.account()?.name)
     }
 
+    /// True if it is this server's although it is to be held: it may not start yet. Others that are held are prepared for other servers, or
+    /// subjobs.
+    fn is_deferred(&self) -> bool {
+        self.execution.as_ref().is_some_and(|execution| execution.subjob().is_none())
+    }
+
     /// True if it had started before an older copy of the journal was put back.
     fn had_started(&self) -> bool {
         self.execution.as_ref().is_some_and(|execution| execution.had_started)

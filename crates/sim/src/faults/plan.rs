@@ -20,6 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::FederationKind;
 use super::bans::PlannedBan;
+use super::deferrals::draw_begin;
 use super::drains::PlannedDrain;
 use super::external::SitePlan;
 use super::holds::PlannedHold;
@@ -144,6 +145,12 @@ impl Plan {
                 job.work.resources = draw_needs(rng);
             }
         }
+        if seed >= DEFERRED_FROM {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "begins"));
+            for job in &mut jobs {
+                job.work.begin = draw_begin(&mut rng, job.at);
+            }
+        }
         let launches = match kind {
             FederationKind::Launching => {
                 jobs.truncate(JOBS_WITH_LAUNCHES_MAX);
@@ -251,6 +258,8 @@ const REALLOCATED_FROM: u64 = 320_000_000;
 
 /// In schedules from this seed on servers count memory, GPUs, local disk space and licences, and jobs need some.
 const RESOURCES_FROM: u64 = 410_000_000;
+/// In schedules from this seed on some jobs may start from an instant on only.
+const DEFERRED_FROM: u64 = 421_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

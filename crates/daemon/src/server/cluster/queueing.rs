@@ -89,8 +89,8 @@ impl Cluster {
                     slot = None;
                     retry.after(&error).await;
                 }
-                // A job that was accepted waits here. One that is to be held is another server's.
-                Err(error) if error.is_limit() && !held && !tentative => {
+                // A job that was accepted waits here.
+                Err(error) if error.is_limit() && !tentative && (!held || job.is_deferred()) => {
                     slot = None;
                     let waiting = limited.take();
                     match self.limits.wait(&self.mailbox, &job, &error, waiting).await {
