@@ -12,21 +12,25 @@ pub(crate) struct ScheduleOptions {
     /// The script does not start before this instant, such as now+1h, 16:00 or 2026-12-01T08:00, in local time.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     begin: Option<Time>,
+    /// The script completes by this instant, or does not run.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    deadline: Option<Time>,
 }
 
 impl ScheduleOptions {
     /// These options, with those of `weaker` where these say nothing.
     pub(crate) fn over(self, weaker: ScheduleOptions) -> ScheduleOptions {
-        ScheduleOptions { begin: self.begin.or(weaker.begin) }
+        ScheduleOptions { begin: self.begin.or(weaker.begin), deadline: self.deadline.or(weaker.deadline) }
     }
 
     /// The first of these options that is given.
     pub(crate) fn first(&self) -> Option<&'static str> {
-        self.begin.map(|_| "--begin")
+        let options = [("--begin", self.begin.is_some()), ("--deadline", self.deadline.is_some())];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 
     /// The same work with these options.
     pub(crate) fn applied(&self, work: Work) -> Work {
-        Work { begin: self.begin, ..work }
+        Work { begin: self.begin, deadline: self.deadline, ..work }
     }
 }

@@ -89,12 +89,15 @@ pub struct Work {
     /// The earliest start; none if it may start at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<Time>,
+    /// The latest completion; none if it may complete at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
 }
 
 impl Work {
     /// Work that needs nothing but processors.
     pub fn new(procs: Procs, walltime: Span, speedup: Speedup) -> Work {
-        Work { procs, walltime, fixed_time: false, speedup, resources: None, begin: None }
+        Work { procs, walltime, fixed_time: false, speedup, resources: None, begin: None, deadline: None }
     }
 
     /// The request that policies see.

@@ -183,6 +183,12 @@ fn schedules_with_resources_have_no_violations() {
     check_forty_with_moves(410_000_000, 50);
 }
 
+/// In schedules from seed 421 million on some jobs may start from an instant on only, and some have deadlines.
+#[test]
+fn schedules_with_deferred_jobs_and_deadlines_have_no_violations() {
+    check_forty_with_moves(421_000_000, 50);
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {

@@ -37,6 +37,7 @@ message! {
         speedup: required(A_SPEEDUP),
         resources: optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| (**resources).clone())),
         begin: optional(TIME),
+        deadline: optional(TIME),
     }
 
     proto::Estimate <=> Estimate {

@@ -78,7 +78,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("cpu-freq", None, With, Unsupported("processors run as their cluster has them run")),
     option("cpus-per-gpu", None, With, Unsupported(GPUS)),
     option("cpus-per-task", Some('c'), With, Size(Part::ProcsPerTask)),
-    option("deadline", None, With, Unsupported("`pliant submit` shows when the job is expected to end")),
+    option("deadline", None, With, Same("--deadline")),
     option("dependency", Some('d'), With, Unsupported(LATER)),
     option("distribution", Some('m'), With, Unsupported(NODES)),
     option("error", Some('e'), With, Noted(OUTPUT)),

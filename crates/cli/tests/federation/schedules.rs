@@ -1,11 +1,21 @@
-//! When jobs run: not before an instant.
+//! When jobs run: not before an instant, and in time for a deadline or not at all.
 
 use std::fs;
 
-use pliant_control::job::JobState;
+use pliant_control::job::{Exit, JobState, Work};
+use pliant_model::Span;
+use pliant_wire::SubmittedWork;
 use serde_json::json;
 
 use crate::harness::*;
+use crate::slurm::Behind;
+
+/// The same script with other options.
+fn with(what: SubmittedWork, change: impl FnOnce(&mut Work)) -> SubmittedWork {
+    let SubmittedWork::Script(mut script) = what else { panic!("expected a script") };
+    change(&mut script.work);
+    SubmittedWork::Script(script)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_starts_at_its_instant_also_if_its_server_is_killed_before() {
@@ -40,4 +50,58 @@ async fn a_job_starts_at_its_instant_also_if_its_server_is_killed_before() {
     let (code, _, error) = user.run("submit ./job.sh --begin later");
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("expected now+COUNT[UNIT]"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_would_complete_after_its_deadline_is_refused_or_fails() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let user = CommandUser::new(&federation, "alice");
+    let client = federation.client("alice");
+    fs::write(user.dir().join("job.sh"), "#!/bin/sh\n").unwrap();
+    let (code, found, error) = user.run("submit ./job.sh --time 2m --deadline now+1m --dry-run");
+    assert_eq!(code, 2, "{error}");
+    assert_eq!(found["refusals"][0]["cause"], "deadline", "{found}");
+    let (code, _, error) = user.run("submit ./job.sh --time 2m --deadline now+1m");
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains(", after its deadline ") && error.contains("a later --deadline"), "{error}");
+
+    // One that runs in time, and one that an operator holds for too long.
+    let (code, job, error) = user.run("submit ./job.sh --time 1m --deadline now+70s --wait");
+    assert_eq!((code, &job["state"]), (0, &json!("COMPLETED")), "{error}");
+    let (code, job, error) = user.run("submit ./job.sh --time 5s --begin now+4s --deadline now+12s");
+    assert_eq!(code, 0, "{error}");
+    let handle = job["job_id"].as_str().unwrap();
+    let (code, _, error) = CommandUser::operator(&federation).run(&format!("admin hold {handle} --why full"));
+    assert_eq!(code, 0, "{error}");
+    let handle = handle.parse().unwrap();
+    let failed = federation.reaches(&client, &handle, JobState::Failed).await;
+    let too_late = |why: &String| why.starts_with("its deadline could not be kept");
+    assert!(matches!(&failed.exit, Some(Exit::NotStarted(why)) if too_late(why)), "{failed:?}");
+    assert_eq!(failed.started, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slurm_holds_a_job_until_its_instant_and_gives_it_back_if_it_is_too_late() {
+    let Some(behind) = Behind::start(1, 2).await else { return };
+    let (federation, alice) = (&behind.federation, behind.federation.client("alice"));
+    let listed = || behind.slurm("lyon").run(&["squeue", "--noheader", "--format=%T %r"]);
+    let begin = now() + Span(12);
+    let later = with(rigid("true", 1, 60), |work| work.begin = Some(begin));
+    let job = submit(&alice, &order_to("lyon", later)).await;
+    assert_eq!(job.expected.start, begin);
+    until("it to be held", async || (listed() == "PENDING JobHeldUser").then_some(())).await;
+    let ran = federation.reaches(&alice, &job.handle, JobState::Completed).await;
+    assert!(ran.started.unwrap() >= begin, "{ran:?}");
+
+    // Local users take the processors before it may start.
+    let begin = now() + Span(12);
+    let late = with(rigid("true", 1, 60), |work| {
+        (work.begin, work.deadline) = (Some(begin), Some(begin + Span(75)));
+    });
+    let job = submit(&alice, &order_to("lyon", late)).await;
+    behind.take("lyon", 2, 15);
+    let failed = federation.reaches(&alice, &job.handle, JobState::Failed).await;
+    let too_late = |why: &String| why.starts_with("its deadline could not be kept");
+    assert!(matches!(&failed.exit, Some(Exit::NotStarted(why)) if too_late(why)), "{failed:?}");
+    until("it to leave the queue", async || (behind.queue("lyon") == ["local RUNNING"]).then_some(())).await;
 }

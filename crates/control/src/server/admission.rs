@@ -197,8 +197,7 @@ impl Server {
         }
         let request = work.request(JobId(self.next), work.eligible(submitted).min(now));
         let request = request.owned_by(owner.owner());
-        let estimate = self.estimate_at(now, owner, &request, self.speed_for(own_time))?;
-        let estimate = work.not_before_begin(estimate);
+        let estimate = self.estimate_work(now, owner, work, (&request, self.speed_for(own_time)))?;
         if latest.is_some_and(|latest| is_late(&estimate, latest)) {
             return Err(AdmissionRefusal::Stale { now: estimate });
         }
@@ -278,7 +277,7 @@ impl Server {
         let entry = ServerJob { deferred, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
-        self.deferred.extend(deferred.map(|begin| (begin, number)));
+        self.watch_instants(number);
         let resources = work.resources.clone();
         let submission = Submission::new(JobId(number), procs, walltime);
         let submission = Submission { submit, owner, resources, ..submission };

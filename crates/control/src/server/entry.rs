@@ -40,6 +40,9 @@ pub(super) struct ServerJob {
     /// The instant before which the job does not start, until that has come ([`super::deferring`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) deferred: Option<Time>,
+    /// It cannot keep its deadline any more: it is given up here unless another server takes it over.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_too_late: bool,
     /// Number of handoffs that were attempted.
     pub(super) attempts: u32,
 }
@@ -60,6 +63,7 @@ impl ServerJob {
             recalled: false,
             held: None,
             deferred: None,
+            is_too_late: false,
             attempts: 0,
         }
     }

@@ -97,6 +97,10 @@ impl Server {
     /// Queues a job again, under the next number, that is no longer in the batch system: a sibling that was committed after it had lost its
     /// processors, or a job that was withdrawn for a server that is lost.
     pub(super) fn queue_again(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        if self.jobs.get(&number).is_some_and(|entry| entry.is_too_late) {
+            return self.end_too_late(now, number, commands);
+        }
+        self.forget_instants(number);
         let Some(mut entry) = self.jobs.remove(&number) else { return };
         entry.number = self.next;
         self.next += 1;
@@ -111,7 +115,9 @@ impl Server {
         if let Some(siblings) = self.siblings.remove(&number) {
             self.siblings.insert(entry.number, siblings);
         }
+        let number = entry.number;
         self.jobs.insert(entry);
+        self.watch_instants(number);
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
     }
 }

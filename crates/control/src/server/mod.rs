@@ -145,8 +145,8 @@ pub struct Server {
     banned: BTreeMap<User, Ban>,
     /// The limits that operators have set.
     limits: BTreeMap<User, UserLimits>,
-    /// The jobs that may not start yet, by the instants from which they may.
-    deferred: BTreeSet<(Time, u32)>,
+    /// When waiting jobs may start, or are too late to start.
+    instants: BTreeSet<(Time, u32)>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
@@ -183,7 +183,7 @@ impl Server {
             drained: None,
             banned: BTreeMap::new(),
             limits: BTreeMap::new(),
-            deferred: BTreeSet::new(),
+            instants: BTreeSet::new(),
             next: 1,
             numbered: false,
             journal: None,
@@ -285,7 +285,7 @@ impl Server {
             Event::Decided { id, decision } => self.decided(now, &id, decision, commands),
             Event::Subjob(event) => self.on_subjob(now, event, commands),
             Event::Due => {
-                self.release_deferred(now, commands);
+                self.pass_instants(now, commands);
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
                 self.retry_outgoing(now, commands);
                 self.retry_siblings(now, commands);
@@ -317,9 +317,9 @@ impl Server {
             self.outgoing.values().chain(self.siblings.values().flatten()).filter_map(OutgoingJob::due);
         let prepared = self.prepared.values().map(PreparedJob::due);
         let subjobs = self.subjobs.next_due();
-        let deferred = self.deferred.first().map(|(at, _)| *at);
+        let instant = self.instants.first().map(|(at, _)| *at);
         let due = self.batch.next_due().into_iter().chain(forget).chain(outgoing).chain(prepared);
-        due.chain(subjobs).chain(deferred).min()
+        due.chain(subjobs).chain(instant).min()
     }
 
     fn with_batch(
@@ -375,7 +375,7 @@ impl Server {
             StatusUpdate::Ready { job } => self.sibling_ready(now, job.0, commands),
             StatusUpdate::ReleasedTooLate { job } => self.queue_again(now, job.0, commands),
             StatusUpdate::Withdrawn { job } if self.take_recall(job.0) => {
-                self.end(now, job, Exit::Cancelled, None, commands);
+                self.end(now, job, self.exit_of_withdrawn(job), None, commands);
             }
             StatusUpdate::Withdrawn { job } => self.withdrawn(now, job.0, commands),
             StatusUpdate::NotWithdrawn { job } => {
@@ -389,7 +389,7 @@ impl Server {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
                 // In an external batch system it can have been released by a user.
-                self.forget_deferral(job.0);
+                self.forget_instants(job.0);
                 let Some(entry) = self.jobs.get_mut(&job.0) else { return };
                 self.waiting.remove_job(entry);
                 entry.record.state = JobState::Active;
@@ -430,7 +430,7 @@ impl Server {
         elapsed_ms: Option<u64>,
         commands: &mut Vec<Command>,
     ) {
-        self.forget_deferral(job.0);
+        self.forget_instants(job.0);
         let Some(entry) = self.jobs.get_mut(&job.0) else { return };
         self.waiting.remove_job(entry);
         entry.record.state = exit.state();

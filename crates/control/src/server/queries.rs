@@ -55,7 +55,7 @@ impl Server {
         self.estimate_at(now, user, request, self.config.speed)
     }
 
-    fn estimate_with(
+    pub(super) fn estimate_with(
         &mut self,
         tuner: Tuner,
         now: Time,
@@ -133,8 +133,11 @@ impl Server {
     pub fn answer(&mut self, now: Time, info: &ServerInfo, user: &User, needed: &Work) -> DiscoveryResult {
         let Usage { free, waiting, .. } = self.usage();
         let request = needed.request(JobId(self.next), now).owned_by(user.owner());
-        let estimate = self.estimate_for(user, now, &request);
-        let estimate = match estimate.map(|estimate| needed.not_before_begin(estimate)) {
+        let estimate = match self.refuses(user) {
+            Some(reason) => Err(AdmissionRefusal::Other(reason)),
+            None => self.estimate_work(now, user, needed, (&request, self.config.speed)),
+        };
+        let estimate = match estimate {
             Ok(estimate) => estimate,
             Err(refused) => {
                 let refusals = vec![(info.name.clone(), refused.reason())];

@@ -95,7 +95,7 @@ impl Server {
         let entries = || jobs.iter().map(Arc::as_ref);
         let waiting =
             Waiting::of(&config.name, entries(), prepared.iter().map(|(_, prepared)| &prepared.handoff));
-        let deferred = entries().filter_map(|entry| Some((entry.deferred?, entry.number))).collect();
+        let instants = Server::instants_of(&config.name, entries()).collect();
         let is_from_elsewhere = |entry: &&ServerJob| {
             entry.record.handle != Handle { server: config.name.clone(), number: entry.number }
         };
@@ -126,7 +126,7 @@ impl Server {
             drained,
             banned,
             limits,
-            deferred,
+            instants,
             next,
             numbered,
             journal,

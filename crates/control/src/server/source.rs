@@ -118,7 +118,9 @@ impl Server {
     ) -> Result<(u32, OutgoingJob), StayReason> {
         let number = self.number_of(&proposal.job).ok_or(StayReason::NotWaiting)?;
         let entry = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
-        let waits = entry.record.state == JobState::Queued && entry.started_before.is_none();
+        // One that is being withdrawn here does not wait elsewhere either.
+        let waits =
+            entry.record.state == JobState::Queued && entry.started_before.is_none() && !entry.recalled;
         if !waits || *entry.record.server() != self.config.name {
             return Err(StayReason::NotWaiting);
         }
@@ -320,6 +322,7 @@ impl Server {
         else {
             return;
         };
+        self.forget_instants(number);
         let Some(entry) = self.jobs.get_mut(&number) else { return };
         self.waiting.remove_job(entry);
         let from = self.config.name.clone();

@@ -338,8 +338,16 @@ impl Server {
         let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
+        self.watch_instants(number);
         if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
+        }
+        if self.is_too_late(now, number) {
+            // It may be ready, and would start.
+            return match sibling_state {
+                SiblingState::Yielded => self.end_too_late(now, number, commands),
+                SiblingState::Waiting | SiblingState::Ready(_) => self.give_up(now, number, commands),
+            };
         }
         let is_kept = self.keeps_back(&owner);
         self.with_batch(now, commands, |batch, effects| match sibling_state {

@@ -15,6 +15,7 @@
 //! - `drained`: a server that an operator knows to be drained accepts no job, and prepares none of other servers or of launches;
 //! - `held`: no job starts that an operator knows to be held;
 //! - `deferred`: no job starts before the instant from which its owner lets it start;
+//! - `deadline`: Pliant's own batch system starts no job that could end after its deadline;
 //! - `banned`: the same as `drained` for the jobs of a user whom an operator knows to be banned there, and Pliant's own batch system
 //!   starts none of them;
 //! - `limited`: Pliant's own batch system starts no job over the limits that an operator knows its user to have;

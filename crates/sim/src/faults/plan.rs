@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::FederationKind;
 use super::bans::PlannedBan;
-use super::deferrals::draw_begin;
+use super::deferrals::{draw_begin, draw_deadline};
 use super::drains::PlannedDrain;
 use super::external::SitePlan;
 use super::holds::PlannedHold;
@@ -149,6 +149,7 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "begins"));
             for job in &mut jobs {
                 job.work.begin = draw_begin(&mut rng, job.at);
+                job.work.deadline = draw_deadline(&mut rng, job);
             }
         }
         let launches = match kind {
@@ -258,7 +259,7 @@ const REALLOCATED_FROM: u64 = 320_000_000;
 
 /// In schedules from this seed on servers count memory, GPUs, local disk space and licences, and jobs need some.
 const RESOURCES_FROM: u64 = 410_000_000;
-/// In schedules from this seed on some jobs may start from an instant on only.
+/// In schedules from this seed on some jobs may start from an instant on only, and some have deadlines.
 const DEFERRED_FROM: u64 = 421_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {

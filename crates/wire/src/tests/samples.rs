@@ -42,6 +42,7 @@ pub(super) fn work() -> proto::Work {
         speedup: Some(amdahl(0.9, 64)),
         resources: None,
         begin: None,
+        deadline: None,
     }
 }
 
