@@ -92,12 +92,24 @@ pub struct Work {
     /// The latest completion; none if it may complete at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Time>,
+    /// How far it stands back behind other jobs of its owner: those with a lower number go first.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub nice: u32,
 }
 
 impl Work {
     /// Work that needs nothing but processors.
     pub fn new(procs: Procs, walltime: Span, speedup: Speedup) -> Work {
-        Work { procs, walltime, fixed_time: false, speedup, resources: None, begin: None, deadline: None }
+        Work {
+            procs,
+            walltime,
+            fixed_time: false,
+            speedup,
+            resources: None,
+            begin: None,
+            deadline: None,
+            nice: 0,
+        }
     }
 
     /// The request that policies see.

@@ -38,6 +38,7 @@ message! {
         resources: optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| (**resources).clone())),
         begin: optional(TIME),
         deadline: optional(TIME),
+        nice: NICE,
     }
 
     proto::Estimate <=> Estimate {

@@ -36,6 +36,8 @@ pub(super) enum Meaning {
     Memory(&'static str),
     /// `--exclusive`, without a value.
     Exclusive,
+    /// `--nice`, without a value 100.
+    Nice,
     /// `--env` for each variable in a list; the environment of `sbatch` is not passed on.
     Export,
     /// Nothing: it does not change what runs or where.
@@ -107,7 +109,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("mem-per-cpu", None, With, Memory("--mem-per-proc")),
     option("mem-per-gpu", None, With, Unsupported(MEMORY)),
     option("mincpus", None, With, Unsupported(NODES)),
-    option("nice", None, Optional, Unsupported("the queue order of each cluster decides")),
+    option("nice", None, Optional, Nice),
     option("no-requeue", None, Without, Ignored),
     option("nodefile", Some('F'), With, Unsupported(NODES)),
     option("nodelist", Some('w'), With, Unsupported(CLUSTER)),

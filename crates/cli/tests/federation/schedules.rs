@@ -1,4 +1,4 @@
-//! When jobs run: not before an instant, and in time for a deadline or not at all.
+//! When jobs run: not before an instant, in time for a deadline or not at all, and in the order of their owner.
 
 use std::fs;
 
@@ -104,4 +104,31 @@ async fn slurm_holds_a_job_until_its_instant_and_gives_it_back_if_it_is_too_late
     let too_late = |why: &String| why.starts_with("its deadline could not be kept");
     assert!(matches!(&failed.exit, Some(Exit::NotStarted(why)) if too_late(why)), "{failed:?}");
     until("it to leave the queue", async || (behind.queue("lyon") == ["local RUNNING"]).then_some(())).await;
+
+    // Slurm has its own order.
+    let nice = with(rigid("true", 1, 60), |work| work.nice = 7);
+    submit(&alice, &order_to("lyon", nice)).await;
+    let waits = || behind.slurm("lyon").run(&["squeue", "--noheader", "--states=PD", "--Format=Nice"]);
+    until("it to stand back", async || (waits().trim() == "7").then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_stands_back_behind_others_of_its_owner() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let user = CommandUser::new(&federation, "alice");
+    let client = federation.client("alice");
+    let gate = federation.path().join("gate");
+    let first = submit(&client, &order(rigid(&waiting_for(&gate), 1, 600))).await;
+    federation.reaches(&client, &first.handle, JobState::Active).await;
+    fs::write(user.dir().join("job.sh"), "#!/bin/sh\n#SBATCH --nice --time=1\n").unwrap();
+    let (_, back, error) = user.run("submit ./job.sh");
+    assert_eq!(back["requested"]["nice"], json!(100), "{error}");
+    let (_, front, _) = user.run("submit ./job.sh --nice 3");
+    let (_, explanation, _) = user.run(&format!("explain {}", back["job_id"].as_str().unwrap()));
+    assert_eq!(explanation["unplanned"], json!("jobs of its owner with a lower --nice wait here"));
+    fs::write(&gate, "").unwrap();
+    let [back, front] = [back, front].map(|job| job["job_id"].as_str().unwrap().parse().unwrap());
+    let back = federation.reaches(&client, &back, JobState::Completed).await;
+    let front = federation.reaches(&client, &front, JobState::Completed).await;
+    assert!(front.ended.unwrap() <= back.started.unwrap(), "{front:?} {back:?}");
 }

@@ -277,7 +277,7 @@ impl Server {
         let entry = ServerJob { deferred, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
-        self.watch_instants(number);
+        self.watch(number);
         let resources = work.resources.clone();
         let submission = Submission::new(JobId(number), procs, walltime);
         let submission = Submission { submit, owner, resources, ..submission };

@@ -14,6 +14,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::source::Phase;
 use super::{AdmissionRefusal, Command, Server, ServerJob};
+use crate::batch::external;
 use crate::handoff::StayReason;
 use crate::job::{Exit, JobState, Work};
 use crate::names::{Name, User};
@@ -55,19 +56,26 @@ impl Server {
         work: &Work,
         (request, speed): (&Request, Speed),
     ) -> Result<Estimate, AdmissionRefusal> {
-        let estimate = within(work, self.estimate_at(now, user, request, speed)?);
+        if work.nice > 0 && self.config.policy == external::OAR {
+            let why = "expected no --nice, since OAR has no order among the jobs of a user";
+            return Err(AdmissionRefusal::Other(Cause::Invalid.because(why)));
+        }
+        let estimate = self.estimate_at(now, user, request, speed)?;
+        let estimate = within(work, self.after_own(now, user, work.nice, estimate));
         match estimate {
             Err(_) if !self.config.tuner.is_greedy() => {
-                within(work, self.estimate_with(Tuner::Exact, now, Some(user), request, speed)?)
+                let estimate = self.estimate_with(Tuner::Exact, now, Some(user), request, speed)?;
+                within(work, self.after_own(now, user, work.nice, estimate))
             }
             estimate => estimate,
         }
     }
 
-    /// Watches for the instants of a job that waits here.
-    pub(super) fn watch_instants(&mut self, number: u32) {
+    /// Watches for the instants of a job that waits here, and for other jobs of its owner.
+    pub(super) fn watch(&mut self, number: u32) {
         if let Some(entry) = self.jobs.get(&number) {
             self.instants.extend(entry.instants());
+            self.nice.extend((entry.record.work.nice > 0).then_some(number));
         }
     }
 
@@ -119,7 +127,8 @@ impl Server {
         let is_due = |entry: &&mut ServerJob| entry.deferred.is_some_and(|begin| begin <= now);
         let Some(entry) = self.jobs.get_mut(&number).filter(is_due) else { return };
         entry.deferred = None;
-        let (is_kept, owner) = (entry.recalled || entry.held.is_some(), entry.record.owner.clone());
+        let is_kept = entry.recalled || entry.held.is_some() || entry.is_behind_own;
+        let owner = entry.record.owner.clone();
         if is_kept || self.batch.is_cancelling(JobId(number)) || self.keeps_back(&owner) {
             return;
         }

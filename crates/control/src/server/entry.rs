@@ -43,6 +43,9 @@ pub(super) struct ServerJob {
     /// It cannot keep its deadline any more: it is given up here unless another server takes it over.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) is_too_late: bool,
+    /// It is kept back for other jobs of its owner ([`super::nice`]).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_behind_own: bool,
     /// Number of handoffs that were attempted.
     pub(super) attempts: u32,
 }
@@ -64,6 +67,7 @@ impl ServerJob {
             held: None,
             deferred: None,
             is_too_late: false,
+            is_behind_own: false,
             attempts: 0,
         }
     }

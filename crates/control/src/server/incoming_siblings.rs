@@ -117,7 +117,7 @@ impl Server {
         }
         let number = entry.number;
         self.jobs.insert(entry);
-        self.watch_instants(number);
+        self.watch(number);
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
     }
 }

@@ -22,6 +22,7 @@ mod incoming_siblings;
 mod jobs;
 mod learning;
 mod limiting;
+mod nice;
 mod prospects;
 #[cfg(test)]
 mod prospects_tests;
@@ -147,6 +148,8 @@ pub struct Server {
     limits: BTreeMap<User, UserLimits>,
     /// When waiting jobs may start, or are too late to start.
     instants: BTreeSet<(Time, u32)>,
+    /// Waiting jobs that stand back behind others of their owners ([`nice`]).
+    nice: BTreeSet<u32>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
@@ -184,6 +187,7 @@ impl Server {
             banned: BTreeMap::new(),
             limits: BTreeMap::new(),
             instants: BTreeSet::new(),
+            nice: BTreeSet::new(),
             next: 1,
             numbered: false,
             journal: None,
@@ -201,6 +205,7 @@ impl Server {
         self.apply(now, event, commands);
         // What is not journaled changes nothing: not what waits for limits either.
         if !is_denial && !Server::is_without_effect(&commands[before..]) {
+            self.keep_behind_own(now, commands);
             self.keep_within_limits(now, commands);
         }
     }
@@ -316,10 +321,9 @@ impl Server {
         let outgoing =
             self.outgoing.values().chain(self.siblings.values().flatten()).filter_map(OutgoingJob::due);
         let prepared = self.prepared.values().map(PreparedJob::due);
-        let subjobs = self.subjobs.next_due();
         let instant = self.instants.first().map(|(at, _)| *at);
         let due = self.batch.next_due().into_iter().chain(forget).chain(outgoing).chain(prepared);
-        due.chain(subjobs).chain(instant).min()
+        due.chain(self.subjobs.next_due()).chain(instant).min()
     }
 
     fn with_batch(

@@ -10,6 +10,7 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
 use super::admission::WALLTIME_MAX;
+use super::nice::BEHIND_OWN;
 use super::{AdmissionRefusal, Server, ServerJob};
 use crate::access::Caller;
 use crate::agent::DiscoveryResult;
@@ -306,7 +307,8 @@ impl Server {
         let held = || self.held(number).map(ToString::to_string);
         let banned = || self.banned(&record.owner).map(ToString::to_string);
         let (deferred, limited) = (|| self.deferral(number), || self.limited(number));
-        let kept = || held().or_else(banned).or_else(deferred).or_else(limited);
+        let behind = || self.is_behind_own(number).then(|| BEHIND_OWN.to_owned());
+        let kept = || held().or_else(banned).or_else(deferred).or_else(behind).or_else(limited);
         let unplanned = || kept().or_else(|| self.batch.unplanned(JobId(number)));
         let unplanned = if is_here && waits.is_none() { unplanned() } else { None };
         Some(Explanation { record, at: now, waits, unplanned })

@@ -338,7 +338,7 @@ impl Server {
         let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
-        self.watch_instants(number);
+        self.watch(number);
         if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
         }

@@ -9,6 +9,7 @@ mod handoffs;
 mod holding;
 mod learning;
 mod limiting;
+mod nice;
 mod orders;
 mod priorities;
 mod prioritising;

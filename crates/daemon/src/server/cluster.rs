@@ -73,6 +73,8 @@ struct Job {
     folder: Option<JobFolder>,
     /// What is to run; none while it is another server's.
     execution: Option<Arc<Execution>>,
+    /// How far it stands back behind others.
+    nice: u32,
 }
 
 impl Job {
@@ -198,7 +200,7 @@ impl Cluster {
                 None
             }
         });
-        Job { number: number.0, folder, execution }
+        Job { number: number.0, folder, execution, nice: machine.nice(number.0) }
     }
 
     fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F + Send + 'static)

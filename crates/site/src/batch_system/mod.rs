@@ -43,6 +43,8 @@ pub struct Submission<'a> {
     pub held: bool,
     /// It may start before or after others that are submitted at the same time.
     pub in_any_order: bool,
+    /// How far it stands back behind other jobs, in Slurm; 0 for not at all.
+    pub nice: u32,
 }
 
 impl<'a> Submission<'a> {
@@ -54,8 +56,8 @@ impl<'a> Submission<'a> {
         shape: CoreLayout,
         walltime: Span,
     ) -> Submission<'a> {
-        let (node, alternatives, held, in_any_order) = (None, [].as_slice(), false, false);
-        Submission { number, folder, program, shape, node, walltime, alternatives, held, in_any_order }
+        let (node, alternatives, held, in_any_order, nice) = (None, [].as_slice(), false, false, 0);
+        Submission { number, folder, program, shape, node, walltime, alternatives, held, in_any_order, nice }
     }
 }
 

@@ -43,6 +43,7 @@ pub(super) fn work() -> proto::Work {
         resources: None,
         begin: None,
         deadline: None,
+        nice: 0,
     }
 }
 

@@ -54,8 +54,14 @@ impl Cluster {
         let number = job.number;
         let node = job.execution.as_ref().and_then(|execution| execution.subjob()?.node());
         let shape = CoreLayout { cores: procs.0, nodes: node.map(|_| 1), ..CoreLayout::default() };
-        let order =
-            Submission { number, folder, program, shape, walltime, alternatives, node, held, in_any_order };
+        let order = Submission {
+            alternatives,
+            node,
+            held,
+            in_any_order,
+            nice: job.nice,
+            ..Submission::new(number, folder, program, shape, walltime)
+        };
         let mut retry = Retry::new("submit a job", &job.number);
         // The batches of a sweep join each other.
         let mut slot = match in_any_order {
