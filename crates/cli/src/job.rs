@@ -36,6 +36,9 @@ pub(crate) fn described(record: &JobRecord) -> Value {
             "fixed_time": record.work.fixed_time,
             "speedup": speedup(record),
             "resources": record.work.resources.as_ref().map(ToString::to_string),
+            "begin_s": record.work.begin,
+            "deadline_s": record.work.deadline,
+            "nice": record.work.nice,
         },
     })
 }
@@ -120,6 +123,9 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
     ];
     lines.extend(record.work.resources.as_ref().map(|needed| ("needs", needed.to_string())));
     lines.push(("submitted", both(record.submitted, now)));
+    lines.extend(record.work.begin.map(|begin| ("begin", both(begin, now))));
+    lines.extend(record.work.deadline.map(|deadline| ("deadline", both(deadline, now))));
+    lines.extend((record.work.nice > 0).then(|| ("nice", record.work.nice.to_string())));
     let error =
         |error: Option<_>| error.map_or_else(String::new, |error| format!(", {}", against_expected(error)));
     match record.started {

@@ -21,6 +21,7 @@ use crate::federation::timeout;
 use crate::job_files::{Input, input};
 use crate::numbers::whole;
 use crate::resource_options::ResourceOptions;
+use crate::schedule_options::ScheduleOptions;
 
 /// How long a submission is tried if no option says it.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -59,6 +60,8 @@ pub(crate) struct JobOptions {
     merge_output: bool,
     #[command(flatten)]
     resources: ResourceOptions,
+    #[command(flatten)]
+    schedule: ScheduleOptions,
     /// Submits to this server only.
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<Name>,
@@ -138,6 +141,7 @@ impl JobOptions {
             stdin: self.stdin.or(weaker.stdin),
             merge_output: self.merge_output || weaker.merge_output,
             resources: self.resources.over(weaker.resources),
+            schedule: self.schedule.over(weaker.schedule),
             server: self.server.or(weaker.server),
             wait: self.wait || weaker.wait,
             out: self.out.or(weaker.out),
@@ -170,7 +174,7 @@ impl JobOptions {
             ("--ignore-sbatch", !self.ignore_sbatch.is_empty()),
         ];
         let option = options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option);
-        option.or_else(|| self.resources.first())
+        option.or_else(|| self.resources.first()).or_else(|| self.schedule.first())
     }
 
     /// The script that these options describe, without the folder of `--chdir`.
@@ -204,6 +208,7 @@ impl JobOptions {
             resources: resources.map(Arc::new),
             ..Work::new(procs, walltime, speedup)
         };
+        let work = self.schedule.applied(work);
         let name = self.job_name.clone().unwrap_or(name);
         let environment: BTreeMap<String, String> = self.env.iter().cloned().collect();
         if environment.len() > bounds::ARGUMENTS_MAX {

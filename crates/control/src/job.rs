@@ -86,18 +86,46 @@ pub struct Work {
     /// What it needs besides processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Arc<Resources>>,
+    /// The earliest start; none if it may start at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<Time>,
+    /// The latest completion; none if it may complete at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    /// How far it stands back behind other jobs of its owner: those with a lower number go first.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub nice: u32,
 }
 
 impl Work {
     /// Work that needs nothing but processors.
     pub fn new(procs: Procs, walltime: Span, speedup: Speedup) -> Work {
-        Work { procs, walltime, fixed_time: false, speedup, resources: None }
+        Work {
+            procs,
+            walltime,
+            fixed_time: false,
+            speedup,
+            resources: None,
+            begin: None,
+            deadline: None,
+            nice: 0,
+        }
     }
 
     /// The request that policies see.
     pub fn request(&self, id: JobId, submit: Time) -> Request {
-        let Work { procs, walltime, fixed_time, speedup, resources } = self.clone();
+        let Work { procs, walltime, fixed_time, speedup, resources, .. } = self.clone();
         Request { fixed_time, resources, ..Request::new(id, submit, procs, walltime, speedup) }
+    }
+
+    /// The same estimate, but not before the work may start.
+    pub fn not_before_begin(&self, estimate: Estimate) -> Estimate {
+        Estimate { start: estimate.start.max(self.begin.unwrap_or(estimate.start)), ..estimate }
+    }
+
+    /// From when the work waits for processors, if it was submitted at that time: not before it may start. Its age counts from then on.
+    pub fn eligible(&self, submitted: Time) -> Time {
+        submitted.max(self.begin.unwrap_or(submitted))
     }
 
     /// Whether a cluster of one node with so many processors has what it needs, as far as only these are counted.

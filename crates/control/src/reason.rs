@@ -48,11 +48,13 @@ pub enum Cause {
     Banned,
     /// It needs memory, GPUs or other resources that the cluster does not have, or does not count.
     Resources,
+    /// It would complete after its deadline.
+    Deadline,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 19] = [
+    pub const ALL: [Cause; 20] = [
         Cause::Unknown,
         Cause::NotOffered,
         Cause::Invalid,
@@ -72,6 +74,7 @@ impl Cause {
         Cause::Drained,
         Cause::Banned,
         Cause::Resources,
+        Cause::Deadline,
     ];
 
     /// True if a later try may succeed.
@@ -81,6 +84,8 @@ impl Cause {
             Self::Unreachable | Self::Busy | Self::Stopping | Self::BatchSystem | Self::Drained => true,
             Self::Unknown | Self::NotOffered | Self::Invalid | Self::TooLarge | Self::TooLong => false,
             Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount | Self::Banned | Self::Resources => false,
+            // Other jobs may end early, but that is no reason to wait for.
+            Self::Deadline => false,
         }
     }
 
@@ -106,6 +111,7 @@ impl Cause {
             Self::Drained => "drained",
             Self::Banned => "banned",
             Self::Resources => "resources",
+            Self::Deadline => "deadline",
         }
     }
 

@@ -183,6 +183,12 @@ fn schedules_with_resources_have_no_violations() {
     check_forty_with_moves(410_000_000, 50);
 }
 
+/// In schedules from seed 421 million on some jobs may start from an instant on only, and some have deadlines.
+#[test]
+fn schedules_with_deferred_jobs_and_deadlines_have_no_violations() {
+    check_forty_with_moves(421_000_000, 50);
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -227,6 +233,8 @@ fn the_checkers_find_injected_bugs() {
         (Bug::ForgetsPriorities, Embedded, 260_000_000..260_000_020, &["prioritised"]),
         (Bug::ForgetsReallocation, Embedded, 320_000_000..320_000_020, &["configured"]),
         (Bug::ForgetsHeldResources, Embedded, 410_000_000..410_000_020, &["resources"]),
+        (Bug::IgnoresBegin, Embedded, 421_000_000..421_000_010, &["deferred"]),
+        (Bug::IgnoresBegin, Mixed, 421_000_000..421_000_010, &["deferred"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -29,6 +29,7 @@ enumeration! {
         Drained,
         Banned,
         Resources,
+        Deadline,
     }
 }
 

@@ -36,6 +36,9 @@ message! {
         fixed_time,
         speedup: required(A_SPEEDUP),
         resources: optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| (**resources).clone())),
+        begin: optional(TIME),
+        deadline: optional(TIME),
+        nice: NICE,
     }
 
     proto::Estimate <=> Estimate {

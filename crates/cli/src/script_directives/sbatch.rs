@@ -70,6 +70,8 @@ pub(super) fn translated(
             Meaning::Exclusive => {
                 Err(format!("expected no value, found `{value}`: no nodes are shared with some jobs only"))
             }
+            Meaning::Nice if value.is_empty() => Ok(vec!["--nice=100".to_owned()]),
+            Meaning::Nice => Ok(vec![format!("--nice={value}")]),
             Meaning::Export => exported(&value),
             Meaning::Ignored => Ok(Vec::new()),
             Meaning::Noted(note) => {

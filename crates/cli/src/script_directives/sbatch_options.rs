@@ -36,6 +36,8 @@ pub(super) enum Meaning {
     Memory(&'static str),
     /// `--exclusive`, without a value.
     Exclusive,
+    /// `--nice`, without a value 100.
+    Nice,
     /// `--env` for each variable in a list; the environment of `sbatch` is not passed on.
     Export,
     /// Nothing: it does not change what runs or where.
@@ -66,7 +68,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("acctg-freq", None, With, Ignored),
     option("array", Some('a'), With, Unsupported("`pliant sweep` runs many instances of a service")),
     option("batch", None, With, Unsupported(NODES)),
-    option("begin", Some('b'), With, Unsupported("submit it when it may start")),
+    option("begin", Some('b'), With, Same("--begin")),
     option("chdir", Some('D'), With, Same("--chdir")),
     option("cluster-constraint", None, With, Unsupported(CLUSTER)),
     option("clusters", Some('M'), With, Unsupported(CLUSTER)),
@@ -78,7 +80,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("cpu-freq", None, With, Unsupported("processors run as their cluster has them run")),
     option("cpus-per-gpu", None, With, Unsupported(GPUS)),
     option("cpus-per-task", Some('c'), With, Size(Part::ProcsPerTask)),
-    option("deadline", None, With, Unsupported("`pliant submit` shows when the job is expected to end")),
+    option("deadline", None, With, Same("--deadline")),
     option("dependency", Some('d'), With, Unsupported(LATER)),
     option("distribution", Some('m'), With, Unsupported(NODES)),
     option("error", Some('e'), With, Noted(OUTPUT)),
@@ -96,7 +98,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("gres", None, With, Size(Part::Gres)),
     option("gres-flags", None, With, Unsupported(GPUS)),
     option("hint", None, With, Unsupported(SIZE)),
-    option("hold", Some('H'), Without, Unsupported("submit it when it may start")),
+    option("hold", Some('H'), Without, Unsupported("--begin, or submit it when it may start")),
     option("input", Some('i'), With, Same("--stdin")),
     option("job-name", Some('J'), With, Same("--job-name")),
     option("licenses", Some('L'), With, Same("--licenses")),
@@ -107,7 +109,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("mem-per-cpu", None, With, Memory("--mem-per-proc")),
     option("mem-per-gpu", None, With, Unsupported(MEMORY)),
     option("mincpus", None, With, Unsupported(NODES)),
-    option("nice", None, Optional, Unsupported("the queue order of each cluster decides")),
+    option("nice", None, Optional, Nice),
     option("no-requeue", None, Without, Ignored),
     option("nodefile", Some('F'), With, Unsupported(NODES)),
     option("nodelist", Some('w'), With, Unsupported(CLUSTER)),

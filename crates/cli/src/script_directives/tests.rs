@@ -47,6 +47,11 @@ fn lines_are_options_of_submit() {
         "#SBATCH --mem-per-cpu=2G -C fast|ib -L matlab:2",
         "--mem-per-proc 2G --constraint fast|ib --licenses matlab:2",
     );
+    check("#SBATCH --begin=2030-12-01T08:00 --time=5", "--begin 2030-12-01T08:00 --time 5m");
+    check("#SBATCH --nice --time=5", "--nice 100 --time 5m");
+    check("#SBATCH --nice=7\n#PLIANT --begin 2031-01-01", "--nice 7 --begin 2031-01-01");
+    check("#SBATCH --deadline 2030-12-01", "--deadline 2030-12-01");
+    check("#SBATCH -b 2030-12-01\n#PLIANT --begin 2031-01-01", "--begin 2031-01-01");
     check("#SBATCH --exclusive --tmp=1T -c4\n#PLIANT --scratch 2T", "--exclusive --scratch 2T --rigid 4");
 }
 

@@ -261,6 +261,7 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::Drained => "an operator had drained it",
         Cause::Banned => "an operator had banned this user",
         Cause::Resources => "it did not have, or did not count, the resources that the job needs",
+        Cause::Deadline => "it would have completed the job after its deadline",
     }
 }
 

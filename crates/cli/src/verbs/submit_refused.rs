@@ -74,6 +74,9 @@ fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
         _ if causes.contains(&Cause::TooLarge) => {
             Some("`pliant servers` lists the servers and their processors".to_owned())
         }
+        _ if causes.contains(&Cause::Deadline) => {
+            Some("submit it with a later --deadline, or for more processors".to_owned())
+        }
         _ if causes.contains(&Cause::NoAccount) => {
             Some("ask the operator of a server for an account, or for a line in its [accounts]".to_owned())
         }

@@ -37,6 +37,7 @@ mod resources;
 mod restored;
 mod retention;
 mod runtimes;
+mod schedules;
 mod script_bytes;
 mod security;
 mod siblings;

@@ -195,8 +195,9 @@ impl Server {
         if self.next == u32::MAX {
             return Err(AdmissionRefusal::NoNumbersLeft);
         }
-        let request = work.request(JobId(self.next), submitted).owned_by(owner.owner());
-        let estimate = self.estimate_at(now, owner, &request, self.speed_for(own_time))?;
+        let request = work.request(JobId(self.next), work.eligible(submitted).min(now));
+        let request = request.owned_by(owner.owner());
+        let estimate = self.estimate_work(now, owner, work, (&request, self.speed_for(own_time)))?;
         if latest.is_some_and(|latest| is_late(&estimate, latest)) {
             return Err(AdmissionRefusal::Stale { now: estimate });
         }
@@ -216,8 +217,14 @@ impl Server {
         commands: &mut Vec<Command>,
     ) -> Answer {
         let request = submit.work.request(JobId(self.next), now).owned_by(submit.owner.owner());
-        let size_choice =
-            self.size_choice(now, &submit.owner, (&request, self.speed_for(submit.own_time)), &expected);
+        let deferred = submit.work.begin.filter(|begin| *begin > now);
+        // What a size costs at a later start is not known.
+        let size_choice = match deferred {
+            Some(_) => None,
+            None => {
+                self.size_choice(now, &submit.owner, (&request, self.speed_for(submit.own_time)), &expected)
+            }
+        };
         let number = self.next;
         self.next += 1;
         self.numbered = true;
@@ -265,18 +272,20 @@ impl Server {
         audit(now, by, AuditAct::Accept, Some(&record.handle), String::new(), commands);
         report(&record, commands);
         let answer = Answer::Accepted(Box::new(record.clone()));
-        let is_kept = self.keeps_back(&record.owner);
-        let (submit, owner) = (record.submitted, record.owner.owner());
-        let entry = ServerJob::new(record, payload, sample);
+        let is_kept = deferred.is_some() || self.keeps_back(&record.owner);
+        let (submit, owner) = (work.eligible(now), record.owner.owner());
+        let entry = ServerJob { deferred, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
+        self.watch(number);
         let resources = work.resources.clone();
         let submission = Submission::new(JobId(number), procs, walltime);
         let submission = Submission { submit, owner, resources, ..submission };
         let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
-            // It enters the queue as soon as the limits of its owner allow.
-            _ if is_kept => batch.hold(now, submission, effects),
+            // It enters the queue as soon as the limits of its owner allow, and from the instant on at which it may start.
+            Some(sizes) if is_kept => batch.hold_moldable(now, submission, sizes, effects),
+            None if is_kept => batch.hold(now, submission, effects),
             Some(sizes) => batch.submit_moldable(now, submission, sizes, effects),
             None => batch.submit(now, submission, effects),
         });

@@ -102,7 +102,10 @@ impl Server {
             return;
         }
         let kept = self.batch.held_jobs();
-        let is_freed = |entry: &&ServerJob| entry.held.is_none() && kept.contains(&JobId(entry.number));
+        let is_freed = |entry: &&ServerJob| {
+            let is_kept = entry.held.is_some() || entry.deferred.is_some() || entry.is_behind_own;
+            !is_kept && kept.contains(&JobId(entry.number))
+        };
         let freed = self.waiting_jobs_of(user).filter(is_freed);
         for job in freed.map(|entry| JobId(entry.number)).collect::<Vec<_>>() {
             self.with_batch(now, commands, |batch, effects| batch.release(now, job, effects));

@@ -37,6 +37,15 @@ pub(super) struct ServerJob {
     /// The act of an operator that holds the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) held: Option<Hold>,
+    /// The instant before which the job does not start, until that has come ([`super::deferring`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) deferred: Option<Time>,
+    /// It cannot keep its deadline any more: it is given up here unless another server takes it over.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_too_late: bool,
+    /// It is kept back for other jobs of its owner ([`super::nice`]).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) is_behind_own: bool,
     /// Number of handoffs that were attempted.
     pub(super) attempts: u32,
 }
@@ -56,6 +65,9 @@ impl ServerJob {
             cancelling: false,
             recalled: false,
             held: None,
+            deferred: None,
+            is_too_late: false,
+            is_behind_own: false,
             attempts: 0,
         }
     }
@@ -65,6 +77,6 @@ impl ServerJob {
         let JobRecord { procs, walltime, submitted, owner, work, .. } = &self.record;
         let submission = Submission::new(JobId(self.number), *procs, *walltime);
         let resources = work.resources.clone();
-        Submission { submit: *submitted, owner: owner.owner(), resources, ..submission }
+        Submission { submit: work.eligible(*submitted), owner: owner.owner(), resources, ..submission }
     }
 }

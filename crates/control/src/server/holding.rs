@@ -95,7 +95,8 @@ impl Server {
         if let Some(entry) = self.jobs.get_mut(&number) {
             entry.held = None;
         }
-        if !self.keeps_back(&record.owner) {
+        let is_kept = self.is_deferred(number) || self.is_behind_own(number);
+        if !is_kept && !self.keeps_back(&record.owner) {
             self.with_batch(now, commands, |batch, effects| batch.release(now, JobId(number), effects));
         }
         audit(now, Actor::Operator(by), AuditAct::Release, Some(&record.handle), why, commands);

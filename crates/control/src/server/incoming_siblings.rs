@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::target::{self, PreparedJob};
 use super::{Command, Server};
-use crate::handoff::{Call, HandoffId};
+use crate::handoff::{Call, Handoff, HandoffId};
 use crate::job::JobRecord;
 
 /// How often the source of a waiting sibling is asked, in case its abort was lost. Rare, as a sibling may wait long, and
@@ -97,6 +97,10 @@ impl Server {
     /// Queues a job again, under the next number, that is no longer in the batch system: a sibling that was committed after it had lost its
     /// processors, or a job that was withdrawn for a server that is lost.
     pub(super) fn queue_again(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
+        if self.jobs.get(&number).is_some_and(|entry| entry.is_too_late) {
+            return self.end_too_late(now, number, commands);
+        }
+        self.forget_instants(number);
         let Some(mut entry) = self.jobs.remove(&number) else { return };
         entry.number = self.next;
         self.next += 1;
@@ -111,7 +115,9 @@ impl Server {
         if let Some(siblings) = self.siblings.remove(&number) {
             self.siblings.insert(entry.number, siblings);
         }
+        let number = entry.number;
         self.jobs.insert(entry);
+        self.watch(number);
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
     }
 }
@@ -120,8 +126,9 @@ impl PreparedJob {
     /// The job as it is submitted to the batch system.
     pub(super) fn submission(&self) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
-        let (submit, owner) = (self.handoff.submitted, self.handoff.owner.owner());
-        let resources = self.handoff.work.resources.clone();
+        let Handoff { work, submitted, owner, .. } = &self.handoff;
+        let (submit, owner) = (work.eligible(*submitted), owner.owner());
+        let resources = work.resources.clone();
         Submission { submit, owner, resources, ..Submission::new(JobId(self.number), procs, walltime) }
     }
 

@@ -180,8 +180,8 @@ impl Used {
     }
 }
 
-/// A waiting job in the order in which a user's jobs enter the queue: by priority, then by submission.
-type Waiting = (Reverse<i64>, Time, u32, Procs);
+/// A waiting job in the order in which a user's jobs enter the queue: by priority, then by how far they stand back, then by submission.
+type Waiting = (Reverse<i64>, u32, Time, u32, Procs);
 
 /// The jobs of a user at the server that no operator holds.
 #[derive(Default)]
@@ -323,14 +323,14 @@ impl Server {
         commands: &mut Vec<Command>,
     ) {
         let UserJobs { mut used, queued, mut kept, .. } = jobs;
-        let may_ever = |job: &Waiting| limits.may_ever_run(job.3);
+        let may_ever = |job: &Waiting| limits.may_ever_run(job.4);
         // First those that never fit, then the last ones.
         let (mut queued, mut leaving): (Vec<Waiting>, Vec<Waiting>) = queued.into_iter().partition(may_ever);
-        used = leaving.iter().fold(used, |used, job| used.without(job.3));
+        used = leaving.iter().fold(used, |used, job| used.without(job.4));
         while !limits.allows(used)
             && let Some(job) = queued.pop()
         {
-            used = used.without(job.3);
+            used = used.without(job.4);
             leaving.push(job);
         }
         for (.., number, _) in &leaving {
@@ -368,13 +368,16 @@ impl Server {
             }
             let jobs = users.entry(record.owner.clone()).or_default();
             let id = JobId(*number);
-            let job = (Reverse(self.batch.job_priority(id)), record.submitted, *number, record.procs);
+            let priority = Reverse(self.batch.job_priority(id));
+            let job = (priority, record.work.nice, record.submitted, *number, record.procs);
             let is_leaving = || self.outgoing.get(number).is_some_and(OutgoingJob::is_withdrawn);
             match record.state {
                 // It runs, or its process is looked for.
                 JobState::Active => jobs.count(id, record.procs),
                 JobState::Queued if entry.started_before.is_some() => jobs.count(id, record.procs),
-                JobState::Queued if entry.held.is_some() || entry.recalled || is_leaving() => {}
+                JobState::Queued
+                    if entry.held.is_some() || entry.deferred.is_some() || entry.is_behind_own => {}
+                JobState::Queued if entry.recalled || is_leaving() => {}
                 JobState::Queued if held.contains(&id) => jobs.kept.push(job),
                 // It waits for a larger cluster.
                 JobState::Queued if self.batch.unplanned(id).is_some() => {}

@@ -8,6 +8,7 @@ mod admission;
 mod banning;
 mod cancelling;
 mod configuration;
+mod deferring;
 mod draining;
 mod entry;
 mod event;
@@ -21,6 +22,7 @@ mod incoming_siblings;
 mod jobs;
 mod learning;
 mod limiting;
+mod nice;
 mod prospects;
 #[cfg(test)]
 mod prospects_tests;
@@ -37,7 +39,7 @@ mod target;
 mod tests;
 mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +146,10 @@ pub struct Server {
     banned: BTreeMap<User, Ban>,
     /// The limits that operators have set.
     limits: BTreeMap<User, UserLimits>,
+    /// When waiting jobs may start, or are too late to start.
+    instants: BTreeSet<(Time, u32)>,
+    /// Waiting jobs that stand back behind others of their owners ([`nice`]).
+    nice: BTreeSet<u32>,
     next: u32,
     /// The first number of this journal is known.
     numbered: bool,
@@ -180,6 +186,8 @@ impl Server {
             drained: None,
             banned: BTreeMap::new(),
             limits: BTreeMap::new(),
+            instants: BTreeSet::new(),
+            nice: BTreeSet::new(),
             next: 1,
             numbered: false,
             journal: None,
@@ -197,6 +205,7 @@ impl Server {
         self.apply(now, event, commands);
         // What is not journaled changes nothing: not what waits for limits either.
         if !is_denial && !Server::is_without_effect(&commands[before..]) {
+            self.keep_behind_own(now, commands);
             self.keep_within_limits(now, commands);
         }
     }
@@ -281,6 +290,7 @@ impl Server {
             Event::Decided { id, decision } => self.decided(now, &id, decision, commands),
             Event::Subjob(event) => self.on_subjob(now, event, commands),
             Event::Due => {
+                self.pass_instants(now, commands);
                 self.with_batch(now, commands, |batch, effects| batch.due(now, effects));
                 self.retry_outgoing(now, commands);
                 self.retry_siblings(now, commands);
@@ -311,8 +321,9 @@ impl Server {
         let outgoing =
             self.outgoing.values().chain(self.siblings.values().flatten()).filter_map(OutgoingJob::due);
         let prepared = self.prepared.values().map(PreparedJob::due);
-        let subjobs = self.subjobs.next_due();
-        self.batch.next_due().into_iter().chain(forget).chain(outgoing).chain(prepared).chain(subjobs).min()
+        let instant = self.instants.first().map(|(at, _)| *at);
+        let due = self.batch.next_due().into_iter().chain(forget).chain(outgoing).chain(prepared);
+        due.chain(self.subjobs.next_due()).chain(instant).min()
     }
 
     fn with_batch(
@@ -368,7 +379,7 @@ impl Server {
             StatusUpdate::Ready { job } => self.sibling_ready(now, job.0, commands),
             StatusUpdate::ReleasedTooLate { job } => self.queue_again(now, job.0, commands),
             StatusUpdate::Withdrawn { job } if self.take_recall(job.0) => {
-                self.end(now, job, Exit::Cancelled, None, commands);
+                self.end(now, job, self.exit_of_withdrawn(job), None, commands);
             }
             StatusUpdate::Withdrawn { job } => self.withdrawn(now, job.0, commands),
             StatusUpdate::NotWithdrawn { job } => {
@@ -381,6 +392,8 @@ impl Server {
             StatusUpdate::Started { job, procs, walltime, at } => {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
+                // In an external batch system it can have been released by a user.
+                self.forget_instants(job.0);
                 let Some(entry) = self.jobs.get_mut(&job.0) else { return };
                 self.waiting.remove_job(entry);
                 entry.record.state = JobState::Active;
@@ -421,6 +434,7 @@ impl Server {
         elapsed_ms: Option<u64>,
         commands: &mut Vec<Command>,
     ) {
+        self.forget_instants(job.0);
         let Some(entry) = self.jobs.get_mut(&job.0) else { return };
         self.waiting.remove_job(entry);
         entry.record.state = exit.state();

@@ -10,6 +10,7 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
 use super::admission::WALLTIME_MAX;
+use super::nice::BEHIND_OWN;
 use super::{AdmissionRefusal, Server, ServerJob};
 use crate::access::Caller;
 use crate::agent::DiscoveryResult;
@@ -55,7 +56,7 @@ impl Server {
         self.estimate_at(now, user, request, self.config.speed)
     }
 
-    fn estimate_with(
+    pub(super) fn estimate_with(
         &mut self,
         tuner: Tuner,
         now: Time,
@@ -162,7 +163,11 @@ impl Server {
     pub fn answer(&mut self, now: Time, info: &ServerInfo, user: &User, needed: &Work) -> DiscoveryResult {
         let Usage { free, waiting, .. } = self.usage();
         let request = needed.request(JobId(self.next), now).owned_by(user.owner());
-        let estimate = match self.estimate_for(user, now, &request) {
+        let estimate = match self.refuses(user) {
+            Some(reason) => Err(AdmissionRefusal::Other(reason)),
+            None => self.estimate_work(now, user, needed, (&request, self.config.speed)),
+        };
+        let estimate = match estimate {
             Ok(estimate) => estimate,
             Err(refused) => {
                 let refusals = vec![(info.name.clone(), refused.reason())];
@@ -247,6 +252,7 @@ impl Server {
             let is_free = !record.pinned
                 && !names_options
                 && entry.started_before.is_none()
+                && entry.deferred.is_none()
                 && !self.outgoing.contains_key(number)
                 && !self.banned.contains_key(&record.owner);
             let job = JobId(*number);
@@ -257,7 +263,7 @@ impl Server {
                 job: record.handle.clone(),
                 key: record.key,
                 work: record.work.clone(),
-                submitted: record.submitted,
+                submitted: record.work.eligible(record.submitted),
                 owner: record.owner.owner(),
                 moves: record.hops.len() as u32,
                 siblings: self.sibling_servers(*number).cloned().collect(),
@@ -328,12 +334,14 @@ impl Server {
             return None;
         }
         let is_here = record.state == JobState::Queued && *record.server() == self.config.name;
-        let waits = if is_here { self.wait(now, number, caller) } else { None };
+        let is_planned = is_here && !self.is_deferred(number);
+        let waits = if is_planned { self.wait(now, number, caller) } else { None };
         let held = || self.held(number).map(ToString::to_string);
         let banned = || self.banned(&record.owner).map(ToString::to_string);
-        let limited = || self.limited(number);
-        let unplanned =
-            || held().or_else(banned).or_else(limited).or_else(|| self.batch.unplanned(JobId(number)));
+        let (deferred, limited) = (|| self.deferral(number), || self.limited(number));
+        let behind = || self.is_behind_own(number).then(|| BEHIND_OWN.to_owned());
+        let kept = || held().or_else(banned).or_else(deferred).or_else(behind).or_else(limited);
+        let unplanned = || kept().or_else(|| self.batch.unplanned(JobId(number)));
         let unplanned = if is_here && waits.is_none() { unplanned() } else { None };
         Some(Explanation { record, at: now, waits, unplanned })
     }

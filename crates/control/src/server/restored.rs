@@ -125,12 +125,15 @@ impl Server {
             entry.record.hops = record.hops;
             if record.state == JobState::Active {
                 entry.held = None;
+                self.forget_instants(number);
                 self.with_batch(now, commands, |batch, effects| batch.started_before(now, job, effects));
             }
             return;
         }
         let was_active = entry.record.state == JobState::Active;
         self.waiting.remove_job(entry);
+        self.forget_instants(number);
+        let Some(entry) = self.jobs.get_mut(&number) else { return };
         entry.record = record;
         self.close(now, job, was_active, commands);
     }

@@ -49,8 +49,12 @@ impl Server {
     /// Withdraws a job for a sibling that is ready, unless the job is being handed over already. A sibling whose reply has
     /// not arrived asks again.
     fn release_to_sibling(&mut self, now: Time, number: u32, id: &HandoffId, commands: &mut Vec<Command>) {
-        // A job that is held here by a user or an administrator does not start elsewhere either.
-        if self.outgoing.contains_key(&number) || self.batch.held_jobs().contains(&JobId(number)) {
+        // A job that is held here by a user or an administrator, or is being withdrawn, does not start elsewhere either.
+        let is_recalled = self.jobs.get(&number).is_some_and(|entry| entry.recalled);
+        if is_recalled
+            || self.outgoing.contains_key(&number)
+            || self.batch.held_jobs().contains(&JobId(number))
+        {
             return;
         }
         let waits = |sibling: &OutgoingJob| sibling.id == *id && matches!(sibling.phase, Phase::Waiting(_));

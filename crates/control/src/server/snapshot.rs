@@ -95,6 +95,9 @@ impl Server {
         let entries = || jobs.iter().map(Arc::as_ref);
         let waiting =
             Waiting::of(&config.name, entries(), prepared.iter().map(|(_, prepared)| &prepared.handoff));
+        let instants = Server::instants_of(&config.name, entries()).collect();
+        let is_nice = |entry: &&ServerJob| entry.record.work.nice > 0;
+        let nice = entries().filter(is_nice).map(|entry| entry.number).collect();
         let is_from_elsewhere = |entry: &&ServerJob| {
             entry.record.handle != Handle { server: config.name.clone(), number: entry.number }
         };
@@ -125,6 +128,8 @@ impl Server {
             drained,
             banned,
             limits,
+            instants,
+            nice,
             next,
             numbered,
             journal,

@@ -118,7 +118,9 @@ impl Server {
     ) -> Result<(u32, OutgoingJob), StayReason> {
         let number = self.number_of(&proposal.job).ok_or(StayReason::NotWaiting)?;
         let entry = self.jobs.get(&number).ok_or(StayReason::NotWaiting)?;
-        let waits = entry.record.state == JobState::Queued && entry.started_before.is_none();
+        // One that is being withdrawn here does not wait elsewhere either.
+        let waits =
+            entry.record.state == JobState::Queued && entry.started_before.is_none() && !entry.recalled;
         if !waits || *entry.record.server() != self.config.name {
             return Err(StayReason::NotWaiting);
         }
@@ -130,7 +132,8 @@ impl Server {
         if self.outgoing.contains_key(&number) || is_duplicate {
             return Err(StayReason::AlreadyMoving);
         }
-        if self.batch.held_jobs().contains(&JobId(number)) || self.banned.contains_key(&entry.record.owner) {
+        let is_kept = self.batch.held_jobs().contains(&JobId(number)) || entry.deferred.is_some();
+        if is_kept || self.banned.contains_key(&entry.record.owner) {
             return Err(StayReason::Held);
         }
         let plan = self.batch.plan(now, JobId(number));
@@ -319,6 +322,7 @@ impl Server {
         else {
             return;
         };
+        self.forget_instants(number);
         let Some(entry) = self.jobs.get_mut(&number) else { return };
         self.waiting.remove_job(entry);
         let from = self.config.name.clone();

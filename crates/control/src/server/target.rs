@@ -98,6 +98,10 @@ impl Server {
         if avoided_servers(&handoff.hops, now).contains(&self.config.name) {
             return Err("it waited here without a plan a short time ago".to_owned());
         }
+        // The clock of the source may be ahead.
+        if let Some(begin) = handoff.work.begin.filter(|begin| *begin > now) {
+            return Err(format!("it may not start before {}", begin.utc()));
+        }
         let latest = (!handoff.sibling).then_some(handoff.latest);
         let Handoff { owner, submitted, work, .. } = handoff;
         // The attempt that it replaces is counted already.
@@ -334,8 +338,16 @@ impl Server {
         let entry = ServerJob { number, attempts, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
+        self.watch(number);
         if let Some(exit) = ended {
             return self.end(now, JobId(number), exit, None, commands);
+        }
+        if self.is_too_late(now, number) {
+            // It may be ready, and would start.
+            return match sibling_state {
+                SiblingState::Yielded => self.end_too_late(now, number, commands),
+                SiblingState::Waiting | SiblingState::Ready(_) => self.give_up(now, number, commands),
+            };
         }
         let is_kept = self.keeps_back(&owner);
         self.with_batch(now, commands, |batch, effects| match sibling_state {

@@ -1,6 +1,7 @@
 mod audit;
 mod banning;
 mod changes;
+mod deferring;
 mod draining;
 mod external_siblings;
 mod external_subjobs;
@@ -8,6 +9,7 @@ mod handoffs;
 mod holding;
 mod learning;
 mod limiting;
+mod nice;
 mod orders;
 mod priorities;
 mod prioritising;

@@ -73,12 +73,20 @@ struct Job {
     folder: Option<JobFolder>,
     /// What is to run; none while it is another server's.
     execution: Option<Arc<Execution>>,
+    /// How far it stands back behind others.
+    nice: u32,
 }
 
 impl Job {
     /// The account as which it is submitted and runs; none if that is the server's own user.
     fn account(&self) -> Option<&AccountName> {
         Some(&self.folder.as_ref()?.account()?.name)
+    }
+
+    /// True if it is this server's although it is to be held: it may not start yet. Others that are held are prepared for other servers, or
+    /// subjobs.
+    fn is_deferred(&self) -> bool {
+        self.execution.as_ref().is_some_and(|execution| execution.subjob().is_none())
     }
 
     /// True if it had started before an older copy of the journal was put back.
@@ -192,7 +200,7 @@ impl Cluster {
                 None
             }
         });
-        Job { number: number.0, folder, execution }
+        Job { number: number.0, folder, execution, nice: machine.nice(number.0) }
     }
 
     fn spawn<F>(self, job: Job, act: impl FnOnce(Cluster, Job) -> F + Send + 'static)

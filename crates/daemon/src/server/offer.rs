@@ -88,7 +88,7 @@ impl ServiceOffer {
                     expected: "the name of a file".to_owned(),
                     found: script.name.clone(),
                 })?;
-                let Work { procs, walltime, fixed_time, speedup, resources } = script.work.clone();
+                let Work { procs, walltime, speedup, .. } = script.work.clone();
                 let given = Script {
                     name: &name,
                     content: script.text.as_bytes(),
@@ -100,7 +100,8 @@ impl ServiceOffer {
                     streams: Streams { stdin: script.stdin.clone(), merge_output: script.merge_output },
                 };
                 let mut prepared = self.catalogue.prepare_script(&given, None, None)?;
-                (prepared.work.fixed_time, prepared.work.resources) = (fixed_time, resources);
+                let Work { procs, walltime, speedup, .. } = prepared.work;
+                prepared.work = Work { procs, walltime, speedup, ..script.work.clone() };
                 Ok(PreparedWork { prepared, batch: None, account })
             }
         }

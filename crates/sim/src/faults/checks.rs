@@ -9,6 +9,7 @@ use pliant_control::names::{Handle, Key, User};
 use pliant_control::server::{Answer, Command, Server};
 
 use super::daemon::Daemon;
+use super::deferrals::is_too_late;
 use super::limits::KnownLimits;
 use super::world::ServerNode;
 
@@ -212,6 +213,7 @@ impl Checks {
     pub(super) fn server_changed(&mut self, index: usize, servers: &[ServerNode]) {
         let mut presences: BTreeMap<Handle, Presence> = BTreeMap::new();
         let machine = &servers[index].daemon.node.machine;
+        let now = servers[index].daemon.clock.last();
         for (record, is_withdrawn) in machine.jobs_and_withdrawn() {
             let is_here = *record.server() == servers[index].name;
             let presence = presences.entry(record.handle.clone()).or_default();
@@ -224,7 +226,9 @@ impl Checks {
             }
             let is_excused = match &record.exit {
                 Some(Exit::Lost(_)) => self.killed.contains(&record.handle),
-                Some(Exit::NotStarted(_)) => self.cancelled.contains(&record.handle),
+                Some(Exit::NotStarted(_)) => {
+                    self.cancelled.contains(&record.handle) || is_too_late(record, now)
+                }
                 _ => true,
             };
             if let Some(exit) = record.exit.as_ref().filter(|_| !is_excused) {
@@ -298,6 +302,8 @@ impl Checks {
         match (*starts, &record.exit) {
             (_, None) => wrong("settled", format!("{handle} has not ended: {}", record.state)),
             _ if self.cancelled.contains(handle) || self.killed.contains(handle) => Ok(()),
+            // When it was too late was checked when it ended.
+            (0, Some(Exit::NotStarted(_))) if record.work.deadline.is_some() => Ok(()),
             (0, Some(exit)) if !was_cancelled => {
                 wrong("once", format!("{handle} ended with {exit} but never ran"))
             }

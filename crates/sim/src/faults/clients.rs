@@ -3,7 +3,7 @@
 use pliant_control::access::Caller;
 use pliant_control::agent::{DiscoveryQuery, DiscoverySubject};
 use pliant_control::client::{self, Command, Submission, SubmissionOutcome};
-use pliant_control::job::ComparedEstimate;
+use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::{Handle, Name};
 use pliant_control::payload::Payload;
 use pliant_control::reason::DiscoverySummary;
@@ -11,6 +11,7 @@ use pliant_control::server::Submit;
 use pliant_model::Time;
 use rand::Rng;
 
+use super::Bug;
 use super::calls::{CallParty, CancelAnswer, Request, Response};
 use super::daemon::Clock;
 use super::world::{World, WorldEvent};
@@ -165,11 +166,12 @@ impl World {
             return debug_assert!(false, "{to} is no server");
         };
         let planned = &self.plan.jobs[number as usize];
+        let begin = planned.work.begin.filter(|_| self.bug != Some(Bug::IgnoresBegin));
         let submit = Submit {
             key: planned.key,
             owner: planned.owner.clone(),
             name: format!("job-{number}"),
-            work: planned.work.clone(),
+            work: Work { begin, ..planned.work.clone() },
             own_time: false,
             pinned: planned.pinned,
             latest,

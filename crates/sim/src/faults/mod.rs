@@ -14,6 +14,8 @@
 //! - `resources`: a job gets the memory, GPUs, local disk space and licences that it needs, and nothing that another job has;
 //! - `drained`: a server that an operator knows to be drained accepts no job, and prepares none of other servers or of launches;
 //! - `held`: no job starts that an operator knows to be held;
+//! - `deferred`: no job starts before the instant from which its owner lets it start;
+//! - `deadline`: Pliant's own batch system starts no job that could end after its deadline;
 //! - `banned`: the same as `drained` for the jobs of a user whom an operator knows to be banned there, and Pliant's own batch system
 //!   starts none of them;
 //! - `limited`: Pliant's own batch system starts no job over the limits that an operator knows its user to have;
@@ -42,6 +44,7 @@ mod checks;
 mod clients;
 mod connections;
 mod daemon;
+mod deferrals;
 mod drains;
 mod event_delivery;
 mod external;
@@ -129,6 +132,8 @@ pub enum Bug {
     ForgetsReallocation,
     /// A restarted server has lost what its running jobs have of its host besides processors.
     ForgetsHeldResources,
+    /// Servers start jobs before the instants from which they may start.
+    IgnoresBegin,
 }
 
 /// The kind of a federation.

@@ -20,6 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::FederationKind;
 use super::bans::PlannedBan;
+use super::deferrals::{draw_begin, draw_deadline};
 use super::drains::PlannedDrain;
 use super::external::SitePlan;
 use super::holds::PlannedHold;
@@ -144,6 +145,15 @@ impl Plan {
                 job.work.resources = draw_needs(rng);
             }
         }
+        if seed >= DEFERRED_FROM {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "begins"));
+            let mut nice = ChaCha8Rng::seed_from_u64(stream_seed(seed, "nice"));
+            for job in &mut jobs {
+                job.work.begin = draw_begin(&mut rng, job.at);
+                job.work.deadline = draw_deadline(&mut rng, job);
+                job.work.nice = if nice.random_ratio(1, 3) { nice.random_range(1..=3) } else { 0 };
+            }
+        }
         let launches = match kind {
             FederationKind::Launching => {
                 jobs.truncate(JOBS_WITH_LAUNCHES_MAX);
@@ -251,6 +261,8 @@ const REALLOCATED_FROM: u64 = 320_000_000;
 
 /// In schedules from this seed on servers count memory, GPUs, local disk space and licences, and jobs need some.
 const RESOURCES_FROM: u64 = 410_000_000;
+/// In schedules from this seed on some jobs may start from an instant on only, have deadlines, or stand back behind others.
+const DEFERRED_FROM: u64 = 421_000_000;
 
 fn tuner(rng: &mut ChaCha8Rng, seed: u64) -> Tuner {
     let greedy = pick(rng, &[Tuner::Exhaustive, Tuner::Binary, Tuner::Exact]);

@@ -58,6 +58,8 @@ impl World {
             _ => ((walltime * percent / 100).max(10), Exit::Code(code)),
         };
         self.checks.check_banned(index, &record);
+        self.check_begin(index, &record);
+        self.check_deadline(index, &record);
         self.check_limits(index, &record);
         self.checks.started(index, &record);
         self.add_process(index, run, record.handle, needed.as_deref(), (length, exit));

@@ -47,6 +47,8 @@ pub struct Submission<'a> {
     pub held: bool,
     /// It may start before or after others that are submitted at the same time.
     pub in_any_order: bool,
+    /// How far it stands back behind other jobs, in Slurm; 0 for not at all.
+    pub nice: u32,
 }
 
 impl<'a> Submission<'a> {
@@ -70,6 +72,7 @@ impl<'a> Submission<'a> {
             alternatives: &[],
             held: false,
             in_any_order: false,
+            nice: 0,
         }
     }
 }

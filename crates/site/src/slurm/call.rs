@@ -52,6 +52,9 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>, node_
     if job.held {
         call = call.with("--hold");
     }
+    if job.nice > 0 {
+        call = call.with(format!("--nice={}", job.nice));
+    }
     call = call.with("/dev/stdin");
     call.arguments.extend(job.program.iter().cloned());
     call.input = SCRIPT;

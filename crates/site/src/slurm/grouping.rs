@@ -61,7 +61,7 @@ impl ArrayKey {
         let beginning = bytes.strip_suffix(job.number.to_string().as_bytes())?;
         // The number is all of the name, or stands behind a word.
         let is_its = Path::new(folder) == job.folder && matches!(beginning.last(), Some(b'/' | b'-'));
-        (is_its && !job.held).then(|| ArrayKey {
+        (is_its && !job.held && job.nice == 0).then(|| ArrayKey {
             block: block(job.number),
             account,
             folders: OsStr::from_bytes(beginning).into(),

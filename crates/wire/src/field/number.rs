@@ -130,6 +130,9 @@ pub(crate) const PROCS_COUNT: Number<u32, u32> = number(PROCS.what, bounds::PROC
 /// As [`PROCS_OR_NONE`], for a domain type that has a bare number.
 pub(crate) const CORES: Number<u32, u32> = number(PROCS.what, 0..=*bounds::PROCS.end());
 
+/// How far a job stands back.
+pub(crate) const NICE: Number<u32, u32> = number("a number for --nice", bounds::NICE);
+
 const fn procs(least: u32) -> Number<u32, Procs> {
     Number::new("a number of processors", least..=*bounds::PROCS.end(), Procs, |procs| procs.0)
 }

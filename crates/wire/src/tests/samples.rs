@@ -41,6 +41,9 @@ pub(super) fn work() -> proto::Work {
         fixed_time: false,
         speedup: Some(amdahl(0.9, 64)),
         resources: None,
+        begin: None,
+        deadline: None,
+        nice: 0,
     }
 }
 

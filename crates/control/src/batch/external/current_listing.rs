@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use pliant_model::JobId;
 
 use super::External;
+use super::job::Job;
 use crate::listing::{ListedJob, Listing, Phase, State};
 
 impl External {
@@ -39,12 +40,14 @@ impl External {
         listed.phase() == Phase::Waiting && listed.job_number.map(JobId).is_some_and(of_this_journal)
     }
 
-    /// True if the entry is held by this server, now or when the listing was made.
+    /// True if the entry is held by this server, now or when the listing was made, for a job that may start.
     fn is_held_by_us(&self, listed: &ListedJob) -> bool {
+        // A deferred job will not start soon: it waits for processors from then on.
+        let is_deferred = |job: &Job| job.held && !job.releasing && self.mirror.at < job.submission.submit;
         let by_us = |number| {
             self.jobs
                 .get(&number)
-                .filter(|job| !job.tentative)
+                .filter(|job| !job.tentative && !is_deferred(job))
                 .is_some_and(|job| job.held || job.releasing || self.mirror.at <= job.released_at)
         };
         listed.state == State::Held && listed.job_number.map(JobId).is_some_and(by_us)

@@ -10,13 +10,13 @@ use crate::reason::Cause;
 use crate::replay::Machine;
 
 impl Bench {
-    fn limit(&mut self, name: &str, changes: &[(LimitKey, Option<u64>)]) -> Answer {
+    pub(super) fn limit(&mut self, name: &str, changes: &[(LimitKey, Option<u64>)]) -> Answer {
         let (reply, by, why) = (Token(0), user("root"), "exam week".to_owned());
         let changes = changes.iter().map(|(key, value)| LimitChange { key: *key, value: *value }).collect();
         self.deliver(Event::Limit { reply, user: user(name), changes, by, why }).unwrap()
     }
 
-    fn restarted(&mut self) {
+    pub(super) fn restarted(&mut self) {
         let text = serde_json::to_string(&self.server.dump(self.now)).unwrap();
         let state: ServerState = serde_json::from_str(&text).unwrap();
         self.server = Server::from_state(self.server.config().clone(), state).unwrap();

@@ -63,6 +63,7 @@ impl Cluster {
             node,
             held,
             in_any_order,
+            nice: job.nice,
             ..Submission::new(number, folder, program, shape, walltime)
         };
         let mut retry = Retry::new("submit a job", &job.number);
@@ -98,8 +99,8 @@ impl Cluster {
                     slot = None;
                     retry.after(&error).await;
                 }
-                // A job that was accepted waits here. One that is to be held is another server's.
-                Err(error) if error.is_limit() && !held && !tentative => {
+                // A job that was accepted waits here.
+                Err(error) if error.is_limit() && !tentative && (!held || job.is_deferred()) => {
                     slot = None;
                     let waiting = limited.take();
                     match self.limits.wait(&self.mailbox, &job, &error, waiting).await {

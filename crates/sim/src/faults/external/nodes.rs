@@ -48,7 +48,10 @@ impl World {
         match found {
             ClaimResult::Claimed => {
                 match record {
-                    Some(record) => self.checks.started(index, &record),
+                    Some(record) => {
+                        self.check_begin(index, &record);
+                        self.checks.started(index, &record);
+                    }
                     None => self.report_violation(
                         "once",
                         format!("c{index} runs {folder}, of which it has no record"),

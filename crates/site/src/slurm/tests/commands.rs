@@ -59,9 +59,9 @@ fn a_submission_is_a_list_of_words() {
         ..Settings::default()
     };
     let shape = CoreLayout { cores: 8, nodes: None, exclusive: true };
-    let found =
-        words(&call::submit(&settings, "t", &Submission { shape, node: Some("n7"), held: true, ..job }, 4));
-    let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(8).collect();
+    let job = Submission { shape, node: Some("n7"), held: true, nice: 7, ..job };
+    let found = words(&call::submit(&settings, "t", &job, 4));
+    let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(9).collect();
     let expected = [
         "--exclusive",
         "--partition=long",
@@ -70,6 +70,7 @@ fn a_submission_is_a_list_of_words() {
         "--constraint=fast",
         "--nodelist=n7",
         "--hold",
+        "--nice=7",
         "/dev/stdin",
     ];
     assert_eq!(of_it, expected);

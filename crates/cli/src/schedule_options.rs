@@ -1,0 +1,49 @@
+//! The options of `pliant submit` about when a job may run.
+
+use clap::Args;
+use pliant_control::job::Work;
+use pliant_model::Time;
+use pliant_wire::bounds;
+
+use crate::instants::instant;
+use crate::numbers::whole;
+
+/// Options about when a script runs, on the command line or in a `#PLIANT` line.
+#[derive(Args, Clone, PartialEq, Default, Debug)]
+pub(crate) struct ScheduleOptions {
+    /// The script does not start before this instant, such as now+1h, 16:00 or 2026-12-01T08:00, in local time.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    begin: Option<Time>,
+    /// The script completes by this instant, or does not run.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    deadline: Option<Time>,
+    /// How far the script stands back behind other scripts of yours at its server: those with a lower number go first [default: 0].
+    #[arg(long, value_name = "N", value_parser = whole(bounds::NICE))]
+    nice: Option<u32>,
+}
+
+impl ScheduleOptions {
+    /// These options, with those of `weaker` where these say nothing.
+    pub(crate) fn over(self, weaker: ScheduleOptions) -> ScheduleOptions {
+        ScheduleOptions {
+            begin: self.begin.or(weaker.begin),
+            deadline: self.deadline.or(weaker.deadline),
+            nice: self.nice.or(weaker.nice),
+        }
+    }
+
+    /// The first of these options that is given.
+    pub(crate) fn first(&self) -> Option<&'static str> {
+        let options = [
+            ("--begin", self.begin.is_some()),
+            ("--deadline", self.deadline.is_some()),
+            ("--nice", self.nice.is_some()),
+        ];
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
+    /// The same work with these options.
+    pub(crate) fn applied(&self, work: Work) -> Work {
+        Work { begin: self.begin, deadline: self.deadline, nice: self.nice.unwrap_or(0), ..work }
+    }
+}
