@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chmodat, fstat, mkdirat, openat};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, chmodat, chownat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
 use crate::account::Account;
@@ -52,13 +52,13 @@ impl<'a> JobFolder<'a> {
     pub(crate) fn make(&self, account: &Account) -> Result<(), Error> {
         let made = privileges::make_as(account, || mkdirat(&self.parent, self.name, Mode::RWXU))?;
         match made {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => self.close(account).map_err(Error::of_account),
+            // A parent with the set-group-ID bit hands its group and the bit on.
+            Ok(()) | Err(Errno::EXIST) => self.close(account).map_err(Error::of_account),
             Err(cause) => Err(Error::system(format!("make {:?}", self.path))(cause).of_account()),
         }
     }
 
-    /// Closes a folder of the account to others.
+    /// Closes a folder of the account to others, and gives it the account's group.
     fn close(&self, account: &Account) -> Result<(), Error> {
         let cannot = || Error::system(format!("open {:?}, which has to be a folder", self.path));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -70,6 +70,8 @@ impl<'a> JobFolder<'a> {
         }
         // The link in /proc leads to this folder, wherever its name leads by now.
         let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
+        chownat(CWD, &link, None, Some(Gid::from_raw(account.entry.gid)), AtFlags::empty())
+            .map_err(cannot())?;
         chmodat(CWD, link, Mode::RWXU, AtFlags::empty()).map_err(cannot())
     }
 }

@@ -48,6 +48,11 @@ fn folders_are_made(site: &Site) {
     // Its server may remove it once it is empty.
     done(site, &make("ptl-alice", job("2")));
     assert_eq!(outcome(&site.call("rmdir spool/2; exit $? # $LAUNCHER", b"")).0, Some(0));
+    // Its parent hands on its group and the bit that does so: the folder has neither.
+    shell("chgrp ptl-project spool; chmod 2711 spool");
+    done(site, &make("ptl-alice", job("4")));
+    assert_eq!(about("spool/4"), "ptl-alice:ptl-alice 700\n");
+    shell("rmdir spool/4; chgrp root spool; chmod 711 spool; chmod g-s spool");
     // A folder that a link of root's leads to.
     shell("mv roots elsewhere; ln -s elsewhere roots");
     done(site, &make("ptl-alice", path("roots/3")));

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cgroup::Cgroup;
 use super::disk::{DiskMeter, FileUsage, Measured, REST};
+use super::open_files::own_deleted_bytes;
 use super::table::{self, Process};
 
 /// Between two looks at memory and processes.
@@ -177,7 +178,12 @@ impl<'a> LimitWatch<'a> {
         }
         if let Some(measured) = self.measured(usage.own_bytes) {
             match self.disk.usage(now, measured) {
-                Ok((disk, own_bytes)) => usage = usage.with_files(disk, own_bytes),
+                Ok((disk, own_bytes)) => {
+                    // The supervisor writes what the job prints.
+                    let outputs = if measured.files_of.is_some() { own_deleted_bytes() } else { 0 };
+                    let disk = FileUsage { bytes: disk.bytes.saturating_add(outputs), ..disk };
+                    usage = usage.with_files(disk, own_bytes);
+                }
                 Err(why) => return Some(format!("files that cannot be measured: {why}")),
             }
         }

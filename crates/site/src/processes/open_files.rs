@@ -1,10 +1,10 @@
 //! What a job uses in files that its folder does not show: those without a name, which the job has open, and memory that belongs to no
-//! process: files in `/dev/shm` (shm_overview(7)), those of memfd_create(2), and segments of shmget(2).
+//! process: files in `/dev/shm` (shm_overview(7)), those of memfd_create(2), segments of shmget(2), and messages in queues of msgget(2).
 //!
-//! A file without a name counts for the job that has it open. A file in `/dev/shm` or a segment does not say which job it is of: it
+//! A file without a name counts for the job that has it open. A file in `/dev/shm`, a segment or a queue does not say which job it is of: it
 //! counts for every job of the account that it belongs to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -18,6 +18,8 @@ use super::table;
 const FOLDER: &str = "/dev/shm";
 /// The segments of all users, one a line.
 const SEGMENTS: &str = "/proc/sysvipc/shm";
+/// The message queues of all users, one a line.
+const QUEUES: &str = "/proc/sysvipc/msg";
 /// What the link of a descriptor ends with if its file has no name any more (proc_pid_fd(5)).
 const DELETED: &[u8] = b" (deleted)";
 /// What the link of a descriptor begins with that is of memfd_create(2).
@@ -35,9 +37,10 @@ pub(crate) fn shared_memory_bytes(supervisor: Pid, account: Option<u32>) -> Resu
     count.open_in_memory(supervisor)?;
     let Some(account) = account else { return Ok(count.bytes) };
     count.files(Path::new(FOLDER), account)?;
-    // There is no such file if the kernel has no segments.
-    let segments = fs::read_to_string(SEGMENTS).unwrap_or_default();
-    Ok(count.bytes.saturating_add(segments_bytes(&segments, account)))
+    // There are no such files if the kernel has no segments and queues.
+    let list = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let (segments, queues) = (segments_bytes(&list(SEGMENTS), account), queues_bytes(&list(QUEUES), account));
+    Ok(count.bytes.saturating_add(segments).saturating_add(queues))
 }
 
 /// How many bytes the descendants of a supervisor have open in files of this user's without names, on the file system of a folder. What
@@ -55,6 +58,20 @@ pub(crate) fn deleted_bytes(supervisor: Pid, folder: &Path) -> Result<u64, Strin
         |_: &Path, file: &Metadata| file.nlink() == 0 && file.dev() == folder.dev() && file.uid() == own;
     count.descriptors(supervisor, may_count, counts)?;
     Ok(count.bytes)
+}
+
+/// How many bytes this process has open in files on disk that have no name any more: outputs whose names their job has removed.
+pub(crate) fn own_deleted_bytes() -> u64 {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return 0 };
+    let deleted = entries.flatten().filter_map(|entry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        let is_in_memory = link.as_os_str().as_bytes().starts_with(MEMORY_FILE) || link.starts_with(FOLDER);
+        let is_deleted = !is_in_memory && link.as_os_str().as_bytes().ends_with(DELETED);
+        let file = fs::metadata(entry.path()).ok().filter(|file| is_deleted && file.nlink() == 0)?;
+        Some(((file.dev(), file.ino()), file.blocks() * BLOCK_BYTES))
+    });
+    // Each counts once, however many descriptors lead to it.
+    deleted.collect::<BTreeMap<(u64, u64), u64>>().into_values().sum()
 }
 
 #[derive(Default)]
@@ -146,8 +163,19 @@ fn segments_bytes(list: &str, account: u32) -> u64 {
     used.fold(0, u64::saturating_add)
 }
 
+/// What the messages in the queues that an account has made use, by their list (proc_sysvipc_msg(5)).
+fn queues_bytes(list: &str, account: u32) -> u64 {
+    let used = list.lines().skip(1).filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        (number(9)? == u64::from(account)).then(|| number(3))?
+    });
+    used.fold(0, u64::saturating_add)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -174,11 +202,35 @@ mod tests {
     }
 
     #[test]
+    fn own_files_without_names_count_once() {
+        let before = own_deleted_bytes();
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("stdout");
+        let mut file = fs::File::create(&path).unwrap();
+        file.write_all(&vec![7; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        let again = file.try_clone().unwrap();
+        assert_eq!(own_deleted_bytes(), before, "it has a name");
+        fs::remove_file(&path).unwrap();
+        assert!((100_000..200_000).contains(&(own_deleted_bytes() - before)));
+        drop((file, again));
+        assert_eq!(own_deleted_bytes(), before);
+    }
+
+    #[test]
     fn segments_count_for_their_creators() {
         let list = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n\
                     \x20        0          3   600               4194304    71    71      1  1000  1000  1000  1000          7          0          7               2097152                  4096\n\
                     \x20        0          4   600               4194304    72    72      0  1000  1000  1001  1001          7          0          7               1048576                     0\n";
         assert_eq!([1000, 1001, 7].map(|account| segments_bytes(list, account)), [2_101_248, 1_048_576, 0]);
         assert_eq!(segments_bytes("", 1000), 0);
+    }
+    #[test]
+    fn messages_count_for_the_creators_of_their_queues() {
+        let list = "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n\
+                    \x20        0          0   644       16384          2    71     0  1000  1000  1000  1000          7          0          7\n\
+                    \x20        0          1   644         100          1    71     0  1000  1000  1001  1001          7          0          7\n";
+        assert_eq!([1000, 1001, 7].map(|account| queues_bytes(list, account)), [16_384, 100, 0]);
+        assert_eq!(queues_bytes("", 1000), 0);
     }
 }
