@@ -45,13 +45,13 @@ pub(crate) struct ResourceOptions {
     /// The licences of the script, such as matlab or matlab:2,ansys.
     #[arg(long, value_name = "NAME[:N],...", value_parser = licences)]
     licenses: Option<BTreeMap<String, u32>>,
-    /// The partitions of the cluster: it runs in the one where it completes first.
+    /// The partitions in front of Slurm, where the operator allows them: it runs where it completes first, and is not moved.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = a_name)]
     partition: Option<Vec<String>>,
-    /// The account that is charged.
+    /// The account that is charged in front of Slurm, where the operator allows it.
     #[arg(long, value_name = "NAME", value_parser = a_name)]
     account: Option<String>,
-    /// The quality of service.
+    /// The quality of service in front of Slurm, where the operator allows it.
     #[arg(long, value_name = "NAME", value_parser = a_name)]
     qos: Option<String>,
 }

@@ -98,6 +98,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// Whether it names a partition, an account or a quality of service: these are of the cluster that accepted it.
+    pub fn names_batch_options(&self) -> bool {
+        self.resources.as_ref().is_some_and(|needed| !needed.batch.is_empty())
+    }
+
     /// Work that needs nothing but processors.
     pub fn new(procs: Procs, walltime: Span, speedup: Speedup) -> Work {
         Work {

@@ -44,8 +44,8 @@ const COLUMNS: &[Column] = &[
     column("makespan %", "makespan_gain_percent", 1.0, 2, 3),
     column("wait h", "mean_wait_s", 1.0 / 3600.0, 3, 1),
     column("response h", "mean_response_s", 1.0 / 3600.0, 3, 1),
-    column("late %", "late_start_percent", 1.0, 1, 0),
-    column("late h", "mean_late_start_s", 1.0 / 3600.0, 3, 0),
+    column("late %", "late_start_percent", 1.0, 1, 2),
+    column("late h", "mean_late_start_s", 1.0 / 3600.0, 3, 2),
     column("util. %", "utilization", 100.0, 1, 5),
 ];
 
@@ -256,9 +256,12 @@ mod tests {
             text
         };
         let one = &cells(8)[..1];
-        assert!(check(one, "").contains("in all rows: workload wwwwwww1, platform ppppppp1, moldable none"));
-        check(&cells(2), "earlier, gained h, makespan %, util. %");
-        let text = check(&cells(64), "earlier, gained h, makespan %, wait h, response h, util. %");
+        assert!(
+            check(one, "util. %")
+                .contains("in all rows: workload wwwwwww1, platform ppppppp1, moldable none")
+        );
+        check(&cells(2), "earlier, gained h, makespan %, late %, late h, util. %");
+        let text = check(&cells(64), "earlier, gained h, makespan %, wait h, response h, late %, late h, util. %");
         assert!(text.contains("wwwwwww…wwwwww1 ") && text.contains("wwwwwww…wwwwww2 "), "{text}");
     }
 

@@ -65,20 +65,21 @@ fn the_command_line_may_ignore_lines_of_slurm() {
 
 #[test]
 fn single_options_of_slurm_may_be_ignored() {
-    let text =
-        script("#SBATCH -p gpu --qos=low -A chem\n#SBATCH --time=5 -n 3\n#PLIANT --ignore-sbatch=account");
-    let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=qos")).unwrap_err();
+    let text = script(
+        "#SBATCH -d 5 --priority=9 --reservation chem\n#SBATCH --time=5 -n 3\n#PLIANT --ignore-sbatch=reservation",
+    );
+    let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=priority")).unwrap_err();
     assert!(
-        failure.message().starts_with("job.sh:2: #SBATCH -p is not supported: "),
+        failure.message().starts_with("job.sh:2: #SBATCH -d is not supported: "),
         "{}",
         failure.message()
     );
     let hint = failure.hint_text().unwrap();
-    assert_eq!(hint, "remove or change the lines; --ignore-sbatch=partition ignores what is not supported");
-    let found = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=qos,partition")).unwrap();
-    assert_eq!(found.options, options("--ignore-sbatch=account --time 300s --rigid 3"));
-    let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=p")).unwrap_err();
-    assert_eq!(failure.message(), "--ignore-sbatch: expected long names of options of sbatch, found `p`");
+    assert_eq!(hint, "remove or change the lines; --ignore-sbatch=dependency ignores what is not supported");
+    let found = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=priority,dependency")).unwrap();
+    assert_eq!(found.options, options("--ignore-sbatch=reservation --time 300s --rigid 3"));
+    let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=d")).unwrap_err();
+    assert_eq!(failure.message(), "--ignore-sbatch: expected long names of options of sbatch, found `d`");
     assert!(failure.hint_text().is_some());
 }
 

@@ -50,14 +50,14 @@ async fn a_script_has_its_options_with_it() {
     assert_eq!((&*said("stdout"), &*said("stderr")), ("a\nb\n42\ninput\n", ""));
 
     // What Pliant does not have is named, and nothing is submitted.
-    write("gpus.sh", "#SBATCH --time=5\n#SBATCH --partition=gpu");
+    write("gpus.sh", "#SBATCH --time=5\n#SBATCH --reservation=gpu");
     let (code, _, error) = user.run("submit ./gpus.sh");
     assert_eq!(code, 2, "{error}");
-    assert!(error.starts_with("error: ./gpus.sh:3: #SBATCH --partition is not supported: "), "{error}");
+    assert!(error.starts_with("error: ./gpus.sh:3: #SBATCH --reservation is not supported: "), "{error}");
     let (_, queue, _) = user.run("queue --ended");
     assert_eq!(queue["jobs"].as_array().unwrap().len(), 5);
-    assert!(error.contains("--ignore-sbatch=partition ignores what is not supported"), "{error}");
-    let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch=partition --wait");
+    assert!(error.contains("--ignore-sbatch=reservation ignores what is not supported"), "{error}");
+    let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch=reservation --wait");
     assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");
     let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch --time 1m --wait");
     assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");

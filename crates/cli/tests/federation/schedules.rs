@@ -34,7 +34,7 @@ async fn a_job_starts_at_its_instant_also_if_its_server_is_killed_before() {
     assert_eq!(job["expected"]["start_s"], json!(begin));
     let (_, explanation, _) = user.run(&format!("explain {}", job["job_id"].as_str().unwrap()));
     let why = explanation["unplanned"].as_str().unwrap_or_else(|| panic!("{explanation}"));
-    assert!(why.starts_with("its owner lets it start from "), "{why}");
+    assert!(why.starts_with("it does not start before "), "{why}");
 
     federation.kill("lyon");
     federation.revive("lyon");

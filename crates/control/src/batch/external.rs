@@ -51,6 +51,7 @@ pub use allowed::AllowedOptions;
 pub use cluster_snapshot::WITHOUT_LIMIT;
 use job::Job;
 pub use job::{Command, Event, Queue, RELEASE_TIMEOUT, WithdrawalOutcome};
+use node_resources::NodeResources;
 use planning::Plans;
 pub use system::{OAR, SLURM, System};
 use target_partition::TargetPartition;
@@ -280,6 +281,14 @@ impl External {
         }
         let mut lost_processors = Vec::new();
         let own = self.partition.as_deref();
+        let partitions: BTreeSet<Option<String>> =
+            self.jobs.values().map(|job| job.partition.clone()).collect();
+        let nodes_of = partitions.iter().map(|name| {
+            let target = TargetPartition::of(&self.mirror, name.as_deref().or(own));
+            (name, (target, target.resources()))
+        });
+        let nodes_of: BTreeMap<&Option<String>, (TargetPartition<'_>, NodeResources<'_>)> =
+            nodes_of.collect();
         for (number, job) in self.jobs.iter_mut().filter(|(_, job)| !job.queueing) {
             let listed = seen.remove(number).unwrap_or_default();
             job.is_listed = !listed.is_empty();
@@ -297,8 +306,10 @@ impl External {
             let is_up_to_date = job.is_listed || changes.at > job.queued_at;
             job.reissue_commands(&listed, changes.at, effects);
             if let Some(waiting) = listed.iter().find(|one| one.phase() == Phase::Waiting) {
-                let target = TargetPartition::of(&self.mirror, job.partition.as_deref().or(own));
-                job.set_planned(cluster_snapshot::may_be_planned(waiting, target), changes.at);
+                let planned = nodes_of
+                    .get(&job.partition)
+                    .is_some_and(|(target, nodes)| cluster_snapshot::may_be_planned(waiting, *target, nodes));
+                job.set_planned(planned, changes.at);
             }
             let running = listed.iter().find(|one| one.phase() == Phase::Running);
             if job.is_tentative() {

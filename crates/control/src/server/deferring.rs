@@ -44,7 +44,7 @@ impl Server {
     /// Why a job may not start yet; none if it may.
     pub(super) fn deferral(&self, number: u32) -> Option<String> {
         let begin = self.jobs.get(&number)?.deferred?;
-        Some(format!("its owner lets it start from {} on", begin.utc()))
+        Some(format!("it does not start before {} (--begin)", begin.utc()))
     }
 
     /// The estimate for work if it came now: not before it may start, and not after its deadline. A size that completes first is tried
@@ -75,7 +75,8 @@ impl Server {
     pub(super) fn watch(&mut self, number: u32) {
         if let Some(entry) = self.jobs.get(&number) {
             self.instants.extend(entry.instants());
-            self.nice.extend((entry.record.work.nice > 0).then_some(number));
+            let is_own_order = entry.record.work.nice > 0 && !self.is_external();
+            self.nice.extend(is_own_order.then_some(number));
         }
     }
 

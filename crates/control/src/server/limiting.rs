@@ -369,7 +369,8 @@ impl Server {
             let jobs = users.entry(record.owner.clone()).or_default();
             let id = JobId(*number);
             let priority = Reverse(self.batch.job_priority(id));
-            let job = (priority, record.work.nice, record.submitted, *number, record.procs);
+            let submitted = record.work.eligible(record.submitted);
+            let job = (priority, record.work.nice, submitted, *number, record.procs);
             let is_leaving = || self.outgoing.get(number).is_some_and(OutgoingJob::is_withdrawn);
             match record.state {
                 // It runs, or its process is looked for.

@@ -4,7 +4,7 @@
 //! server. Until then it is in no plan, like a held job: jobs of other users pass it, and none of them starts later. In an external batch
 //! system it is that system's own order.
 //!
-//! Cost: one pass over the jobs after an event that has changed something, while jobs with such a number wait.
+//! Cost: a pass over all jobs in memory after each event, while jobs with such a number wait here.
 
 use std::collections::{BTreeMap, BTreeSet};
 

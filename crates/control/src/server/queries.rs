@@ -19,7 +19,7 @@ use crate::estimation_vector::EstimationVector;
 use crate::explain::{Explanation, Release, Wait};
 use crate::handoff::{Movable, ServerSnapshot};
 use crate::job::{JobRecord, JobState, SizeChoice, Work, avoided_servers};
-use crate::listing::Listing;
+use crate::listing::{Listing, Node};
 use crate::local::LocalJob;
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::{Cause, Reason};
@@ -115,7 +115,12 @@ impl Server {
         };
         let available = own_limit.map_or(available, |(most, _)| most);
         // All nodes of an external batch system may be down.
+        let is_up = |node: &Node| node.unusable.is_none();
+        let all_up = self.batch.mirror().is_none_or(|mirror| mirror.nodes.iter().all(is_up));
         let no_room = match (self.batch.mirror(), &request.resources) {
+            (_, Some(needed)) if !all_up => AdmissionRefusal::Other(
+                Cause::BatchSystem.because(format!("no nodes that are up have what it needs: {needed}")),
+            ),
             (_, Some(needed)) => AdmissionRefusal::Other(
                 Cause::Resources.because(format!("no nodes of this cluster have what it needs: {needed}")),
             ),
@@ -247,10 +252,8 @@ impl Server {
         let movable = |entry: &ServerJob| {
             let ServerJob { number, record, .. } = entry;
             let waits = record.state == JobState::Queued && *record.server() == self.config.name;
-            let names_options = record.work.resources.as_ref().is_some_and(|needed| !needed.batch.is_empty());
-            // What it names is of this cluster.
             let is_free = !record.pinned
-                && !names_options
+                && !record.work.names_batch_options()
                 && entry.started_before.is_none()
                 && entry.deferred.is_none()
                 && !self.outgoing.contains_key(number)
@@ -279,7 +282,9 @@ impl Server {
 
     /// Why this server takes no jobs from other servers at the moment.
     pub(super) fn closed_to_others(&self) -> Option<String> {
-        self.closed().map(|reason| reason.why).or_else(|| self.batch.limited())
+        let closed = self.closed().map(|reason| reason.why);
+        // Jobs that move name no partition.
+        closed.or_else(|| self.batch.closed_partition(None)).or_else(|| self.batch.limited())
     }
 
     /// The processors of its cluster.

@@ -124,7 +124,7 @@ impl Server {
         if !waits || *entry.record.server() != self.config.name {
             return Err(StayReason::NotWaiting);
         }
-        if entry.record.pinned {
+        if entry.record.pinned || entry.record.work.names_batch_options() {
             return Err(StayReason::Pinned);
         }
         let is_duplicate =

@@ -67,7 +67,9 @@ pub(super) fn gpus(text: &str) -> Option<Gpus> {
                 Ok(count) => (None, count),
                 Err(_) => (Some((*word).to_owned()), 1),
             },
-            ["gpu", kind, count] => (Some((*kind).to_owned()), count.parse().ok()?),
+            ["gpu", kind, count] | ["gpu", kind, "no_consume", count] => {
+                (Some((*kind).to_owned()), count.parse().ok()?)
+            }
             ["gpu", ..] => return None,
             _ => continue,
         };
@@ -103,6 +105,7 @@ mod tests {
             ("gres/gpu=3", of(3, "")),
             ("gpu:a100", of(1, "a100")),
             ("gpu:a100:2(S:0,1),shard:8,fpga", of(2, "a100")),
+            ("gpu:a100:no_consume:2", of(2, "a100")),
             ("gpu:a100:2(IDX:0-1),gpu:v100:1(IDX:2)", of(3, "")),
             ("shard:8", of(0, "")),
         ] {

@@ -148,12 +148,13 @@ fn placed(needs: Needs<'_>, tag: &str, walltime: Span, folder: &Path, written: &
     if shape.exclusive {
         call = call.with("--exclusive");
     }
+    // Of an option that is given twice the last one counts.
+    call.arguments.extend(more);
     for (option, value) in [("partition", partition), ("account", account), ("qos", qos)] {
         if let Some(value) = value {
             call = call.with(format!("--{option}={value}"));
         }
     }
-    call.arguments.extend(more);
     call
 }
 

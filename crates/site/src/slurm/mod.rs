@@ -31,6 +31,7 @@ mod ended;
 mod error;
 mod grouping;
 mod hostlist;
+mod listing;
 mod mark;
 mod nodes;
 mod queue;
@@ -43,12 +44,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use pliant_control::listing::{CoreLayout, CountedResources, ListedJob, Listing, Node, Phase, State};
+use pliant_control::listing::{CoreLayout, ListedJob, Phase, State};
 use pliant_control::names::Name;
-use pliant_model::{Resources, Span, Time};
+use pliant_model::{Span, Time};
 
 pub use arrays::block;
 pub use call::ArraySubmission;
@@ -60,12 +61,11 @@ use crate::batch_system::commands::{Call, CommandRunner, Printed};
 use crate::batch_system::error::{BatchSystemError, System, Unreadable};
 use crate::batch_system::search::JointSearch;
 use crate::batch_system::submitter::{Submitter, Submitters};
-use crate::batch_system::{ListedJobs, PrintedJobs, StartPrevention, Submission};
+use crate::batch_system::{PrintedJobs, StartPrevention, Submission};
 use call::AccountsOf;
 use grouping::GroupedSubmissions;
 use mark::Mark;
-use nodes::{Nodes, fill};
-use queue::leave_out_over;
+use nodes::Nodes;
 
 /// A Slurm cluster.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Slurm {
     /// [`BatchSystemError::NoAnswer`] and [`BatchSystemError::Unreadable`] leave it open whether there is, or will be, a job: ask
     /// again with [`Slurm::submit_unless_there`]. After any other error there is none.
     pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let node_cores = self.node_cores(job.resources).await?;
+        let node_cores = self.node_cores(job.resources, job.partition).await?;
         let call = call::submit(&self.settings, &self.tag(job.number), job, node_cores);
         self.submitted(&self.as_its_account(job.number, call)).await
     }
@@ -194,7 +194,7 @@ impl Slurm {
     /// As for [`Slurm::submit`], for all of them.
     pub async fn submit_array(&self, jobs: &ArraySubmission<'_>) -> Result<Vec<String>, BatchSystemError> {
         let first = jobs.numbers.first().copied().unwrap_or(0);
-        let node_cores = self.node_cores(jobs.resources).await?;
+        let node_cores = self.node_cores(jobs.resources, jobs.partition).await?;
         let call = call::submit_array(&self.settings, &self.submitter.array_tag(first), jobs, node_cores);
         let id = self.submitted(&self.as_its_account(first, call)).await?;
         Ok(jobs.numbers.iter().map(|number| format!("{id}_{}", number - block(*number))).collect())
@@ -337,27 +337,6 @@ impl Slurm {
         self.cancel(&self.as_its_account(number, call::cancel(id))).await
     }
 
-    /// Lists all jobs, and the nodes as of at most `nodes_every_s` ago. `now` is noted in the listing. Others' jobs that
-    /// are over are listed once, if they were not over when the first listing was made.
-    ///
-    /// # Errors
-    /// The controller does not answer, or not as expected.
-    pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
-        let Nodes { nodes, partitions, counted } = self.nodes().await?;
-        let PrintedJobs { mut jobs, mut unread } = self.queue(None).await?;
-        leave_out_over(&mut jobs, &mut self.over.lock());
-        if counted != CountedResources::default() || nodes.iter().any(|node| node.gpus > 0) {
-            let mark = Mark::draw();
-            let printed = self.run(&call::requests(&requests::format(&mark))).await?.stdout;
-            let (requests, not_understood) = requests::read(&printed, &mark);
-            unread.extend(not_understood);
-            requests::fill(&mut jobs, &requests);
-        }
-        self.spread(&nodes, &mut jobs).await?;
-        let listing = Listing { partitions, counted, ..Listing::new(now, nodes, jobs) };
-        Ok(ListedJobs { listing, unread })
-    }
-
     /// A command about a job, as the account as which it is submitted.
     fn as_its_account(&self, number: u32, call: Call) -> Call {
         call.run_by(self.submitter.accounts.launcher(number))
@@ -397,85 +376,6 @@ impl Slurm {
             error @ BatchSystemError::NoAnswer { .. } => Err(error),
             _ => Ok(()),
         }
-    }
-
-    /// The cores of the largest node, for a job that needs more than cores.
-    async fn node_cores(&self, resources: Option<&Resources>) -> Result<u32, BatchSystemError> {
-        if resources.is_none() {
-            return Ok(1);
-        }
-        Ok(self.nodes().await?.nodes.iter().map(|node| node.cores).max().unwrap_or(1))
-    }
-
-    async fn nodes(&self) -> Result<Nodes, BatchSystemError> {
-        let every = Duration::from_secs(self.settings.nodes_every_s.into());
-        if let Some((at, nodes)) = &*self.nodes.lock()
-            && at.elapsed() < every
-        {
-            return Ok(nodes.clone());
-        }
-        let mut nodes = nodes::read(&self.run(&call::nodes(nodes::FORMAT)).await?.stdout)?;
-        if !self.about.counts_gpus() {
-            nodes.nodes.iter_mut().for_each(|node| (node.gpus, node.gpu_kind) = (0, None));
-        }
-        if self.about.counts_memory() {
-            let printed = self.run(&call::partitions()).await?.stdout;
-            let own = nodes::default_memory(&printed)?;
-            for partition in &mut nodes.partitions {
-                partition.default_memory = own.get(&partition.name).copied();
-            }
-            nodes.counted = CountedResources {
-                memory: true,
-                default_memory: self.about.default_memory,
-                ..CountedResources::default()
-            };
-        }
-        if self.about.has_licences {
-            nodes.counted.licences = nodes::licences(&self.run(&call::licences()).await?.stdout)?;
-        }
-        *self.nodes.lock() = Some((Instant::now(), nodes.clone()));
-        Ok(nodes)
-    }
-
-    /// Completes how many cores the running jobs have on each of their nodes. Nothing is asked unless a job began on
-    /// several nodes of which it has only some cores.
-    async fn spread(&self, nodes: &[Node], jobs: &mut [ListedJob]) -> Result<(), BatchSystemError> {
-        let cores: BTreeMap<&str, u32> = nodes.iter().map(|node| (node.name.as_str(), node.cores)).collect();
-        let mut unknown = Vec::new();
-        let mut running = BTreeSet::new();
-        for job in jobs.iter_mut().filter(|job| job.phase() == Phase::Running && job.allocations.len() > 1) {
-            let whole: Vec<Option<u32>> = job
-                .allocations
-                .iter()
-                .map(|allocation| cores.get(allocation.node.as_str()).copied())
-                .collect();
-            if whole.iter().copied().sum::<Option<u32>>() == Some(job.shape.cores) {
-                job.allocations
-                    .iter_mut()
-                    .zip(whole)
-                    .for_each(|(allocation, cores)| allocation.cores = cores);
-                continue;
-            }
-            let key = (job.id.clone(), job.started.unwrap_or_default());
-            match self.spreads.lock().get(&key) {
-                Some(spread) => _ = fill(job, spread),
-                None => unknown.push((key.clone(), job)),
-            }
-            running.insert(key);
-        }
-        if !unknown.is_empty() {
-            let printed = self.run(&call::details()).await?.stdout;
-            let wanted = unknown.iter().map(|((id, _), job)| (id.as_str(), job.allocations.len())).collect();
-            let mut spreads = nodes::spreads(&printed, &wanted);
-            for ((id, started), job) in unknown {
-                // An array's task and a part have a number of their own there: these stay unknown, bounded by totals,
-                // and are not asked for again.
-                let spread = spreads.remove(&id).filter(|spread| fill(job, spread)).unwrap_or_default();
-                self.spreads.lock().insert((id, started), spread);
-            }
-        }
-        self.spreads.lock().retain(|key, _| running.contains(key));
-        Ok(())
     }
 }
 

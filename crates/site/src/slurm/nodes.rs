@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::listing::{CountedResources, DefaultMemory, ListedJob, Node, Partition};
+use pliant_control::listing::{
+    CountedResources, DefaultMemory, ListedJob, Node, Partition, RequestedResources,
+};
 
 use super::amounts::{gpus, mebibytes};
 use super::hostlist;
@@ -40,7 +42,8 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
             fields;
         let cores = cores.parse().map_err(|_| wrong(name, "a number of cores", cores))?;
         let memory = mebibytes(memory).ok_or_else(|| wrong(name, "an amount of memory", memory))?;
-        let gpus = gpus(gres).ok_or_else(|| wrong(name, "generic resources", gres))?;
+        // What is not understood of a node is nothing that jobs could ask for.
+        let gpus = gpus(gres).unwrap_or_default();
         let node = nodes.entry(name).or_insert_with(|| Node {
             name: name.to_owned(),
             cores,
@@ -188,7 +191,12 @@ pub(super) fn fill(job: &mut ListedJob, spread: &BTreeMap<String, Share>) -> boo
         && job.allocations.iter().all(|allocation| spread.contains_key(&allocation.node))
         && spread.values().map(|share| u64::from(share.cores)).sum::<u64>() == u64::from(job.shape.cores);
     if fits {
-        let has_gpus = spread.values().any(|share| share.gpus > 0);
+        // Users write into these lines: it has no more than it requests.
+        let RequestedResources { gpus, gpus_per_node, gpus_per_core, .. } = job.requested;
+        let on_nodes = u64::from(gpus_per_node) * spread.len() as u64;
+        let requested = u64::from(gpus) + on_nodes + u64::from(gpus_per_core) * u64::from(job.shape.cores);
+        let found: u64 = spread.values().map(|share| u64::from(share.gpus)).sum();
+        let has_gpus = found > 0 && found <= requested;
         for allocation in &mut job.allocations {
             let share = spread.get(&allocation.node);
             allocation.cores = share.map(|share| share.cores);

@@ -148,8 +148,8 @@ pub(super) fn constraint(text: &str) -> Option<Constraint> {
     names('&').map(Constraint::All).or_else(|| names('|').map(Constraint::Any))
 }
 
-/// Notes what jobs request. A task that waits in an array requests what all of these do.
-pub(super) fn fill(jobs: &mut [ListedJob], requests: &Requests) {
+/// Notes what jobs request, without memory where it is not handed out. A task that waits in an array requests what all of these do.
+pub(super) fn fill(jobs: &mut [ListedJob], requests: &Requests, has_memory: bool) {
     for job in jobs.iter_mut().filter(|job| job.phase() != Phase::Ended) {
         let found = requests.get(&job.id).or_else(|| {
             let (array, _) = job.id.split_once('_')?;
@@ -158,6 +158,11 @@ pub(super) fn fill(jobs: &mut [ListedJob], requests: &Requests) {
         if let Some(found) = found {
             let constraint = job.requested.constraint.take();
             job.requested = RequestedResources { constraint, ..found.clone() };
+            if !has_memory {
+                let requested = &mut job.requested;
+                (requested.memory_per_core, requested.memory_per_node) = (Mebibytes::ZERO, Mebibytes::ZERO);
+                requested.all_memory = false;
+            }
         }
     }
 }

@@ -60,6 +60,7 @@ impl Default for Settings {
 
 /// What a job is and where it goes is decided here, and nowhere else.
 const OURS: &[&str] = &[
+    "account",
     "array",
     "batch",
     "begin",
@@ -84,7 +85,9 @@ const OURS: &[&str] = &[
     "open-mode",
     "output",
     "parsable",
+    "partition",
     "propagate",
+    "qos",
     "quiet",
     "requeue",
     "test-only",

@@ -35,10 +35,14 @@ impl AllowedOptions {
         entries.into_iter().find(|(_, name)| *name != ANY && !is_word(name))
     }
 
-    /// What of a request is not allowed, for people.
-    pub(super) fn forbids(&self, options: &BatchOptions) -> Option<String> {
+    /// What of a request is not allowed, for people. It may always name `own` partitions, where jobs are that name none.
+    pub(super) fn forbids(&self, options: &BatchOptions, own: Vec<String>) -> Option<String> {
+        let mut partitions = own;
+        let more = self.partitions.iter().filter(|name| !partitions.contains(name));
+        let more: Vec<String> = more.cloned().collect();
+        partitions.extend(more);
         let asked = [
-            ("partition", "partitions", &self.partitions, options.partitions.as_slice()),
+            ("partition", "partitions", &partitions, options.partitions.as_slice()),
             ("account", "accounts", &self.accounts, options.account.as_slice()),
             ("QoS", "qos", &self.qos, options.qos.as_slice()),
         ];
@@ -71,9 +75,9 @@ mod tests {
             account: account.map(str::to_owned),
             qos: qos.map(str::to_owned),
         };
-        assert_eq!(allowed.forbids(&BatchOptions::default()), None);
-        assert_eq!(allowed.forbids(&named("long gpu", Some("p1"), None)), None);
-        let forbidden = |options: &BatchOptions| allowed.forbids(options).unwrap();
+        assert_eq!(allowed.forbids(&BatchOptions::default(), Vec::new()), None);
+        assert_eq!(allowed.forbids(&named("long gpu own", Some("p1"), None), words("own")), None);
+        let forbidden = |options: &BatchOptions| allowed.forbids(options, Vec::new()).unwrap();
         assert_eq!(
             forbidden(&named("gpu debug", None, None)),
             "jobs may not name partition debug here; allowed partitions: gpu, long"

@@ -10,7 +10,7 @@ use pliant_policy::tuning::Tuner;
 use super::job::Job;
 use super::{Command, Dump, External, local_jobs, push_command};
 use crate::batch::{self, BatchSystem, Bounds, Effects, StatusUpdate, Usage};
-use crate::listing::{Listing, Phase, State, WaitReason};
+use crate::listing::{ListedJob, Listing, Phase, State, WaitReason};
 use crate::local::LocalJob;
 
 /// The shortest time without a plan after which a job is stuck.
@@ -72,6 +72,8 @@ impl BatchSystem for External {
         self.plans.clear();
         let Some(job) = self.jobs.get_mut(&job).filter(|job| job.held && !job.releasing) else { return };
         job.releasing = true;
+        // While it was held it was not to start.
+        job.unplanned = None;
         if !job.queueing {
             push_command(job.release(), effects);
         }
@@ -219,7 +221,15 @@ impl BatchSystem for External {
 
     fn limited(&self) -> Option<String> {
         let waiting = self.mirror.jobs.iter().filter(|job| job.phase() == Phase::Waiting);
-        let mut limits = waiting.filter(|job| self.is_ours(job)).filter_map(|job| match &job.wait_reason {
+        // A limit on what a job names itself does not concern other jobs.
+        let names_options = |listed: &ListedJob| {
+            let job = listed.job_number.and_then(|number| self.jobs.get(&JobId(number)));
+            job.is_some_and(|job| {
+                job.submission.resources.as_ref().is_some_and(|needs| !needs.batch.is_empty())
+            })
+        };
+        let others = waiting.filter(|job| self.is_ours(job) && !names_options(job));
+        let mut limits = others.filter_map(|job| match &job.wait_reason {
             // A limit on each job does not concern other jobs.
             Some(WaitReason::Limit(which)) if !which.contains("PerJob") => Some(which),
             _ => None,

@@ -4,6 +4,7 @@ use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
 use pliant_policy::nodes::{AllocatedJob, ClusterSnapshot, Pending, PublishedStart, Rules, Shape};
 
+use super::node_resources::NodeResources;
 use super::target_partition::TargetPartition;
 use crate::listing::{ListedJob, Listing, Phase, State, WaitReason};
 
@@ -93,9 +94,13 @@ pub(super) fn is_on(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     job.allocations.iter().any(|allocation| target.nodes().any(|node| node.name == allocation.node))
 }
 
-/// Whether a listed waiting job can have a plan.
-pub(super) fn may_be_planned(job: &ListedJob, target: TargetPartition<'_>) -> bool {
-    !is_blocked(job, target) && target.resources().could_start(job)
+/// Whether a listed waiting job can have a plan on these nodes of its partition.
+pub(super) fn may_be_planned(
+    job: &ListedJob,
+    target: TargetPartition<'_>,
+    nodes: &NodeResources<'_>,
+) -> bool {
+    !is_blocked(job, target) && nodes.could_start(job)
 }
 
 fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {

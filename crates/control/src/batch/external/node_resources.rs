@@ -1,5 +1,7 @@
 //! What the listed nodes have besides cores, and what listed jobs need of that, in the terms of a snapshot.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pliant_model::{Mebibytes, Procs};
 use pliant_policy::nodes::{Amounts, ClusterSnapshot, KINDS_MAX, Licence, Needs, Node, NodeKind, NodeShare};
 
@@ -8,6 +10,8 @@ use crate::listing::{self, CountedResources, DefaultMemory, ListedJob, Requested
 /// Nodes with all that they have, and the snapshot that names it.
 pub(super) struct NodeResources<'a> {
     counted: &'a CountedResources,
+    /// The positions of the nodes, by name.
+    positions: BTreeMap<&'a str, u32>,
     /// Without jobs and rules.
     pub(super) snapshot: ClusterSnapshot,
 }
@@ -15,7 +19,7 @@ pub(super) struct NodeResources<'a> {
 impl<'a> NodeResources<'a> {
     /// `default_memory` is that of the jobs that are to be submitted there. O(nodes times kinds).
     pub(super) fn new(
-        nodes: &[&listing::Node],
+        nodes: &[&'a listing::Node],
         counted: &'a CountedResources,
         default_memory: DefaultMemory,
     ) -> NodeResources<'a> {
@@ -33,6 +37,7 @@ impl<'a> NodeResources<'a> {
                 None => (KINDS_MAX - 1) as u8,
             }
         };
+        let positions = (0..).zip(nodes).map(|(position, node)| (node.name.as_str(), position)).collect();
         let node = |node: &&listing::Node| Node {
             up: node.unusable.is_none(),
             memory: node.memory,
@@ -58,7 +63,7 @@ impl<'a> NodeResources<'a> {
             takes_all_memory: default_memory == DefaultMemory::All,
             ..ClusterSnapshot::default()
         };
-        NodeResources { counted, snapshot }
+        NodeResources { counted, positions, snapshot }
     }
 
     /// What a waiting job needs.
@@ -93,15 +98,15 @@ impl<'a> NodeResources<'a> {
 
     /// What a running job has: its part of each node, and its needs for that.
     pub(super) fn allocation(&self, job: &ListedJob) -> (Vec<NodeShare>, Needs) {
-        let nodes = &self.snapshot.nodes;
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let mut shares = Vec::new();
         for allocation in &job.allocations {
-            let Some(position) = nodes.iter().position(|node| node.name == allocation.node) else { continue };
+            let Some(position) = self.positions.get(allocation.node.as_str()).copied() else { continue };
             if seen.insert(position) {
-                let cores = allocation.cores.or_else(|| job.shape.exclusive.then(|| nodes[position].cores.0));
-                let gpus = self.gpus(job, allocation, nodes[position].gpus);
-                shares.push(NodeShare { node: position as u32, cores: cores.map(Procs), gpus });
+                let node = &self.snapshot.nodes[position as usize];
+                let cores = allocation.cores.or_else(|| job.shape.exclusive.then_some(node.cores.0));
+                let gpus = self.gpus(job, allocation, node.gpus);
+                shares.push(NodeShare { node: position, cores: cores.map(Procs), gpus });
             }
         }
         (shares, self.held_by_name(&job.requested))

@@ -6,6 +6,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::External;
 use super::target_partition::TargetPartition;
+use crate::batch::Bounds;
 
 impl External {
     /// The partition of that name; the server's own if there is none.
@@ -16,7 +17,9 @@ impl External {
     /// The partitions in which a request may run, none for the server's own; or why it may run in none.
     pub(super) fn candidates(&self, resources: Option<&Resources>) -> Result<Vec<Option<String>>, String> {
         let named = resources.map(|resources| &resources.batch).filter(|options| !options.is_empty());
-        if let Some(why) = named.and_then(|options| self.allowed.forbids(options)) {
+        let own =
+            || self.target(None).name().map(str::to_owned).into_iter().chain(self.more_partitions.clone());
+        if let Some(why) = named.and_then(|options| self.allowed.forbids(options, own().collect())) {
             return Err(why);
         }
         Ok(match named {
@@ -30,7 +33,7 @@ impl External {
 
     /// The partition in which a job of one size starts first; none for the server's own.
     pub(super) fn partition_for(&mut self, now: Time, submission: &Submission) -> Option<String> {
-        let Submission { job, procs, walltime, resources, .. } = submission;
+        let Submission { job, procs, walltime, submit, resources, .. } = submission;
         let mut candidates = self.candidates(resources.as_deref()).unwrap_or_default();
         if candidates.len() < 2 {
             return candidates.pop().flatten();
@@ -40,15 +43,18 @@ impl External {
         let mut best: Option<(Time, Option<String>)> = None;
         for partition in candidates {
             let target = self.target(partition.as_deref());
-            let is_too_long = target.bounds().walltime.is_some_and(|most| *walltime > most);
+            let Bounds { procs: most_procs, walltime: most_walltime } = target.bounds();
+            let is_too_long = most_walltime.is_some_and(|most| *walltime > most);
             if is_too_long || target.closed().is_some() {
                 continue;
             }
-            let Some(walltimes) = request.on(target.capacity(), Speed::REFERENCE) else { continue };
+            let most_procs = most_procs.unwrap_or(target.capacity());
+            let Some(walltimes) = request.on(most_procs, Speed::REFERENCE) else { continue };
             let plan = self.current_plan(now, partition.as_deref());
             let estimate =
                 plan.and_then(|plan| plan.estimate_behind(now, &walltimes, Tuner::Exact, usize::MAX));
-            if let Some(start) = estimate.map(|estimate| estimate.start)
+            // It may be one that may start only later.
+            if let Some(start) = estimate.map(|estimate| estimate.start.max(*submit))
                 && best.as_ref().is_none_or(|(first, _)| start < *first)
             {
                 best = Some((start, partition));

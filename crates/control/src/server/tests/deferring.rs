@@ -25,7 +25,7 @@ fn to_paris() -> MoveProposal {
     }
 }
 
-const WHY: &str = "its owner lets it start from 1970-01-01 00:02:40Z on";
+const WHY: &str = "it does not start before 1970-01-01 00:02:40Z (--begin)";
 
 #[test]
 fn a_deferred_job_starts_at_its_instant_only_and_is_in_no_plan() {
@@ -152,7 +152,7 @@ fn an_external_batch_system_holds_a_deferred_job_until_its_instant() {
     };
     slurm.event(external::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
     slurm.list(vec![job_41(State::Held)]);
-    assert!(slurm.bench.is_unplanned(1).unwrap().starts_with("its owner lets it start from"));
+    assert!(slurm.bench.is_unplanned(1).unwrap().starts_with("it does not start before"));
     slurm.restore();
     slurm.bench.at(begin - 1);
     assert_eq!(slurm.commands(), []);

@@ -64,10 +64,10 @@ fn a_submission_is_a_list_of_words() {
     let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(9).collect();
     let expected = [
         "--exclusive",
+        "--constraint=fast",
         "--partition=long",
         "--account=a1",
         "--qos=low",
-        "--constraint=fast",
         "--nodelist=n7",
         "--hold",
         "--nice=7",

@@ -323,3 +323,28 @@ fn a_partition_that_is_closed_leaves_the_others() {
     let refused = queue(&mut server, 2, named(1, &["main"], None)).unwrap_err().reason().to_string();
     assert!(refused.contains("partition main is down"), "{refused}");
 }
+
+#[test]
+fn a_partition_that_is_too_small_for_a_job_is_not_chosen() {
+    let small = Partition { nodes: Some(1), ..partition("main") };
+    let mut server = choosing(&[], &listing(vec![partition("large"), small, partition("night")]));
+    // Both are idle, and the first has eight cores, of which a job may have four.
+    let queued = queue(&mut server, 1, named(5, &["main", "large"], None)).unwrap();
+    assert_eq!(queued.partition.as_deref(), Some("large"));
+}
+
+#[test]
+fn a_job_that_may_start_later_is_where_it_starts_then() {
+    let mut server = choosing(&[], &busy());
+    let later = Work { begin: Some(Time(5000)), ..named(4, &["main", "large"], None) };
+    assert_eq!(queue(&mut server, 1, later).unwrap().partition, None, "both are free by then");
+}
+
+#[test]
+fn needs_that_no_node_has_that_is_up_may_pass() {
+    let mut listing = listing(all());
+    listing.nodes[2].unusable = Some("down".to_owned());
+    let mut server = choosing(&[], &listing);
+    let refused = queue(&mut server, 1, named(1, &["large"], Some("p1"))).unwrap_err().reason();
+    assert_eq!(refused.cause, Cause::BatchSystem, "{refused}");
+}
