@@ -206,7 +206,7 @@ fn tables_are_at_most_120_columns_wide() {
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 120, "{widest}: {shown}");
     assert!(
-        shown.contains("not shown, because the table would be too wide: ") && shown.contains("--format json"),
+        shown.contains("not shown, as the table is too wide: ") && shown.contains("--format json"),
         "{shown}"
     );
 }

@@ -146,7 +146,7 @@ fn describe(cells: &[Cell]) -> String {
         text = format!("\n{table}");
     }
     if !left_out.is_empty() {
-        text.push_str(&format!("\nnot shown, because the table would be too wide: {}", left_out.join(", ")));
+        text.push_str(&format!("\nnot shown, as the table is too wide: {}", left_out.join(", ")));
     }
     text.push_str("\nevery metric, with its least and largest value: --format json\n");
     text
@@ -251,7 +251,7 @@ mod tests {
             assert!(width(&text) <= WIDTH, "{text}");
             let found = text
                 .lines()
-                .find_map(|line| line.strip_prefix("not shown, because the table would be too wide: "));
+                .find_map(|line| line.strip_prefix("not shown, as the table is too wide: "));
             assert_eq!(found.unwrap_or_default(), left_out, "{text}");
             text
         };
