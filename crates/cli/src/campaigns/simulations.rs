@@ -249,9 +249,8 @@ mod tests {
         let check = |cells: &[Cell], left_out: &str| {
             let text = describe(cells);
             assert!(width(&text) <= WIDTH, "{text}");
-            let found = text
-                .lines()
-                .find_map(|line| line.strip_prefix("not shown, as the table is too wide: "));
+            let found =
+                text.lines().find_map(|line| line.strip_prefix("not shown, as the table is too wide: "));
             assert_eq!(found.unwrap_or_default(), left_out, "{text}");
             text
         };
@@ -261,7 +260,8 @@ mod tests {
                 .contains("in all rows: workload wwwwwww1, platform ppppppp1, moldable none")
         );
         check(&cells(2), "earlier, gained h, makespan %, late %, late h, util. %");
-        let text = check(&cells(64), "earlier, gained h, makespan %, wait h, response h, late %, late h, util. %");
+        let text =
+            check(&cells(64), "earlier, gained h, makespan %, wait h, response h, late %, late h, util. %");
         assert!(text.contains("wwwwwww…wwwwww1 ") && text.contains("wwwwwww…wwwwww2 "), "{text}");
     }
 
