@@ -1,4 +1,4 @@
-//! Jobs with memory, GPUs, features and licences in front of real Slurm clusters, beside those of local users.
+//! Jobs with memory, GPUs, features and licences in front of real Slurm clusters that local users use as well.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -52,7 +52,7 @@ fn jobs_of_others_pass_one_that_stands_back_and_none_is_delayed() {
     bench.accepted(of("bob", rigid(1, 1, 100)));
     bench.at(100);
     bench.accepted(rigid(2, 2, 10));
-    // It would fit beside the first one, but its owner has another one go first.
+    // It would fit next to the first one, but its owner has another one go first.
     let record = bench.accepted(nice(1, rigid(3, 1, 100)));
     assert_eq!(record.expected.start, Time(200));
     assert_eq!(bench.accepted(of("carol", rigid(4, 1, 100))).expected.start, Time(100));
