@@ -48,10 +48,9 @@ fn run(clusters: Vec<Cluster>, jobs: &[SimJob], policies: &Policies) -> Run {
     simulate(&Platform::new(clusters).unwrap(), jobs, policies, &mut NoObserver).unwrap()
 }
 
-#[test]
-fn jobs_wait_for_memory_though_processors_are_free() {
-    let two = || vec![cluster("a", 2, "cbf")];
-    let jobs = [
+/// Jobs that memory keeps waiting on two nodes, though processors are free.
+fn short_of_memory() -> [SimJob; 5] {
+    [
         job(1, 0, 1, 100, Some(3000)),
         job(2, 1, 1, 100, Some(3000)),
         job(3, 2, 1, 50, Some(3000)),
@@ -59,7 +58,13 @@ fn jobs_wait_for_memory_though_processors_are_free() {
         job(4, 3, 1, 10, None),
         // On two nodes, one processor each, once both have 3 GiB.
         job(5, 4, 2, 10, Some(2500)),
-    ];
+    ]
+}
+
+#[test]
+fn jobs_wait_for_memory_though_processors_are_free() {
+    let two = || vec![cluster("a", 2, "cbf")];
+    let jobs = short_of_memory();
     let starts = |run: &Run| run.jobs.iter().map(|job| job.start.0).collect::<Vec<_>>();
     for mapping in [Mapping::Mct, Mapping::Given] {
         let policies = Policies { mapping, ..Policies::default() };
@@ -87,13 +92,7 @@ impl Observer for PlannedStarts {
 
 #[test]
 fn estimates_by_processors_plan_starts_that_memory_prevents() {
-    let jobs = [
-        job(1, 0, 1, 100, Some(3000)),
-        job(2, 1, 1, 100, Some(3000)),
-        job(3, 2, 1, 50, Some(3000)),
-        job(4, 3, 1, 10, None),
-        job(5, 4, 2, 10, Some(2500)),
-    ];
+    let jobs = short_of_memory();
     let platform = Platform::new(vec![cluster("a", 2, "cbf")]).unwrap();
     let started = [0, 1, 100, 3, 150];
     // By processors the third job is planned at once, whenever a plan is made, and the fifth one behind it.
