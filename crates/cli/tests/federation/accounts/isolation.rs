@@ -91,6 +91,7 @@ impl Victim {
         let files = files_of(&self.handle);
         let variables = shell_variables(&[
             ("BOB_FILES", shown(files.clone())),
+            ("BOB_WORK", shown(files.join("work"))),
             ("BOB_NUMBER", self.handle.number.to_string()),
             ("BOB_HOME", shown(base("home").join(self.user))),
             ("BOB_UID", uid(BOB).to_string()),
