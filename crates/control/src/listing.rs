@@ -5,6 +5,7 @@
 
 mod changes;
 mod partition;
+mod reservation;
 mod resources;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use crate::job::Exit;
 
 pub use changes::{ChangedStart, Changes};
 pub use partition::Partition;
+pub use reservation::Reservation;
 pub use resources::{CountedResources, DefaultMemory, RequestedResources};
 
 /// The state of a batch system at one moment.
@@ -33,6 +35,9 @@ pub struct Listing {
     /// What is counted besides cores.
     #[serde(default, skip_serializing_if = "is_default")]
     pub counted: CountedResources,
+    /// Reservations that have not ended, sorted by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reservations: Vec<Reservation>,
 }
 
 fn is_default<A: Default + PartialEq>(value: &A) -> bool {
@@ -52,6 +57,9 @@ pub struct Node {
     /// Why no job starts on it; none if jobs do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
+    /// True if that is only for as long as a reservation keeps it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reserved: bool,
     /// Its memory.
     #[serde(default, skip_serializing_if = "is_default")]
     pub memory: Mebibytes,
@@ -116,7 +124,10 @@ pub struct ListedJob {
     /// What it requests besides cores.
     #[serde(default, skip_serializing_if = "is_default")]
     pub requested: RequestedResources,
-    /// Further requirements in the batch system's words: a reservation, nodes. The mirror does not plan by these.
+    /// The reservation of which it has its nodes, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+    /// Further requirements in the batch system's words, such as nodes. The mirror does not plan by these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<String>,
 }

@@ -1,8 +1,8 @@
 //! The snapshot of a cluster with an external batch system, as a server shows it to agents.
 
 use pliant_policy::nodes::{
-    AllocatedJob, ClusterSnapshot, KINDS_MAX, KindSet, Licence, Needs, Node, NodeKind, NodeShare, Pending,
-    Reserve, Rules, Shape,
+    AdvanceReservation, AllocatedJob, ClusterSnapshot, KINDS_MAX, KindSet, Licence, Needs, Node, NodeKind,
+    NodeShare, Pending, Reserve, Rules, Shape,
 };
 
 use super::field::*;
@@ -33,6 +33,14 @@ message! {
         default_memory_mib <=> default_memory: MEBIBYTES,
         default_memory_per_node_mib <=> default_memory_per_node: MEBIBYTES,
         takes_all_memory,
+        reserved: list(nested(), bounds::QUEUE_MAX),
+    }
+
+    proto::AdvanceReservation <=> AdvanceReservation {
+        from: TIME,
+        until: TIME,
+        on: list(nested(), bounds::QUEUE_MAX),
+        licences: list(nested(), bounds::RESOURCE_NAMES_MAX),
     }
 
     proto::NodeKind <=> NodeKind {

@@ -39,7 +39,7 @@ impl Behind {
     pub(crate) async fn with_resources(nodes: u32, cpus: u32) -> Option<Behind> {
         let wanted = Wanted { clusters: 2, nodes, cpus, resources: true, ..Wanted::default() };
         let behind = Behind { slurm: SlurmClusters::start(wanted)?, federation: Federation::agent_only("") };
-        let keys = "period_s = 1\nallow = { partitions = [\"large\", \"main\"] }\n";
+        let keys = "period_s = 1\nnodes_every_s = 2\nallow = { partitions = [\"large\", \"main\"] }\n";
         behind.with_servers(nodes * cpus, keys).await
     }
 

@@ -168,3 +168,37 @@ async fn jobs_name_partitions_as_far_as_the_operator_allows_it() {
 fn strings(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_end_before_a_reservation_begins_or_start_after_it() {
+    let Some(behind) = Behind::with_resources(2, 4).await else { return };
+    let user = CommandUser::new(&behind.federation, "alice");
+    fs::write(user.dir().join("ends.sh"), "#!/bin/sh\ntrue\n").unwrap();
+    let reserve = |name: &str, from: &str, what: &[&str]| {
+        let from = format!("starttime={from}");
+        let mut words = vec!["scontrol", "create", "reservation", "users=root", "duration=30", &from];
+        words.extend(what);
+        behind.slurm(name).run(&words);
+    };
+    // A maintenance of all of lyon in ten minutes; two cores of each node of paris, and both licences, from now on.
+    reserve("lyon", "now+10minutes", &["flags=maint,ignore_jobs", "nodes=ALL"]);
+    reserve("paris", "now", &["nodecnt=2", "corecnt=2,2", "partition=main", "licenses=matlab:2"]);
+    for (line, soon, later) in [
+        ("--time 5m --rigid 8", vec!["lyon"], vec!["paris"]),
+        ("--time 15m --rigid 8", vec![], vec!["lyon", "paris"]),
+        ("--time 15m --rigid 4", vec!["paris"], vec!["lyon"]),
+        ("--time 5m --licenses matlab", vec!["lyon"], vec!["paris"]),
+    ] {
+        until(line, async || {
+            let (code, answer, error) = user.run(&format!("submit ./ends.sh --dry-run {line}"));
+            assert_eq!(code, 0, "{line}: {error}");
+            (estimates(&answer) == (strings(&soon), strings(&later))).then_some(())
+        })
+        .await;
+    }
+    // Slurm starts them as planned.
+    for (line, server) in [("--time 5m --rigid 8", "lyon"), ("--time 15m --rigid 4", "paris")] {
+        let (code, job, error) = user.run(&format!("submit ./ends.sh {line} --wait"));
+        assert_eq!((code, &job["server"]), (0, &json!(server)), "{line}: {error}");
+    }
+}

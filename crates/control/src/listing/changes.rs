@@ -6,7 +6,7 @@ use std::mem;
 use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 
-use super::{CountedResources, ListedJob, Listing, Node, Partition, PlannedStart};
+use super::{CountedResources, ListedJob, Listing, Node, Partition, PlannedStart, Reservation};
 
 /// The difference of a listing to the one before.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Changes {
     /// What is counted besides cores, if that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<CountedResources>,
+    /// All reservations, if any changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservations: Option<Vec<Reservation>>,
 }
 
 /// The new priority and planned start of a job.
@@ -61,6 +64,7 @@ impl Changes {
             && self.gone.is_empty()
             && self.partitions.is_none()
             && self.counted.is_none()
+            && self.reservations.is_none()
     }
 }
 
@@ -87,6 +91,7 @@ impl Listing {
         });
         changes.partitions = (self.partitions != before.partitions).then(|| self.partitions.clone());
         changes.counted = (self.counted != before.counted).then(|| self.counted.clone());
+        changes.reservations = (self.reservations != before.reservations).then(|| self.reservations.clone());
         changes
     }
 
@@ -108,6 +113,9 @@ impl Listing {
         }
         if let Some(counted) = &changes.counted {
             self.counted.clone_from(counted);
+        }
+        if let Some(reservations) = &changes.reservations {
+            self.reservations.clone_from(reservations);
         }
     }
 }
@@ -134,6 +142,7 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         priority: _,
         wait_reason,
         requested,
+        reservation,
         requirements,
     } = new;
     old.id == *id
@@ -152,6 +161,7 @@ fn differ_in_plan_only(old: &ListedJob, new: &ListedJob) -> bool {
         && old.status == *status
         && old.wait_reason == *wait_reason
         && old.requested == *requested
+        && old.reservation == *reservation
         && old.requirements == *requirements
 }
 

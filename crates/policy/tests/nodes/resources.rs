@@ -9,8 +9,8 @@ use pliant_model::{
 };
 use pliant_policy::batch::{BatchScheduler, Submission};
 use pliant_policy::nodes::{
-    AllocatedJob, Amounts, ClusterSnapshot, KindSet, Licence, Needs, Node, NodeKind, NodeShare, Nodes,
-    Pending, PlannedStart, Reserve, Rules, Shape,
+    AdvanceReservation, AllocatedJob, Amounts, ClusterSnapshot, KindSet, Licence, Needs, Node, NodeKind,
+    NodeShare, Nodes, Pending, PlannedStart, Reserve, Rules, Shape,
 };
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -61,6 +61,28 @@ pub(crate) fn clusters() -> impl Strategy<Value = ClusterSnapshot> {
         default_memory: Mebibytes(default),
         rules,
         ..ClusterSnapshot::default()
+    })
+}
+
+/// Clusters of which nodes, cores and licences are reserved for some time.
+fn partly_reserved() -> impl Strategy<Value = ClusterSnapshot> {
+    let share = (any::<prop::sample::Index>(), prop::option::of(1..4_u32));
+    let shares = prop::collection::vec(share, 0..3);
+    let reservation = (0..150_i64, 1..100_i64, shares, 0..2_u32);
+    (clusters(), prop::collection::vec(reservation, 0..3)).prop_map(|(cluster, reservations)| {
+        let nodes = cluster.nodes.len();
+        let part = |(node, cores): (prop::sample::Index, Option<u32>)| NodeShare {
+            node: node.index(nodes) as u32,
+            cores: cores.map(Procs),
+            gpus: 0,
+        };
+        let reserved = reservations.into_iter().map(|(from, length, shares, licences)| AdvanceReservation {
+            from: Time(from),
+            until: Time(from + length),
+            on: shares.into_iter().map(part).collect(),
+            licences: vec![(0, licences)],
+        });
+        ClusterSnapshot { reserved: reserved.collect(), ..cluster }
     })
 }
 
@@ -219,7 +241,7 @@ struct Holder<'a> {
     times: (Time, Time),
 }
 
-/// Each job has what it asked for, and no node and no licence is given twice.
+/// Each job has what it asked for, and no node and no licence is given twice, or is reserved.
 fn check(cluster: &ClusterSnapshot, holders: &[Holder<'_>]) {
     for Holder { asked, on, .. } in holders {
         let cores: u32 = on.iter().map(|share| share.cores.unwrap().0).sum();
@@ -237,18 +259,26 @@ fn check(cluster: &ClusterSnapshot, holders: &[Holder<'_>]) {
         let gpus: u32 = on.iter().map(|share| share.gpus).sum();
         assert!(is_exclusive(asked, cluster) || gpus == anywhere(asked), "{asked:?} {on:?}");
     }
-    for at in holders.iter().map(|holder| holder.times.0) {
+    let begins = holders.iter().map(|holder| holder.times.0);
+    for at in begins.chain(cluster.reserved.iter().map(|one| one.from)) {
+        let reserved = || cluster.reserved.iter().filter(move |one| (one.from..one.until).contains(&at));
         let here: Vec<_> = holders.iter().filter(|one| one.times.0 <= at && at < one.times.1).collect();
         let held: u32 = here.iter().map(|one| licences(one.asked)).sum();
-        assert!(held <= cluster.licences[0].count, "{held} licences at {at}");
+        let kept: u32 = reserved().map(|one| one.licences[0].1).sum();
+        let is_within = held == 0 || held + kept <= cluster.licences[0].count;
+        assert!(is_within, "{held} licences at {at}, where {kept} are reserved");
         for (number, node) in cluster.nodes.iter().enumerate() {
             let parts = || {
                 here.iter().filter_map(|one| {
                     one.on.iter().find(|share| share.node as usize == number).map(|share| (one.asked, share))
                 })
             };
+            let kept: Vec<&NodeShare> =
+                reserved().flat_map(|one| &one.on).filter(|share| share.node as usize == number).collect();
+            let is_kept_whole = kept.iter().any(|share| share.cores.is_none() || cluster.rules.whole_nodes);
+            assert!(!is_kept_whole || parts().count() == 0, "node {number} is reserved at {at}");
             if let Some((alone, _)) = parts().find(|(asked, _)| is_exclusive(asked, cluster)) {
-                assert_eq!(parts().count(), 1, "node {number} of {alone:?} is shared at {at}");
+                assert_eq!(parts().count() + kept.len(), 1, "node {number} of {alone:?} is shared at {at}");
                 continue;
             }
             let mut taken = (0, 0, 0, 0);
@@ -257,6 +287,8 @@ fn check(cluster: &ClusterSnapshot, holders: &[Holder<'_>]) {
                 let (memory, gpus, scratch) = needed(asked, cluster, cores);
                 taken = (taken.0 + cores, taken.1 + memory, taken.2 + gpus + share.gpus, taken.3 + scratch);
             }
+            let kept: u32 = kept.iter().filter_map(|share| share.cores).map(|cores| cores.0).sum();
+            taken.0 += if taken.0 > 0 { kept } else { 0 };
             let has = (node.cores.0, node.memory.0, node.gpus, node.scratch.0);
             let is_within = taken.0 <= has.0 && taken.1 <= has.1 && taken.2 <= has.2 && taken.3 <= has.3;
             assert!(is_within, "{taken:?} of {has:?} of node {number} at {at}");
@@ -281,7 +313,7 @@ proptest! {
 
     #[test]
     fn no_node_is_over_committed(
-        cluster in clusters(),
+        cluster in partly_reserved(),
         jobs in prop::collection::vec((asked(), 0..30_i64, 0..100_i64), 1..20),
     ) {
         let mut nodes = Nodes::from_snapshot(Time::ZERO, &cluster).unwrap();
@@ -335,7 +367,7 @@ proptest! {
 
     #[test]
     fn the_exact_tuner_misses_no_size(
-        cluster in clusters(),
+        cluster in partly_reserved(),
         jobs in prop::collection::vec(asked(), 0..8),
         one in asked(),
         parallel in 0.0..1.0_f64,
@@ -390,4 +422,47 @@ fn announced_starts_wait_for_reserved_licences() {
     Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap().planned(Time::ZERO, &mut planned);
     let starts: Vec<_> = planned.iter().map(|one| (one.job.0, one.start.0)).collect();
     assert_eq!(starts, [(2, 100), (3, 200)]);
+}
+
+/// Two nodes of four cores: the first is reserved from 100 s to 200 s, and two cores of the second from 50 s to 300 s.
+#[test]
+fn jobs_start_where_and_when_nothing_is_reserved() {
+    let of = |from, until, node, cores: Option<u32>| AdvanceReservation {
+        from: Time(from),
+        until: Time(until),
+        on: vec![NodeShare { node, cores: cores.map(Procs), gpus: 0 }],
+        licences: Vec::new(),
+    };
+    let whole = |job, cores, walltime| {
+        let shape = Shape { exclusive: true, ..Shape::of(Procs(cores)) };
+        Pending::of(JobId(job), shape, Span(walltime))
+    };
+    let cluster = |rules: Rules, pending| ClusterSnapshot {
+        nodes: vec![Node::of("n1", Procs(4)), Node::of("n2", Procs(4))],
+        reserved: vec![of(100, 200, 0, None), of(50, 300, 1, Some(2))],
+        pending,
+        rules,
+        ..ClusterSnapshot::default()
+    };
+    let jobs = [
+        (Pending::of(JobId(1), Shape::of(Procs(4)), Span(100)), 0),
+        (Pending::of(JobId(1), Shape::of(Procs(4)), Span(101)), 200),
+        (Pending::of(JobId(1), Shape::of(Procs(2)), Span(1_000)), 0),
+        (Pending::of(JobId(1), Shape::of(Procs(8)), Span(50)), 0),
+        (Pending::of(JobId(1), Shape::of(Procs(8)), Span(51)), 300),
+        (Pending::of(JobId(1), Shape::of(Procs(6)), Span(150)), 200),
+        (whole(1, 1, 150), 200),
+        (whole(1, 5, 100), 300),
+    ];
+    for rules in [Rules::default(), Rules { passes: 10, reserve: Reserve::Start, ..Rules::default() }] {
+        for (job, start) in jobs.clone() {
+            let mut planned = Vec::new();
+            let snapshot = cluster(rules.clone(), vec![job.clone()]);
+            Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap().planned(Time::ZERO, &mut planned);
+            let starts: Vec<i64> = planned.iter().map(|one| one.start.0).collect();
+            assert_eq!(starts, [start], "{job:?} by {rules:?}");
+        }
+    }
+    let unknown = ClusterSnapshot { reserved: vec![of(0, 1, 2, None)], ..cluster(Rules::default(), vec![]) };
+    assert!(unknown.check().is_err());
 }

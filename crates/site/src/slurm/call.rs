@@ -232,6 +232,11 @@ pub(super) fn licences() -> Call {
     Call::new("scontrol", &["--oneliner", "show", "licenses"])
 }
 
+/// Prints the reservations, a line each.
+pub(super) fn reservations() -> Call {
+    Call::new("scontrol", &["--oneliner", "--all", "show", "reservations"])
+}
+
 /// Prints all that is known of all jobs, a line each: there alone it stands which cores they have on which node.
 pub(super) fn details() -> Call {
     Call::new("scontrol", &["--details", "--oneliner", "--all", "show", "jobs"])

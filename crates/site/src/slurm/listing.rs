@@ -9,7 +9,7 @@ use pliant_model::{Resources, Time};
 use super::mark::Mark;
 use super::nodes::{self, Nodes, fill};
 use super::queue::leave_out_over;
-use super::{Slurm, call, requests};
+use super::{Slurm, call, requests, reservations};
 use crate::batch_system::error::BatchSystemError;
 use crate::batch_system::{ListedJobs, PrintedJobs};
 
@@ -20,7 +20,7 @@ impl Slurm {
     /// # Errors
     /// The controller does not answer, or not as expected.
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
-        let Nodes { nodes, partitions, counted } = self.nodes().await?;
+        let Nodes { nodes, partitions, counted, reservations } = self.nodes().await?;
         let PrintedJobs { mut jobs, mut unread } = self.queue(None).await?;
         leave_out_over(&mut jobs, &mut self.over.lock());
         if counted != CountedResources::default() || nodes.iter().any(|node| node.gpus > 0) {
@@ -31,7 +31,7 @@ impl Slurm {
             requests::fill(&mut jobs, &requests, counted.memory);
         }
         self.spread(&nodes, &mut jobs).await?;
-        let listing = Listing { partitions, counted, ..Listing::new(now, nodes, jobs) };
+        let listing = Listing { partitions, counted, reservations, ..Listing::new(now, nodes, jobs) };
         Ok(ListedJobs { listing, unread })
     }
 
@@ -77,6 +77,9 @@ impl Slurm {
         if self.about.has_licences {
             nodes.counted.licences = nodes::licences(&self.run(&call::licences()).await?.stdout)?;
         }
+        let own = reservations::named(&self.settings.extra);
+        let printed = self.run(&call::reservations()).await?.stdout;
+        nodes.reservations = reservations::read(&printed, &nodes.nodes, &own)?;
         *self.nodes.lock() = Some((Instant::now(), nodes.clone()));
         Ok(nodes)
     }

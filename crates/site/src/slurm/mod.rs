@@ -36,6 +36,7 @@ mod mark;
 mod nodes;
 mod queue;
 mod requests;
+mod reservations;
 mod resource_options;
 mod settings;
 mod states;

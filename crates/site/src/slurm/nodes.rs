@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::listing::{
-    CountedResources, DefaultMemory, ListedJob, Node, Partition, RequestedResources,
+    CountedResources, DefaultMemory, ListedJob, Node, Partition, RequestedResources, Reservation,
 };
 
 use super::amounts::{gpus, mebibytes};
@@ -26,6 +26,7 @@ pub(super) struct Nodes {
     pub(super) partitions: Vec<Partition>,
     /// What is counted besides cores.
     pub(super) counted: CountedResources,
+    pub(super) reservations: Vec<Reservation>,
 }
 
 /// Reads what sinfo printed in [`FORMAT`].
@@ -49,6 +50,7 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
             cores,
             partitions: Vec::new(),
             unusable: states::unusable(state, reason.trim_end()),
+            reserved: states::is_reserved(state),
             memory,
             gpus: gpus.count,
             gpu_kind: gpus.kind,
@@ -64,7 +66,7 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
         node.partitions.sort();
         node.partitions.dedup();
     }
-    Ok(Nodes { nodes, partitions: partitions.into_values().collect(), counted: CountedResources::default() })
+    Ok(Nodes { nodes, partitions: partitions.into_values().collect(), ..Nodes::default() })
 }
 
 /// Features: `fast,ssd`, sorted.
@@ -103,20 +105,18 @@ pub(super) fn default_memory(printed: &str) -> Result<BTreeMap<String, DefaultMe
     Ok(found)
 }
 
-/// The units of each licence that jobs can have, out of what `scontrol --oneliner show licenses` printed.
+/// The units of each licence, those that are reserved included, out of what `scontrol --oneliner show licenses` printed.
 pub(super) fn licences(printed: &str) -> Result<BTreeMap<String, u32>, Unreadable> {
     let mut licences = BTreeMap::new();
     for line in printed.lines() {
         let settings = || line.split(' ').filter_map(|word| word.split_once('='));
         let setting = |key: &str| settings().find(|(name, _)| *name == key).map(|(_, value)| value);
         let Some(name) = setting("LicenseName") else { continue };
-        let count = |key: &str| {
-            let value = setting(key).unwrap_or("0");
-            value.parse::<u32>().map_err(|_| {
-                Unreadable::new("scontrol show licenses", &format!("{name}, {key}"), "a number", value)
-            })
-        };
-        licences.insert(name.to_owned(), count("Total")?.saturating_sub(count("Reserved")?));
+        let value = setting("Total").unwrap_or("0");
+        let total = value.parse().map_err(|_| {
+            Unreadable::new("scontrol show licenses", &format!("{name}, Total"), "a number", value)
+        })?;
+        licences.insert(name.to_owned(), total);
     }
     Ok(licences)
 }

@@ -172,7 +172,8 @@ fn job(line: &str, tagged: Option<Tag>, who: &Submitter<u32>) -> Result<ListedJo
     }
     job.requested.constraint = requests::constraint(features);
     let features = if job.requested.constraint.is_some() { "" } else { features };
-    let needs = [("reservation", reservation), ("features", features), ("nodes", required)];
+    job.reservation = (!nothing(reservation)).then(|| reservation.to_owned());
+    let needs = [("features", features), ("nodes", required)];
     job.requirements = needs
         .iter()
         .filter(|(_, text)| !nothing(text))

@@ -57,10 +57,13 @@ pub(super) fn wait_reason(reason: &str, dependency: &str, start: Option<Time>) -
         "QOSNotAllowed",
         "QOSTimeLimit",
     ];
+    // Its nodes are reserved for some time, which plans know.
+    const RESERVED: &[&str] = &["ReqNodeNotAvail, May be reserved", "ReqNodeNotAvail, Reserved"];
     let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| reason.starts_with(prefix));
     Some(match (reason, start) {
         // By its own user: the server submitted it held, or withdraws it.
         _ if ITS_TURN.contains(&reason) || reason == "JobHeldUser" => return None,
+        _ if begins(RESERVED) => return None,
         ("BeginTime", Some(start)) => WaitReason::Time(start),
         ("Dependency", _) => WaitReason::Jobs(dependency.to_owned()),
         _ if begins(NEVER) => WaitReason::Never(reason.to_owned()),
@@ -69,21 +72,23 @@ pub(super) fn wait_reason(reason: &str, dependency: &str, start: Option<Time>) -
     })
 }
 
+/// States of nodes on which jobs are started, or will be when they have been woken.
+const USABLE: &[&str] = &[
+    "allocated",
+    "completing",
+    "idle",
+    "mixed",
+    "planned",
+    "powered_down",
+    "powering_down",
+    "powering_up",
+    "power_down",
+    "power_up",
+];
+
 /// Why no job is started on a node in that state, as sinfo says it; none if jobs are, or will be when it has been
 /// woken. A state that is not known counts as unusable.
 pub(super) fn unusable(state: &str, reason: &str) -> Option<String> {
-    const USABLE: &[&str] = &[
-        "allocated",
-        "completing",
-        "idle",
-        "mixed",
-        "planned",
-        "powered_down",
-        "powering_down",
-        "powering_up",
-        "power_down",
-        "power_up",
-    ];
     // Marks of a power state, of a plan, of powering on and off. Others are of a node that does not respond (*),
     // is under maintenance ($), or about to be rebooted (@, ^).
     let word = state.trim_end_matches(['~', '#', '!', '%', '-', '+']);
@@ -92,6 +97,12 @@ pub(super) fn unusable(state: &str, reason: &str) -> Option<String> {
     }
     let has_reason = !matches!(reason, "" | "none" | "(null)");
     Some(if has_reason { format!("{state}: {reason}") } else { state.to_owned() })
+}
+
+/// Whether jobs are not started on a node in that state because it is reserved, and for no other reason.
+pub(super) fn is_reserved(state: &str) -> bool {
+    matches!(state, "reserved" | "maint" | "maintenance")
+        || state.strip_suffix('$').is_some_and(|word| USABLE.contains(&word))
 }
 
 /// A limit: `10:00`, `1:00:00`, `2-03:04:05`, also `5` (minutes) and `2-03`. None for one that is not set or has no end;

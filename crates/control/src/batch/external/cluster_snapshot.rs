@@ -40,9 +40,11 @@ pub(super) fn listed_snapshot(
     let mut running = Vec::new();
     for job in listing.jobs.iter().filter(|job| job.phase() == Phase::Running) {
         let (on, needs) = resources.allocation(job);
-        if !on.is_empty() {
-            let started = job.started.unwrap_or(listing.at);
-            let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
+        let started = job.started.unwrap_or(listing.at);
+        let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
+        // What it has is part of what is reserved.
+        let is_within = target.reservation(job).is_some_and(|one| end <= one.until);
+        if !on.is_empty() && !is_within {
             let elapsed = Span((listing.at - started).0.max(0));
             let expected = expected(job, elapsed).map(|runtime| started + runtime);
             let allocated = AllocatedJob::of(number(job), Procs(job.shape.cores), end);
@@ -105,7 +107,8 @@ pub(super) fn may_be_planned(
 
 fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     let wait_reason = job.wait_reason.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
-    job.state == State::Held || wait_reason || target.is_stopped()
+    let of_reservation = target.reservation(job).is_some();
+    job.state == State::Held || wait_reason || of_reservation || target.is_stopped()
 }
 
 fn pending_job(job: &ListedJob, number: JobId, target: TargetPartition<'_>, largest: u32) -> Pending {

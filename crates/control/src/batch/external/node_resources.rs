@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_model::{Mebibytes, Procs};
-use pliant_policy::nodes::{Amounts, ClusterSnapshot, KINDS_MAX, Licence, Needs, Node, NodeKind, NodeShare};
+use pliant_policy::nodes::{
+    AdvanceReservation, Amounts, ClusterSnapshot, KINDS_MAX, Licence, Needs, Node, NodeKind, NodeShare,
+};
 
-use crate::listing::{self, CountedResources, DefaultMemory, ListedJob, RequestedResources};
+use crate::listing::{
+    self, CountedResources, DefaultMemory, ListedJob, Listing, RequestedResources, Reservation,
+};
 
 /// Nodes with all that they have, and the snapshot that names it.
 pub(super) struct NodeResources<'a> {
@@ -17,12 +21,13 @@ pub(super) struct NodeResources<'a> {
 }
 
 impl<'a> NodeResources<'a> {
-    /// `default_memory` is that of the jobs that are to be submitted there. O(nodes times kinds).
+    /// `default_memory` is that of the jobs that are to be submitted there. O(nodes times kinds, and nodes of reservations).
     pub(super) fn new(
         nodes: &[&'a listing::Node],
-        counted: &'a CountedResources,
+        listing: &'a Listing,
         default_memory: DefaultMemory,
     ) -> NodeResources<'a> {
+        let counted = &listing.counted;
         let mut kinds: Vec<NodeKind> = Vec::new();
         let mut kind_of = |node: &listing::Node| {
             let kind = NodeKind { features: node.features.clone(), gpu_kind: node.gpu_kind.clone() };
@@ -38,8 +43,15 @@ impl<'a> NodeResources<'a> {
             }
         };
         let positions = (0..).zip(nodes).map(|(position, node)| (node.name.as_str(), position)).collect();
+        let present = |one: &&Reservation| (one.from..one.until).contains(&listing.at);
+        let kept: BTreeSet<&str> = listing
+            .reservations
+            .iter()
+            .filter(present)
+            .flat_map(|one| one.nodes.iter().map(|part| part.node.as_str()))
+            .collect();
         let node = |node: &&listing::Node| Node {
-            up: node.unusable.is_none(),
+            up: node.unusable.is_none() || node.reserved && kept.contains(node.name.as_str()),
             memory: node.memory,
             gpus: node.gpus,
             kind: kind_of(node),
@@ -54,10 +66,15 @@ impl<'a> NodeResources<'a> {
             DefaultMemory::PerCore(each) => (each, Mebibytes::ZERO),
             DefaultMemory::PerNode(each) => (Mebibytes::ZERO, each),
         };
+        let licences: Vec<Licence> = counted.licences.iter().map(licence).collect();
+        let others = listing.reservations.iter().filter(|one| !one.ours);
+        let reserved = others.map(|one| reserved(one, &positions, &licences));
+        let reserved = reserved.filter(|one| !one.on.is_empty() || !one.licences.is_empty()).collect();
         let snapshot = ClusterSnapshot {
             nodes,
+            reserved,
             kinds: if kinds == [NodeKind::default()] { Vec::new() } else { kinds },
-            licences: counted.licences.iter().map(licence).collect(),
+            licences,
             default_memory: per_core,
             default_memory_per_node: per_node,
             takes_all_memory: default_memory == DefaultMemory::All,
@@ -130,5 +147,22 @@ impl<'a> NodeResources<'a> {
             (cores + u64::from(needs.cores_of(node)), gpus + u64::from(node.gpus))
         });
         cores >= u64::from(job.shape.cores) && gpus >= u64::from(needs.gpus)
+    }
+}
+
+/// What a reservation keeps of these nodes and licences.
+fn reserved(one: &Reservation, positions: &BTreeMap<&str, u32>, licences: &[Licence]) -> AdvanceReservation {
+    let share = |part: &listing::NodeAllocation| {
+        let node = positions.get(part.node.as_str()).copied()?;
+        Some(NodeShare { node, cores: part.cores.map(Procs), gpus: 0 })
+    };
+    let units = (0..)
+        .zip(licences)
+        .filter_map(|(position, licence)| one.licences.get(&licence.name).map(|count| (position, *count)));
+    AdvanceReservation {
+        from: one.from,
+        until: one.until,
+        on: one.nodes.iter().filter_map(share).collect(),
+        licences: units.collect(),
     }
 }

@@ -4,7 +4,7 @@ use pliant_model::Procs;
 
 use super::node_resources::NodeResources;
 use crate::batch::Bounds;
-use crate::listing::{Listing, Node, Partition};
+use crate::listing::{ListedJob, Listing, Node, Partition, Reservation};
 
 /// The target partition of a listing.
 #[derive(Clone, Copy)]
@@ -41,9 +41,8 @@ impl<'a> TargetPartition<'a> {
     /// What these nodes have.
     pub(super) fn resources(self) -> NodeResources<'a> {
         let nodes: Vec<&Node> = self.nodes().collect();
-        let counted = &self.listing.counted;
         let own = self.partition.and_then(|partition| partition.default_memory);
-        NodeResources::new(&nodes, counted, own.unwrap_or(counted.default_memory))
+        NodeResources::new(&nodes, self.listing, own.unwrap_or(self.listing.counted.default_memory))
     }
 
     /// The processors of these nodes.
@@ -54,6 +53,12 @@ impl<'a> TargetPartition<'a> {
     /// Whether jobs of these partitions, separated by commas, may start in this one.
     pub(super) fn takes(self, partitions: &str) -> bool {
         self.name().is_none_or(|name| partitions.split(',').any(|one| one == name))
+    }
+
+    /// The reservation of which a job has its nodes, if our jobs have none of it.
+    pub(super) fn reservation(&self, job: &ListedJob) -> Option<&'a Reservation> {
+        let name = job.reservation.as_ref()?;
+        self.listing.reservations.iter().find(|one| one.name == *name && !one.ours)
     }
 
     /// Whether nodes are not shared between jobs.

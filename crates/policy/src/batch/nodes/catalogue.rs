@@ -1,13 +1,13 @@
-//! What requests name: kinds of nodes, licences.
+//! What requests name, kinds of nodes and licences, and what is reserved.
 
 use pliant_model::{
     ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, Memory, NodeGroup, Procs, Resources,
 };
 
 use super::needs::{KindSet, Needs};
-use super::snapshot::{ClusterSnapshot, Licence, Node, NodeKind, Shape};
+use super::snapshot::{AdvanceReservation, ClusterSnapshot, Licence, Node, NodeKind, Shape};
 
-/// What a cluster has by name, and what a request gets that names nothing.
+/// What a cluster has by name, what a request gets that names nothing, and what is reserved.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Catalogue {
     pub(super) kinds: Vec<NodeKind>,
@@ -17,6 +17,7 @@ pub(super) struct Catalogue {
     pub(super) takes_all_memory: bool,
     /// The processors of the largest node, if memory is requested in parts ([`super::Rules::memory_in_parts`]).
     pub(super) memory_in_parts: Option<Procs>,
+    pub(super) reserved: Vec<AdvanceReservation>,
 }
 
 impl Catalogue {
@@ -27,6 +28,7 @@ impl Catalogue {
             default_memory: snapshot.default_memory,
             default_memory_per_node: snapshot.default_memory_per_node,
             takes_all_memory: snapshot.takes_all_memory,
+            reserved: snapshot.reserved.clone(),
             memory_in_parts: snapshot
                 .rules
                 .memory_in_parts

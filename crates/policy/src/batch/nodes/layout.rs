@@ -12,7 +12,7 @@ use super::amounts::{Amounts, Part};
 use super::catalogue::Catalogue;
 use super::needs::Needs;
 use super::rows::Rows;
-use super::snapshot::{Node, Reserve, Rules, Shape};
+use super::snapshot::{AdvanceReservation, Node, NodeShare, Reserve, Rules, Shape};
 
 /// How a cluster is planned.
 #[derive(Clone, Debug)]
@@ -33,7 +33,9 @@ impl Layout {
             |one: &Node, other: &Node| Amounts::on(one) == Amounts::on(other) && one.kind == other.kind;
         let alike = first.filter(|first| up.all(|other| is_like(first, other)));
         let counts_alone = |node: &&Node| node.cores == Procs::ONE || rules.whole_nodes;
-        let pool = alike.filter(|node| rules.reserve == Reserve::Cores && counts_alone(node));
+        // Which nodes are free matters where some of them are reserved.
+        let is_pool = rules.reserve == Reserve::Cores && catalogue.reserved.is_empty();
+        let pool = alike.filter(|node| is_pool && counts_alone(node));
         match pool {
             Some(node) => {
                 let rules = Rules { whole_nodes: false, ..rules.clone() };
@@ -84,6 +86,16 @@ impl Layout {
         };
         held.extend(self.rows.licences(needs));
         held
+    }
+
+    /// What a reservation takes.
+    pub(super) fn reserved(&self, AdvanceReservation { on, licences, .. }: &AdvanceReservation) -> Vec<Part> {
+        let taken = |cores: Option<Procs>| match cores {
+            Some(cores) if !self.rules.whole_nodes => Amounts::of(cores.0),
+            _ => Amounts::ALL,
+        };
+        let nodes = on.iter().map(|NodeShare { node, cores, .. }| Part { node: *node, taken: taken(*cores) });
+        nodes.chain(self.rows.licence_parts(licences)).collect()
     }
 
     /// Whether a job with such a shape can have of all nodes together what it can have of each, if its needs of a node are the

@@ -43,8 +43,8 @@ pub use amounts::{Amounts, Part};
 pub use needs::{KindSet, Needs};
 pub(crate) use reservations::NodeReservations;
 pub use snapshot::{
-    AllocatedJob, ClusterSnapshot, KINDS_MAX, Licence, Node, NodeKind, NodeShare, Pending, PublishedStart,
-    Reserve, Rules, Shape, SnapshotError,
+    AdvanceReservation, AllocatedJob, ClusterSnapshot, KINDS_MAX, Licence, Node, NodeKind, NodeShare,
+    Pending, PublishedStart, Reserve, Rules, Shape, SnapshotError,
 };
 
 use self::catalogue::Catalogue;
@@ -163,6 +163,7 @@ impl Nodes {
             default_memory: self.catalogue.default_memory,
             default_memory_per_node: self.catalogue.default_memory_per_node,
             takes_all_memory: self.catalogue.takes_all_memory,
+            reserved: self.catalogue.reserved.clone(),
         }
     }
 

@@ -108,10 +108,11 @@ impl PassSimulation<'_> {
         None
     }
 
-    /// The next time at which a job ends or may begin.
+    /// The next time at which a job or a reservation ends, or a job may begin.
     fn next_event(&self, at: Time) -> Option<Time> {
+        let reserved = self.catalogue.reserved.iter().map(|one| one.until);
         let ends = self.running.iter().map(|one| one.expected);
         let begins = self.waiting.iter().filter_map(|one| one.seen.begin);
-        ends.chain(begins).filter(|time| *time > at).min()
+        ends.chain(begins).chain(reserved).filter(|time| *time > at).min()
     }
 }

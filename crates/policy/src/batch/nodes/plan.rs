@@ -27,7 +27,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// An empty plan. `held` are the ends, nodes and needs of the running jobs.
+    /// A plan of nothing but what is reserved. `held` are the ends, nodes and needs of the running jobs.
     pub(super) fn new<'a>(
         now: Time,
         rules: &Rules,
@@ -40,6 +40,9 @@ impl Plan {
         for (end, on, needs) in held {
             timeline.hold(end, &layout.held(on, needs, nodes), &layout.rules);
             release = Some(release.map_or(end, |first| first.min(end)));
+        }
+        for reserved in &catalogue.reserved {
+            timeline.take(reserved.from, reserved.until, &layout.reserved(reserved));
         }
         Plan { layout, timeline, fits: FxHashMap::default(), first: None, release }
     }

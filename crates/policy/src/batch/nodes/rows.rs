@@ -81,11 +81,13 @@ impl Rows {
 
     /// The licences of a job.
     pub(super) fn licences(&self, needs: &Needs) -> impl Iterator<Item = Part> {
+        self.licence_parts(&needs.licences)
+    }
+
+    /// So many units of licences, by their positions.
+    pub(super) fn licence_parts(&self, units: &[(u32, u32)]) -> impl Iterator<Item = Part> {
         let first = self.kinds.len() as u32;
-        needs
-            .licences
-            .iter()
-            .map(move |(licence, count)| Part { node: first + licence, taken: Amounts::of(*count) })
+        units.iter().map(move |(licence, count)| Part { node: first + licence, taken: Amounts::of(*count) })
     }
 }
 

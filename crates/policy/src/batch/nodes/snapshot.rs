@@ -34,6 +34,24 @@ pub struct ClusterSnapshot {
     /// True if it gets all memory of its nodes, so that no other job with memory runs there.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
     pub takes_all_memory: bool,
+    /// What no waiting job gets for some time.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub reserved: Vec<AdvanceReservation>,
+}
+
+/// Nodes and licences that the waiting jobs get nothing of for some time. What running jobs have of them until later is theirs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct AdvanceReservation {
+    /// When it begins.
+    pub from: Time,
+    /// When it ends.
+    pub until: Time,
+    /// Its part of each node: all of a node of which the cores are not known.
+    pub on: Vec<NodeShare>,
+    /// Positions of licences in [`ClusterSnapshot::licences`], with its units of them.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub licences: Vec<(u32, u32)>,
 }
 
 #[cfg(feature = "serde")]
@@ -354,6 +372,18 @@ pub enum SnapshotError {
         /// Number of kinds.
         kinds: usize,
     },
+    /// A reservation is of something that does not exist.
+    #[error(
+        "expected reservations of {nodes} nodes and {licences} licences, counted from 0, found {found:?}"
+    )]
+    Reserved {
+        /// The reservation.
+        found: AdvanceReservation,
+        /// Number of nodes.
+        nodes: usize,
+        /// Number of licences.
+        licences: usize,
+    },
     /// A job has a licence that does not exist.
     #[error("expected one of {licences} licences, counted from 0, found {found} for job {job}")]
     Licence {
@@ -455,6 +485,14 @@ impl ClusterSnapshot {
         }
         if self.kinds.len() > KINDS_MAX {
             return Err(SnapshotError::Kinds(self.kinds.len()));
+        }
+        let (nodes, licences) = (self.nodes.len(), self.licences.len());
+        let is_possible = |one: &&AdvanceReservation| {
+            one.on.iter().all(|share| (share.node as usize) < nodes)
+                && one.licences.iter().all(|(licence, _)| (*licence as usize) < licences)
+        };
+        if let Some(found) = self.reserved.iter().find(|one| !is_possible(one)) {
+            return Err(SnapshotError::Reserved { found: found.clone(), nodes, licences });
         }
         let kinds = self.kinds.len().max(1);
         match self.nodes.iter().find(|node| usize::from(node.kind) >= kinds) {

@@ -126,9 +126,9 @@ fn partitions_say_how_much_memory_jobs_have_that_do_not_mention_it() {
 }
 
 #[test]
-fn reserved_licences_are_not_for_jobs() {
+fn licences_are_counted_with_the_reserved_ones() {
     let printed = "LicenseName=ansys Total=5 Used=1 Free=4 Reserved=2 Remote=no\nLicenseName=matlab Total=2 Used=0 Free=2\n";
-    let expected = BTreeMap::from([("ansys".to_owned(), 3), ("matlab".to_owned(), 2)]);
+    let expected = BTreeMap::from([("ansys".to_owned(), 5), ("matlab".to_owned(), 2)]);
     assert_eq!(nodes::licences(printed).unwrap(), expected);
     assert!(nodes::licences("LicenseName=a Total=x\n").is_err());
 }

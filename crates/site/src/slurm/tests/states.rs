@@ -5,7 +5,7 @@ use pliant_model::{Span, Time};
 
 use crate::batch_system::commands::Call;
 use crate::slurm::error::failed;
-use crate::slurm::states::{instant, state, status, unusable, wait_reason, walltime};
+use crate::slurm::states::{instant, is_reserved, state, status, unusable, wait_reason, walltime};
 
 /// What squeue names when it is asked for a state that there is none of, and what later versions and sacct add.
 const STATES: &str = "PENDING,RUNNING,SUSPENDED,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,\
@@ -49,7 +49,9 @@ fn reasons_are_sorted_by_what_they_mean() {
         assert_eq!(wait_reason(reason, "afterok:7", Some(Time(9))), expected, "{reason}");
     };
     let owned = ToOwned::to_owned;
-    for usual in ["None", "Priority", "Resources", "", "JobHeldUser"] {
+    let reserved =
+        ["ReqNodeNotAvail, May be reserved for other job", "ReqNodeNotAvail, Reserved for maintenance"];
+    for usual in ["None", "Priority", "Resources", "", "JobHeldUser"].into_iter().chain(reserved) {
         check(usual, None);
     }
     check("BeginTime", Some(WaitReason::Time(Time(9))));
@@ -85,6 +87,12 @@ fn nodes_are_usable_or_it_is_said_why_not() {
     check("down*", "Not responding", Some("down*: Not responding"));
     check("drained", "disk", Some("drained: disk"));
     check("draining@", "none", Some("draining@"));
+    for reserved in ["maint", "reserved", "idle$", "mixed$", "allocated$"] {
+        assert!(is_reserved(reserved), "{reserved}");
+    }
+    for other in ["idle", "down$", "drained$", "idle*", "unknown"] {
+        assert!(!is_reserved(other), "{other}");
+    }
     for word in
         ["maint", "reserved", "unknown", "fail", "inval", "future", "reboot^", "idle$", "blocked", "odd"]
     {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_model::{Constraint, GpuCount, Gpus, Mebibytes, Memory, Resources};
 
 use super::*;
-use crate::listing::{CountedResources, DefaultMemory, Node, RequestedResources};
+use crate::listing::{CountedResources, DefaultMemory, Node, RequestedResources, Reservation};
 
 /// Two nodes of four cores and 1,000 MiB; the first has two GPUs and a feature.
 fn nodes() -> Vec<Node> {
@@ -139,4 +139,59 @@ fn a_job_whose_memory_no_usable_node_has_is_stuck() {
         }
         assert_eq!(bench.external.is_stuck(bench.now, JOB), is_stuck, "{mib} MiB");
     }
+}
+
+fn reservation(name: &str, (from, until): (i64, i64), nodes: Vec<NodeAllocation>) -> Reservation {
+    let (name, from, until) = (name.to_owned(), Time(from), Time(until));
+    Reservation { name, from, until, nodes, ours: false, licences: BTreeMap::new() }
+}
+
+/// The mirror of the two nodes with these reservations and jobs, where `reserved` are the nodes that are shown as such.
+fn with_reservations(reserved: &[&str], reservations: Vec<Reservation>, jobs: Vec<ListedJob>) -> Bench {
+    let mut bench = Bench::new();
+    let shown = |node: Node| match reserved.contains(&node.name.as_str()) {
+        true => Node { unusable: Some("reserved".to_owned()), reserved: true, ..node },
+        false => node,
+    };
+    let nodes = nodes().into_iter().map(shown).collect();
+    let next = Listing { reservations, ..Listing::new(bench.now + Span(1), nodes, jobs) };
+    let changes = next.changes(&bench.listing);
+    bench.listing = next;
+    bench.deliver(Event::Listed(changes));
+    bench
+}
+
+#[test]
+fn a_reservation_is_kept_free_and_its_nodes_are_used_after_it() {
+    let whole = |name: &str| NodeAllocation::new(name, None);
+    let present = reservation("maintenance", (50, 900), vec![whole("n1")]);
+    let later = reservation("course", (1_000, 2_000), vec![whole("n2")]);
+    let mut bench = with_reservations(&["n1"], vec![present, later], Vec::new());
+    let now = bench.now;
+    // 600 s: on the second node before the course begins, on both together neither before nor between the two.
+    assert_eq!(start(&mut bench, 4, Resources::default()), Some(now));
+    assert_eq!(start(&mut bench, 8, Resources::default()), Some(Time(2_000)));
+    // One that is shown as reserved without a reservation that says how long is not planned at all.
+    let mut bench = with_reservations(&["n1"], Vec::new(), Vec::new());
+    assert_eq!(start(&mut bench, 8, Resources::default()), None);
+}
+
+#[test]
+fn jobs_of_a_reservation_have_no_more_than_that() {
+    let within = |state: State| ListedJob {
+        reservation: Some("course".to_owned()),
+        ..listed(if state == State::Running { "40" } else { "41" }, None, state)
+    };
+    let two = vec![NodeAllocation::new("n1", Some(2))];
+    let course = reservation("course", (50, 5_000), two);
+    let jobs = vec![within(State::Running), within(State::Pending)];
+    let mut bench = with_reservations(&["n1"], vec![course.clone()], jobs.clone());
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 6, Resources::default()), Some(now));
+    assert_eq!(start(&mut bench, 7, Resources::default()), Some(Time(5_000)));
+    // In the server's own reservation they are like others.
+    let own = Reservation { ours: true, ..course };
+    let mut bench = with_reservations(&["n1"], vec![own], jobs);
+    let start = start(&mut bench, 8, Resources::default()).unwrap();
+    assert!((now + Span(600)..Time(1_000)).contains(&start), "{start}");
 }
