@@ -304,6 +304,11 @@ impl ListedJob {
 }
 
 impl Listing {
+    /// The jobs that wait.
+    pub fn waiting(&self) -> impl Iterator<Item = &ListedJob> {
+        self.jobs.iter().filter(|job| job.phase() == Phase::Waiting)
+    }
+
     /// A sorted listing of these nodes and jobs. Of duplicates the last one counts.
     pub fn new(at: Time, mut nodes: Vec<Node>, mut jobs: Vec<ListedJob>) -> Listing {
         // Stable sorts of the reversed lists: the last duplicate comes first and stays.

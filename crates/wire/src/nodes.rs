@@ -17,6 +17,11 @@ const PASSES_MAX: u32 = 10_000;
 const A_KIND: Number<u32, u8> =
     Number::new("the position of a kind of nodes", 0..=63, |kind| kind as u8, |kind| *kind as u32);
 
+/// A set of kinds, as those that are not in it.
+fn kind_set() -> impl FieldType<Wire = u64, Value = KindSet> + Clone {
+    converted(as_is(), |excluded: u64| KindSet(!excluded), |kinds: &KindSet| !kinds.0)
+}
+
 /// A setting of a batch system.
 fn setting() -> Number<i64, pliant_model::Span> {
     seconds(0..=*bounds::TIME_S.end())
@@ -34,6 +39,7 @@ message! {
         default_memory_per_node_mib <=> default_memory_per_node: MEBIBYTES,
         takes_all_memory,
         reserved: list(nested(), bounds::QUEUE_MAX),
+        other_kinds <=> own_kinds: kind_set(),
     }
 
     proto::AdvanceReservation <=> AdvanceReservation {
@@ -62,7 +68,7 @@ message! {
         gpus,
         scratch_per_node_mib <=> scratch_per_node: MEBIBYTES,
         cores_per_node_max <=> most_per_node: optional(PROCS),
-        excluded_kinds <=> kinds: converted(as_is(), |excluded: u64| KindSet(!excluded), |kinds: &KindSet| !kinds.0),
+        excluded_kinds <=> kinds: kind_set(),
         licences: list(nested(), bounds::RESOURCE_NAMES_MAX),
     }
 

@@ -20,6 +20,7 @@
 mod allowed;
 mod batch_system;
 mod cluster_snapshot;
+mod competing;
 mod current_listing;
 mod job;
 mod learning;

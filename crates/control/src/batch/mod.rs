@@ -283,6 +283,11 @@ pub trait BatchSystem: Send {
         None
     }
 
+    /// The same with all that its plan goes by: also waiting jobs of other partitions with some of its nodes.
+    fn planned_nodes(&mut self, now: Time) -> Option<nodes::ClusterSnapshot> {
+        self.nodes(now)
+    }
+
     /// Changes the size, the policy and the host of the embedded batch system. Its jobs stay: running jobs keep their processors,
     /// and waiting jobs are planned again.
     fn configure(

@@ -19,6 +19,9 @@ pub struct Partition {
     /// Waiting jobs do not start at the moment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
+    /// Waiting jobs of a partition with a higher one come first, whatever their priorities are.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub tier: u32,
     /// The longest time limit of a job; none if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime: Option<Span>,

@@ -246,7 +246,7 @@ impl Server {
 
     /// The snapshot for an agent's reallocation cycle: the queue, and which jobs may move.
     pub fn snapshot(&mut self, now: Time, info: &ServerInfo) -> ServerSnapshot {
-        let (queue, nodes) = (self.batch.snapshot(now), self.batch.nodes(now));
+        let (queue, nodes) = (self.batch.snapshot(now), self.batch.planned_nodes(now));
         let held_back = self.batch.held_jobs();
         let planned: BTreeSet<JobId> = self.batch.waiting(now).iter().map(|one| one.job).collect();
         let movable = |entry: &ServerJob| {

@@ -69,7 +69,10 @@ fn partly_reserved() -> impl Strategy<Value = ClusterSnapshot> {
     let share = (any::<prop::sample::Index>(), prop::option::of(1..4_u32));
     let shares = prop::collection::vec(share, 0..3);
     let reservation = (0..150_i64, 1..100_i64, shares, 0..2_u32);
-    (clusters(), prop::collection::vec(reservation, 0..3)).prop_map(|(cluster, reservations)| {
+    // At times requests can have only nodes of some kinds.
+    let own_kinds = prop::sample::select(vec![u64::MAX, u64::MAX, 0b011, 0b101]);
+    let reservations = prop::collection::vec(reservation, 0..3);
+    (clusters(), reservations, own_kinds).prop_map(|(cluster, reservations, own_kinds)| {
         let nodes = cluster.nodes.len();
         let part = |(node, cores): (prop::sample::Index, Option<u32>)| NodeShare {
             node: node.index(nodes) as u32,
@@ -82,7 +85,7 @@ fn partly_reserved() -> impl Strategy<Value = ClusterSnapshot> {
             on: shares.into_iter().map(part).collect(),
             licences: vec![(0, licences)],
         });
-        ClusterSnapshot { reserved: reserved.collect(), ..cluster }
+        ClusterSnapshot { reserved: reserved.collect(), own_kinds: KindSet(own_kinds), ..cluster }
     })
 }
 
@@ -169,7 +172,11 @@ fn anywhere(asked: &Asked) -> u32 {
 }
 
 /// Whether a node is of a kind that will do.
-fn will_do(asked: &Asked, kind: &NodeKind) -> bool {
+fn will_do(asked: &Asked, cluster: &ClusterSnapshot, node: &Node) -> bool {
+    if !cluster.own_kinds.has(node.kind) {
+        return false;
+    }
+    let kind = &cluster.kinds[usize::from(node.kind)];
     let Some(Resources { constraint, gpus, .. }) = &asked.resources else { return true };
     constraint.as_ref().is_none_or(|one| one.admits(&kind.features))
         && gpus
@@ -219,8 +226,8 @@ fn spread(asked: &Asked, cluster: &ClusterSnapshot, free: &[Amounts], on: &mut V
             && spare >= anywhere(asked);
     }
     let here = free[node];
-    let kind = &cluster.kinds[usize::from(cluster.nodes[node].kind)];
-    let is_usable = will_do(asked, kind) && (!is_exclusive(asked, cluster) || here == all(cluster)[node]);
+    let is_usable = will_do(asked, cluster, &cluster.nodes[node])
+        && (!is_exclusive(asked, cluster) || here == all(cluster)[node]);
     let most = asked.resources.as_ref().and_then(|resources| resources.procs_per_node);
     let cores = if is_usable { here.cores.min(most.map_or(u32::MAX, |most| most.0)) } else { 0 };
     (0..=cores).any(|cores| {
@@ -254,7 +261,7 @@ fn check(cluster: &ClusterSnapshot, holders: &[Holder<'_>]) {
         assert_eq!(on.iter().map(|share| share.node).collect::<BTreeSet<_>>().len(), on.len());
         for share in on {
             let node = &cluster.nodes[share.node as usize];
-            assert!(node.up && will_do(asked, &cluster.kinds[usize::from(node.kind)]), "{asked:?} {node:?}");
+            assert!(node.up && will_do(asked, cluster, node), "{asked:?} {node:?}");
         }
         let gpus: u32 = on.iter().map(|share| share.gpus).sum();
         assert!(is_exclusive(asked, cluster) || gpus == anywhere(asked), "{asked:?} {on:?}");

@@ -13,10 +13,9 @@ use super::states;
 use crate::batch_system::error::Unreadable;
 
 /// The node with its cores, state, memory, GPUs and features, then its partition: name, whether it is open, its longest limit, its
-/// sizes of jobs, whether nodes are shared.
+/// sizes of jobs, whether nodes are shared, its tier.
 /// The reason, which operators write freely, comes last; a line that does not begin with a node goes on with it.
-pub(super) const FORMAT: &str =
-    "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%m\u{1f}%G\u{1f}%b\u{1f}%P\u{1f}%a\u{1f}%l\u{1f}%s\u{1f}%h\u{1f}%E";
+pub(super) const FORMAT: &str = "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%m\u{1f}%G\u{1f}%b\u{1f}%P\u{1f}%a\u{1f}%l\u{1f}%s\u{1f}%h\u{1f}%p\u{1f}%E";
 
 /// What sinfo says. A partition without nodes is not there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -35,11 +34,11 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
     let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for record in printed.split('\u{1e}').skip(1) {
-        let fields: Vec<&str> = record.splitn(12, '\u{1f}').collect();
-        let Ok(fields) = <[&str; 12]>::try_from(fields) else {
-            return Err(wrong("a node", "12 fields", record));
+        let fields: Vec<&str> = record.splitn(13, '\u{1f}').collect();
+        let Ok(fields) = <[&str; 13]>::try_from(fields) else {
+            return Err(wrong("a node", "13 fields", record));
         };
-        let [name, cores, state, memory, gres, features, partition, open, limit, sizes, shared, reason] =
+        let [name, cores, state, memory, gres, features, partition, open, limit, sizes, shared, tier, reason] =
             fields;
         let cores = cores.parse().map_err(|_| wrong(name, "a number of cores", cores))?;
         let memory = mebibytes(memory).ok_or_else(|| wrong(name, "an amount of memory", memory))?;
@@ -58,6 +57,8 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
         });
         let partition = self::partition(partition, open, limit, sizes, shared)
             .ok_or_else(|| wrong(partition, "a limit and sizes of jobs", record))?;
+        let tier = tier.parse().map_err(|_| wrong(&partition.name, "a tier", tier))?;
+        let partition = Partition { tier, ..partition };
         node.partitions.push(partition.name.clone());
         partitions.insert(partition.name.clone(), partition);
     }
@@ -133,7 +134,7 @@ fn partition(name: &str, open: &str, limit: &str, sizes: &str, shared: &str) -> 
         walltime: states::walltime(limit)?,
         nodes: if most == "infinite" { None } else { Some(most.parse().ok()?) },
         exclusive: shared == "EXCLUSIVE",
-        default_memory: None,
+        ..Partition::default()
     })
 }
 

@@ -7,6 +7,7 @@ use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
 use pliant_policy::tuning::Tuner;
 
+use super::cluster_snapshot::WaitingOf;
 use super::job::Job;
 use super::{Command, Dump, External, local_jobs, push_command};
 use crate::batch::{self, BatchSystem, Bounds, Effects, StatusUpdate, Usage};
@@ -146,7 +147,7 @@ impl BatchSystem for External {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
         let limited = self.jobs.values().filter(|job| job.limited.is_some()).count();
         let unlisted = self.unlisted_anywhere() + limited;
-        let ClusterSnapshot { nodes, running, .. } = self.snapshot();
+        let ClusterSnapshot { nodes, running, .. } = self.snapshot(WaitingOf::Partition);
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
         for share in running.iter().flat_map(|holder| &holder.on) {
             let node = &mut free[share.node as usize];
@@ -250,7 +251,11 @@ impl BatchSystem for External {
     }
 
     fn nodes(&mut self, _now: Time) -> Option<ClusterSnapshot> {
-        Some(External::snapshot(self))
+        Some(External::snapshot(self, WaitingOf::Partition))
+    }
+
+    fn planned_nodes(&mut self, _now: Time) -> Option<ClusterSnapshot> {
+        Some(External::snapshot(self, WaitingOf::Competing))
     }
 
     fn mirror(&self) -> Option<&Listing> {

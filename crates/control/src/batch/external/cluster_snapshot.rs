@@ -2,7 +2,7 @@
 
 use pliant_model::{JobId, Procs, Span, Time};
 use pliant_policy::batch::Submission;
-use pliant_policy::nodes::{AllocatedJob, ClusterSnapshot, Pending, PublishedStart, Rules, Shape};
+use pliant_policy::nodes::{AllocatedJob, ClusterSnapshot, KindSet, Pending, PublishedStart, Rules, Shape};
 
 use super::node_resources::NodeResources;
 use super::target_partition::TargetPartition;
@@ -19,17 +19,29 @@ pub(super) struct ListedSnapshot {
     pub(super) ids: Vec<(JobId, usize)>,
 }
 
+/// Whose waiting jobs a snapshot has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WaitingOf {
+    /// Of the partition alone, with its nodes alone: what is shown of it.
+    Partition,
+    /// Of all partitions that have nodes in common with it: what is planned.
+    Competing,
+}
+
 /// Builds the snapshot of a listing, with jobs that it does not show yet at the end of the queue. Our jobs keep their
 /// numbers; others get the highest numbers. `expected` predicts the runtime of a job that has run for a given time, if that
 /// is known better than by its walltime.
 pub(super) fn listed_snapshot(
     listing: &Listing,
     rules: &Rules,
-    target: TargetPartition<'_>,
+    (target, waiting_of): (TargetPartition<'_>, WaitingOf),
     expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     unlisted: impl Iterator<Item = Submission>,
 ) -> ListedSnapshot {
-    let resources = target.resources();
+    let resources = match waiting_of {
+        WaitingOf::Partition => target.resources(),
+        WaitingOf::Competing => target.competing_resources(),
+    };
     let mut external_numbers = (0..=u32::MAX).rev();
     let mut seen = std::collections::BTreeSet::new();
     let mut number = |listed: &ListedJob| match listed.job_number {
@@ -52,12 +64,19 @@ pub(super) fn listed_snapshot(
         }
     }
     let empty = ClusterSnapshot { rules: rules.clone(), ..resources.snapshot.clone() };
-    let may_start = |job: &ListedJob| target.takes(&job.partition) && job.shape.cores > 0;
+    let kinds_of = |job: &ListedJob| resources.partitions.kinds_in(&job.partition);
+    let is_known = |job: &ListedJob| match resources.partitions.is_empty() {
+        true => target.takes(&job.partition),
+        false => kinds_of(job) != KindSet(0),
+    };
+    let may_start = |job: &ListedJob| job.shape.cores > 0 && is_known(job);
     let all = listing.jobs.iter().enumerate();
     let mut waiting: Vec<(usize, &ListedJob)> =
         all.filter(|(_, job)| job.phase() == Phase::Waiting && may_start(job)).collect();
     waiting.sort_by(|(_, a), (_, b)| {
-        let key = |job: &ListedJob| (std::cmp::Reverse(job.priority), job.submitted, job.id.len());
+        let key = |job: &ListedJob| {
+            (std::cmp::Reverse((target.tier(job), job.priority)), job.submitted, job.id.len())
+        };
         key(a).cmp(&key(b)).then_with(|| a.id.cmp(&b.id))
     });
     let largest = largest(target);
@@ -67,6 +86,7 @@ pub(super) fn listed_snapshot(
             let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
             let mut one = Pending { expected, ..pending_job(job, number(job), target, largest) };
             one.shape.needs = resources.needs(&job.requested);
+            one.shape.needs.kinds = one.shape.needs.kinds.and(kinds_of(job));
             if task == 0 {
                 ids.push((one.job, index));
             }
@@ -108,7 +128,7 @@ pub(super) fn may_be_planned(
 fn is_blocked(job: &ListedJob, target: TargetPartition<'_>) -> bool {
     let wait_reason = job.wait_reason.as_ref().is_some_and(|what| !matches!(what, WaitReason::Time(_)));
     let of_reservation = target.reservation(job).is_some();
-    job.state == State::Held || wait_reason || of_reservation || target.is_stopped()
+    job.state == State::Held || wait_reason || of_reservation || target.stops(job)
 }
 
 fn pending_job(job: &ListedJob, number: JobId, target: TargetPartition<'_>, largest: u32) -> Pending {
@@ -119,7 +139,9 @@ fn pending_job(job: &ListedJob, number: JobId, target: TargetPartition<'_>, larg
     let blocked = is_blocked(job, target);
     // Published nodes may be outside of the partition, so only the start is used.
     let published = job.planned.as_ref().map(|plan| PublishedStart { start: plan.start, nodes: Vec::new() });
-    Pending { begin, blocked, published, ..Pending::of(number, shape(job, largest), bounded(job.walltime)) }
+    let mut shape = shape(job, largest);
+    shape.exclusive |= target.is_alone(job);
+    Pending { begin, blocked, published, ..Pending::of(number, shape, bounded(job.walltime)) }
 }
 
 /// The cores and nodes that a job requests, on nodes of at most `largest` cores.

@@ -7,6 +7,7 @@ use pliant_policy::nodes::{
     AdvanceReservation, Amounts, ClusterSnapshot, KINDS_MAX, Licence, Needs, Node, NodeKind, NodeShare,
 };
 
+use super::competing::PartitionsOfKinds;
 use crate::listing::{
     self, CountedResources, DefaultMemory, ListedJob, Listing, RequestedResources, Reservation,
 };
@@ -16,27 +17,34 @@ pub(super) struct NodeResources<'a> {
     counted: &'a CountedResources,
     /// The positions of the nodes, by name.
     positions: BTreeMap<&'a str, u32>,
+    /// The partitions of the kinds of nodes.
+    pub(super) partitions: PartitionsOfKinds<'a>,
     /// Without jobs and rules.
     pub(super) snapshot: ClusterSnapshot,
 }
 
 impl<'a> NodeResources<'a> {
-    /// `default_memory` is that of the jobs that are to be submitted there. O(nodes times kinds, and nodes of reservations).
+    /// `default_memory` is that of the jobs that are to be submitted there. Jobs of several partitions may have these nodes, each those of
+    /// its own. O(nodes times kinds, and nodes of reservations).
     pub(super) fn new(
         nodes: &[&'a listing::Node],
         listing: &'a Listing,
         default_memory: DefaultMemory,
+        partitions: &BTreeSet<&'a str>,
     ) -> NodeResources<'a> {
         let counted = &listing.counted;
-        let mut kinds: Vec<NodeKind> = Vec::new();
-        let mut kind_of = |node: &listing::Node| {
-            let kind = NodeKind { features: node.features.clone(), gpu_kind: node.gpu_kind.clone() };
+        let partitions = if partitions.len() > 1 { partitions } else { &BTreeSet::new() };
+        let mut kinds: Vec<(NodeKind, Vec<&str>)> = Vec::new();
+        let mut kind_of = |node: &'a listing::Node| {
+            let of = NodeKind { features: node.features.clone(), gpu_kind: node.gpu_kind.clone() };
+            let names = node.partitions.iter().map(String::as_str);
+            let kind = (of, names.filter(|name| partitions.contains(name)).collect());
             match kinds.iter().position(|known| *known == kind) {
                 Some(position) => position as u8,
                 None if kinds.len() < KINDS_MAX => {
                     // Of too many kinds the last has no names: then no job that names something is planned there.
                     let is_last = kinds.len() == KINDS_MAX - 1;
-                    kinds.push(if is_last { NodeKind::default() } else { kind });
+                    kinds.push(if is_last { Default::default() } else { kind });
                     (kinds.len() - 1) as u8
                 }
                 None => (KINDS_MAX - 1) as u8,
@@ -50,7 +58,7 @@ impl<'a> NodeResources<'a> {
             .filter(present)
             .flat_map(|one| one.nodes.iter().map(|part| part.node.as_str()))
             .collect();
-        let node = |node: &&listing::Node| Node {
+        let node = |node: &&'a listing::Node| Node {
             up: node.unusable.is_none() || node.reserved && kept.contains(node.name.as_str()),
             memory: node.memory,
             gpus: node.gpus,
@@ -58,6 +66,8 @@ impl<'a> NodeResources<'a> {
             ..Node::of(&node.name, Procs(node.cores))
         };
         let nodes = nodes.iter().map(node).collect();
+        let (of_kinds, in_partitions): (Vec<NodeKind>, Vec<Vec<&str>>) = kinds.into_iter().unzip();
+        let partitions = PartitionsOfKinds(if partitions.is_empty() { Vec::new() } else { in_partitions });
         let licence = |(name, count): (&String, &u32)| Licence { name: name.clone(), count: *count };
         let default_memory =
             if counted.memory { default_memory } else { DefaultMemory::PerCore(Mebibytes::ZERO) };
@@ -73,14 +83,14 @@ impl<'a> NodeResources<'a> {
         let snapshot = ClusterSnapshot {
             nodes,
             reserved,
-            kinds: if kinds == [NodeKind::default()] { Vec::new() } else { kinds },
+            kinds: if of_kinds == [NodeKind::default()] { Vec::new() } else { of_kinds },
             licences,
             default_memory: per_core,
             default_memory_per_node: per_node,
             takes_all_memory: default_memory == DefaultMemory::All,
             ..ClusterSnapshot::default()
         };
-        NodeResources { counted, positions, snapshot }
+        NodeResources { counted, positions, partitions, snapshot }
     }
 
     /// What a waiting job needs.

@@ -12,7 +12,7 @@ use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::{ClusterSnapshot, Nodes};
 use pliant_policy::runtimes::limit_usage::Expect;
 
-use super::cluster_snapshot::{self, ListedSnapshot};
+use super::cluster_snapshot::{self, ListedSnapshot, WaitingOf};
 use super::job::Job;
 use super::{Event, External};
 use crate::listing::{ListedJob, Phase};
@@ -40,7 +40,11 @@ impl External {
         }
         let key = partition.map(str::to_owned);
         if !self.plans.of.contains_key(&key) {
-            let mut nodes = Nodes::from_snapshot(now, &self.listed_snapshot(partition, &[]).snapshot).ok()?;
+            let mut nodes = Nodes::from_snapshot(
+                now,
+                &self.listed_snapshot((partition, WaitingOf::Competing), &[]).snapshot,
+            )
+            .ok()?;
             // Listed jobs are planned first.
             nodes.next_start();
             let unlisted = self.unlisted(partition);
@@ -91,10 +95,10 @@ impl External {
     }
 
     /// The snapshot, with these jobs at the end of the queue.
-    pub(super) fn listed_snapshot(&self, partition: Option<&str>, unlisted: &[&Job]) -> ListedSnapshot {
+    pub(super) fn listed_snapshot(&self, of: (Option<&str>, WaitingOf), unlisted: &[&Job]) -> ListedSnapshot {
         match self.expect {
-            Expect::Limits => self.listed_snapshot_with(partition, unlisted, &|_, _| None),
-            Expect::History => self.listed_snapshot_with(partition, unlisted, &|job, elapsed| {
+            Expect::Limits => self.listed_snapshot_with(of, unlisted, &|_, _| None),
+            Expect::History => self.listed_snapshot_with(of, unlisted, &|job, elapsed| {
                 self.limit_usage.expected(&job.owner, &job.partition, job.walltime?, elapsed)
             }),
         }
@@ -102,7 +106,7 @@ impl External {
 
     fn listed_snapshot_with(
         &self,
-        partition: Option<&str>,
+        (partition, waiting_of): (Option<&str>, WaitingOf),
         unlisted: &[&Job],
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> ListedSnapshot {
@@ -110,7 +114,7 @@ impl External {
         cluster_snapshot::listed_snapshot(
             &self.current_listing(),
             &self.rules,
-            self.target(partition),
+            (self.target(partition), waiting_of),
             expected,
             unlisted,
         )
@@ -149,18 +153,21 @@ impl External {
         self.jobs.get(&job)?.partition.clone()
     }
 
-    /// The waiting jobs of a partition, in order, each with its plan.
+    /// The waiting jobs of a partition and those that compete with them, in order, each with its plan; none of ours in another
+    /// partition.
     pub(super) fn waiting_in(&mut self, now: Time, partition: Option<&str>) -> Vec<Waiting> {
         let mut waiting = Vec::new();
         if let Some(nodes) = self.current_plan(now, partition) {
             nodes.list(now, &mut waiting);
         }
+        let is_there = |one: &Waiting| self.jobs.get(&one.job).map(|job| job.partition.as_deref());
+        waiting.retain(|one| is_there(one).is_none_or(|of| of == partition));
         waiting
     }
 
     /// The expected start of each planned job of the listing, by its ID in the batch system: to assess plans.
     pub fn starts(&self, now: Time) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.listed_snapshot(None, &self.unlisted(None)))
+        self.planned_starts(now, self.listed_snapshot((None, WaitingOf::Competing), &self.unlisted(None)))
     }
 
     /// Like [`Self::starts`], with `expected` as the runtime of a job that has run for a given time.
@@ -169,7 +176,10 @@ impl External {
         now: Time,
         expected: &dyn Fn(&ListedJob, Span) -> Option<Span>,
     ) -> Vec<(String, Time)> {
-        self.planned_starts(now, self.listed_snapshot_with(None, &self.unlisted(None), expected))
+        self.planned_starts(
+            now,
+            self.listed_snapshot_with((None, WaitingOf::Competing), &self.unlisted(None), expected),
+        )
     }
 
     fn planned_starts(
@@ -189,8 +199,9 @@ impl External {
         waiting.into_iter().filter_map(start).collect()
     }
 
-    pub(super) fn snapshot(&self) -> ClusterSnapshot {
-        self.listed_snapshot(None, &self.unlisted(None)).snapshot
+    /// The server's own partition.
+    pub(super) fn snapshot(&self, waiting_of: WaitingOf) -> ClusterSnapshot {
+        self.listed_snapshot((None, waiting_of), &self.unlisted(None)).snapshot
     }
 }
 

@@ -1,7 +1,11 @@
 //! The partition to which jobs are submitted: the configured one, else the default one.
 
-use pliant_model::Procs;
+use std::collections::BTreeSet;
 
+use pliant_model::Procs;
+use pliant_policy::nodes::KINDS_MAX;
+
+use super::competing::{competing, is_in};
 use super::node_resources::NodeResources;
 use crate::batch::Bounds;
 use crate::listing::{ListedJob, Listing, Node, Partition, Reservation};
@@ -40,9 +44,33 @@ impl<'a> TargetPartition<'a> {
 
     /// What these nodes have.
     pub(super) fn resources(self) -> NodeResources<'a> {
-        let nodes: Vec<&Node> = self.nodes().collect();
+        self.resources_with(&BTreeSet::new())
+    }
+
+    /// The same with the nodes of all partitions whose waiting jobs compete for these; or of this one alone, if there are too many
+    /// kinds of nodes to tell them apart.
+    pub(super) fn competing_resources(self) -> NodeResources<'a> {
+        let Some(own) = self.name().filter(|_| !self.is_missing()) else { return self.resources() };
+        let partitions = competing(self.listing, own);
+        if partitions.len() < 2 {
+            return self.resources();
+        }
+        let mut resources = self.resources_with(&partitions);
+        if resources.snapshot.kinds.len() == KINDS_MAX {
+            return self.resources();
+        }
+        resources.snapshot.own_kinds = resources.partitions.kinds_in(own);
+        resources
+    }
+
+    fn resources_with(self, partitions: &BTreeSet<&'a str>) -> NodeResources<'a> {
+        let nodes: Vec<&Node> = match partitions.is_empty() {
+            true => self.nodes().collect(),
+            false => self.listing.nodes.iter().filter(|node| is_in(node, partitions)).collect(),
+        };
         let own = self.partition.and_then(|partition| partition.default_memory);
-        NodeResources::new(&nodes, self.listing, own.unwrap_or(self.listing.counted.default_memory))
+        let default_memory = own.unwrap_or(self.listing.counted.default_memory);
+        NodeResources::new(&nodes, self.listing, default_memory, partitions)
     }
 
     /// The processors of these nodes.
@@ -84,6 +112,28 @@ impl<'a> TargetPartition<'a> {
     /// Whether waiting jobs do not start at the moment.
     pub(super) fn is_stopped(&self) -> bool {
         self.partition.is_some_and(|partition| partition.stopped)
+    }
+
+    /// The same of a job of any partition: it starts in none of those that it names.
+    pub(super) fn stops(&self, job: &ListedJob) -> bool {
+        let mut named = self.named_by(job).peekable();
+        if named.peek().is_none() { self.is_stopped() } else { named.all(|partition| partition.stopped) }
+    }
+
+    /// Whether a job has its nodes to itself wherever it runs.
+    pub(super) fn is_alone(&self, job: &ListedJob) -> bool {
+        let mut named = self.named_by(job).peekable();
+        named.peek().is_some() && named.all(|partition| partition.exclusive)
+    }
+
+    /// The highest tier of the partitions that a job names.
+    pub(super) fn tier(&self, job: &ListedJob) -> u32 {
+        self.named_by(job).map(|partition| partition.tier).max().unwrap_or(0)
+    }
+
+    fn named_by(&self, job: &ListedJob) -> impl Iterator<Item = &'a Partition> {
+        let partitions = &self.listing.partitions;
+        job.partition.split(',').filter_map(|name| partitions.iter().find(|one| one.name == name))
     }
 
     /// The largest job that can start.

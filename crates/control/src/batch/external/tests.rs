@@ -1,5 +1,6 @@
 //! Events of external batch systems and their effects, checked at every step against a mirror restored from its dump.
 
+mod competing;
 mod limited;
 mod partitions;
 mod planning;

@@ -14,8 +14,9 @@ use pliant_model::{Span, Time};
 
 use super::amounts::{Amounts, Part};
 use super::choice::choose;
+use super::rules::Rules;
 use super::search::NodeFit;
-use super::snapshot::{Rules, Shape};
+use super::snapshot::Shape;
 use super::timeline::{Stretch, Timeline};
 
 /// How long the first group is.

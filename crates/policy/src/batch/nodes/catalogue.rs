@@ -11,6 +11,8 @@ use super::snapshot::{AdvanceReservation, ClusterSnapshot, Licence, Node, NodeKi
 #[derive(Clone, Default, Debug)]
 pub(super) struct Catalogue {
     pub(super) kinds: Vec<NodeKind>,
+    /// Those that requests can have.
+    pub(super) own_kinds: KindSet,
     pub(super) licences: Vec<Licence>,
     pub(super) default_memory: Mebibytes,
     pub(super) default_memory_per_node: Mebibytes,
@@ -24,6 +26,7 @@ impl Catalogue {
     pub(super) fn of(snapshot: &ClusterSnapshot) -> Catalogue {
         Catalogue {
             kinds: snapshot.kinds.clone(),
+            own_kinds: snapshot.own_kinds,
             licences: snapshot.licences.clone(),
             default_memory: snapshot.default_memory,
             default_memory_per_node: snapshot.default_memory_per_node,
@@ -61,7 +64,10 @@ impl Catalogue {
     /// The shape of a request on so many processors. One whose licences are not there, or that has fewer processors than nodes,
     /// fits on nodes of no kind.
     pub(super) fn shape(&self, procs: Procs, resources: Option<&Resources>) -> Shape {
-        let Some(resources) = resources else { return self.without_memory(Shape::of(procs)) };
+        let Some(resources) = resources else {
+            let needs = Needs { kinds: self.own_kinds, ..Needs::NONE };
+            return self.without_memory(Shape { needs, ..Shape::of(procs) });
+        };
         // What it says to a batch system is decided before it is planned.
         let Resources {
             memory, gpus, scratch, nodes, procs_per_node, exclusive, constraint, licences, ..
@@ -79,6 +85,7 @@ impl Catalogue {
         let counted: Option<Vec<(u32, u32)>> = counted.collect();
         let is_possible = counted.is_some() && nodes.is_none_or(|nodes| nodes <= procs.0);
         let kinds = if is_possible { self.kinds(constraint.as_ref(), gpus.as_ref()) } else { KindSet(0) };
+        let kinds = kinds.and(self.own_kinds);
         let of_whole_node = self.memory_in_parts.filter(|_| *exclusive);
         let of_whole_node = of_whole_node.and_then(|largest| resources.memory_of_whole_node(procs, largest));
         let in_parts = memory.filter(|_| of_whole_node.is_none());

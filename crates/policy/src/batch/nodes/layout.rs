@@ -12,7 +12,8 @@ use super::amounts::{Amounts, Part};
 use super::catalogue::Catalogue;
 use super::needs::Needs;
 use super::rows::Rows;
-use super::snapshot::{AdvanceReservation, Node, NodeShare, Reserve, Rules, Shape};
+use super::rules::{Reserve, Rules};
+use super::snapshot::{AdvanceReservation, Node, NodeShare, Shape};
 
 /// How a cluster is planned.
 #[derive(Clone, Debug)]

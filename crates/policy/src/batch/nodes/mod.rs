@@ -28,6 +28,7 @@ mod passes;
 mod plan;
 mod reservations;
 mod rows;
+mod rules;
 mod search;
 mod shares;
 mod snapshot;
@@ -42,9 +43,10 @@ use pliant_model::{ClusterNodes, Estimate, JobId, Owner, Procs, Resources, Span,
 pub use amounts::{Amounts, Part};
 pub use needs::{KindSet, Needs};
 pub(crate) use reservations::NodeReservations;
+pub use rules::{Reserve, Rules};
 pub use snapshot::{
     AdvanceReservation, AllocatedJob, ClusterSnapshot, KINDS_MAX, Licence, Node, NodeKind, NodeShare,
-    Pending, PublishedStart, Reserve, Rules, Shape, SnapshotError,
+    Pending, PublishedStart, Shape, SnapshotError,
 };
 
 use self::catalogue::Catalogue;
@@ -152,13 +154,14 @@ impl Nodes {
             let needs = needs.clone();
             AllocatedJob { job: *job, cores: *cores, on, end: *end, expected: *expected, needs }
         };
-        let Catalogue { kinds, licences, .. } = &*self.catalogue;
+        let Catalogue { kinds, own_kinds, licences, .. } = &*self.catalogue;
         ClusterSnapshot {
             nodes: self.nodes.iter().map(|node| Node { taken: None, ..node.clone() }).collect(),
             running: self.running.iter().map(holder).collect(),
             pending: self.pending.clone(),
             rules: self.rules.clone(),
             kinds: kinds.clone(),
+            own_kinds: *own_kinds,
             licences: licences.clone(),
             default_memory: self.catalogue.default_memory,
             default_memory_per_node: self.catalogue.default_memory_per_node,

@@ -99,6 +99,12 @@ impl KindSet {
     /// All kinds.
     pub const ALL: KindSet = KindSet(u64::MAX);
 
+    /// The kinds of both.
+    #[must_use]
+    pub fn and(self, other: KindSet) -> KindSet {
+        KindSet(self.0 & other.0)
+    }
+
     /// Whether it has a kind.
     pub fn has(self, kind: u8) -> bool {
         self.0.checked_shr(u32::from(kind)).is_some_and(|rest| rest & 1 == 1)

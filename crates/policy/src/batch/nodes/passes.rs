@@ -16,8 +16,9 @@ use super::amounts::Part;
 use super::catalogue::Catalogue;
 use super::needs::Needs;
 use super::plan::Plan;
+use super::rules::{Reserve, Rules};
 use super::search::{NodeFit, duration, occupied};
-use super::snapshot::{Node, Pending, Reserve, Rules};
+use super::snapshot::{Node, Pending};
 
 /// The largest product of passes, waiting jobs and nodes.
 const BUDGET: usize = 100_000;

@@ -10,8 +10,9 @@ use super::amounts::Part;
 use super::catalogue::Catalogue;
 use super::layout::Layout;
 use super::needs::Needs;
+use super::rules::{Reserve, Rules};
 use super::search::{self, NodeFit, duration};
-use super::snapshot::{Node, Pending, Reserve, Rules};
+use super::snapshot::{Node, Pending};
 use super::timeline::Timeline;
 
 /// Planned starts, and what they leave free.

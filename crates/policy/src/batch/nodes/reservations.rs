@@ -18,8 +18,9 @@ use super::amounts::Part;
 use super::catalogue::Catalogue;
 use super::choice::choose;
 use super::layout::Layout;
+use super::rules::Rules;
 use super::search::{self, NodesPlan};
-use super::snapshot::{Rules, Shape};
+use super::snapshot::Shape;
 use super::timeline::Timeline;
 use crate::batch::{
     BatchScheduler, Dump, Gaps, JobOnNodes, RestoreError, RunningJob, Start, Submission, Waiting,

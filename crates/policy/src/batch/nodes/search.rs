@@ -7,7 +7,8 @@ use super::announced;
 use super::catalogue::{Catalogue, is_sum_of_nodes};
 use super::choice::choose;
 use super::layout::Layout;
-use super::snapshot::{Pending, Reserve, Rules, Shape};
+use super::rules::{Reserve, Rules};
+use super::snapshot::{Pending, Shape};
 use super::timeline::{Stretch, Timeline};
 use crate::tuning::{self, SizePlan};
 

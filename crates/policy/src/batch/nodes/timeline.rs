@@ -7,7 +7,7 @@ use pliant_model::{Span, Time};
 
 use super::amounts::{Amounts, Part};
 use super::rows::Rows;
-use super::snapshot::{Reserve, Rules};
+use super::rules::{Reserve, Rules};
 
 /// The state from `begin` until the next interval.
 #[derive(Clone, Debug)]

@@ -395,17 +395,19 @@ fn nodes_are_read_once_with_all_their_partitions() {
         ("alpha3", 4, "main+shut".to_owned(), None),
     ];
     assert_eq!(seen, expected);
-    let partition = |name: &str| Partition { name: name.to_owned(), ..Partition::default() };
+    let partition = |name: &str| Partition { name: name.to_owned(), tier: 1, ..Partition::default() };
+    let night = Partition { tier: 2, ..partition("night") };
     let expected = [
         Partition { is_default: true, ..partition("main") },
-        Partition { walltime: Some(Span(36 * 3600)), nodes: Some(1), exclusive: true, ..partition("night") },
+        Partition { walltime: Some(Span(36 * 3600)), nodes: Some(1), exclusive: true, ..night },
         Partition { closed: Some("drain".to_owned()), walltime: Some(Span(5400)), ..partition("shut") },
     ];
     assert_eq!(partitions, expected);
 
     let fields = |cores: &str, limit: &str, sizes: &str| {
         let fields = [
-            "alpha1", cores, "idle", "1000", "(null)", "(null)", "main*", "up", limit, sizes, "NO", "none\n",
+            "alpha1", cores, "idle", "1000", "(null)", "(null)", "main*", "up", limit, sizes, "NO", "1",
+            "none\n",
         ];
         nodes::read(&format!("\u{1e}{}", fields.join("\u{1f}")))
     };

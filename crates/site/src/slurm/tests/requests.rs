@@ -104,7 +104,7 @@ fn features_are_understood_with_and_or() {
 #[test]
 fn nodes_are_read_with_memory_gpus_and_features() {
     let line = "\u{1e}n1\u{1f}4\u{1f}idle\u{1f}1024\u{1f}gpu:a100:2(S:0-1),shard:8\u{1f}ssd,fast\u{1f}main*\u{1f}up\u{1f}\
-                infinite\u{1f}1-infinite\u{1f}NO\u{1f}none\n";
+                infinite\u{1f}1-infinite\u{1f}NO\u{1f}1\u{1f}none\n";
     let node = nodes::read(line).unwrap().nodes.remove(0);
     assert_eq!((node.memory, node.gpus, node.gpu_kind.as_deref()), (Mebibytes(1024), 2, Some("a100")));
     assert_eq!(node.features, ["fast", "ssd"]);
