@@ -26,6 +26,9 @@ pub struct EstimationVector {
     pub free: Procs,
     /// The number of waiting jobs.
     pub queue_length: u32,
+    /// The partition of its batch system that the estimate is of, if the request names partitions or several are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
 }
 
 impl EstimationVector {

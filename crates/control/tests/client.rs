@@ -20,6 +20,7 @@ fn vector(server: &str, start: i64) -> EstimationVector {
         procs: Procs(4),
         free: Procs(4),
         queue_length: 0,
+        partition: None,
     }
 }
 

@@ -56,6 +56,7 @@ message! {
         procs: PROCS,
         free: PROCS_OR_NONE,
         queue_length,
+        partition: unless_empty(text(bounds::NAME_BYTES_MAX)),
     }
 
     proto::ComparedEstimate <=> ComparedEstimate {

@@ -34,17 +34,26 @@ pub(super) fn show(output: Output, session: &Session, order: &SubmitOrder) -> Re
 }
 
 fn text(found: &DiscoveryResult, now: Time) -> String {
-    let mut offers = Table::new(4, &["", "server", "start", "completion", "procs", "walltime"]);
-    for (index, EstimationVector { server, estimate, .. }) in found.vectors.iter().enumerate() {
+    let mut heads = vec!["", "server", "start", "completion", "procs", "walltime"];
+    let has_partitions = found.vectors.iter().any(|offer| offer.partition.is_some());
+    if has_partitions {
+        heads.push("partition");
+    }
+    let mut offers = Table::new(4, &heads);
+    for (index, EstimationVector { server, estimate, partition, .. }) in found.vectors.iter().enumerate() {
         let start = if estimate.start <= now { "now".to_owned() } else { from_now(estimate.start, now) };
-        offers.row(vec![
+        let mut row = vec![
             if index == 0 { "*".to_owned() } else { String::new() },
             server.to_string(),
             start,
             both(estimate.completion(), now),
             estimate.procs.to_string(),
             show_duration(estimate.walltime),
-        ]);
+        ];
+        if has_partitions {
+            row.push(partition.clone().unwrap_or_default());
+        }
+        offers.row(row);
     }
     let mut text = offers.render();
     for (server, Reason { why, .. }) in refusals(found) {
@@ -72,6 +81,7 @@ fn value(found: &DiscoveryResult) -> Value {
         value["server"] = json!(offer.server);
         value["free_procs"] = json!(offer.free);
         value["queue_length"] = json!(offer.queue_length);
+        value["partition"] = json!(offer.partition);
         value
     };
     let refusal = |(server, Reason { cause, why }): &(Name, Reason)| json!({ "server": server, "cause": cause.word(), "why": why });
@@ -103,6 +113,7 @@ mod tests {
             procs: Procs(8),
             free: Procs(4),
             queue_length: 1,
+            partition: None,
         }
     }
 
@@ -129,6 +140,19 @@ mod tests {
              2 more refuse or did not answer.\n\
              Not sophia: not connected.\n\
              77 of 80 servers answered; the best estimates are listed.\n"
+        );
+        let in_long = EstimationVector { partition: Some("long".to_owned()), ..offer("paris", 500) };
+        let compared = DiscoveryResult {
+            vectors: vec![offer("lyon", 90), in_long],
+            servers: 2,
+            answered: 2,
+            ..DiscoveryResult::default()
+        };
+        assert_eq!(
+            text(&compared, Time(100)),
+            "   server  start     completion                       procs  walltime  partition\n\
+             *  lyon    now       1970-01-01 00:11:30Z (in 9m50s)      4       10m\n\
+             \u{20}  paris   in 6m40s  1970-01-01 00:18:20Z (in 16m40s)     4       10m  long\n"
         );
         let value = value(&found);
         assert_eq!((&value["chosen"], &value["estimates"][1]["start_s"]), (&json!("lyon"), &json!(400)));

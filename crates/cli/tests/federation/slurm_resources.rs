@@ -149,7 +149,10 @@ async fn jobs_name_partitions_as_far_as_the_operator_allows_it() {
         until(line, async || {
             let (code, answer, error) = user.run(&format!("submit ./where.sh --time 60s --dry-run {line}"));
             assert_eq!(code, 0, "{line}: {error}");
-            (wait_s(&answer["estimates"][0]) <= 5 && answer["chosen"] == json!(server)).then_some(())
+            let best = &answer["estimates"][0];
+            assert!(best["partition"].is_string(), "{line}: {answer}");
+            let is_there = best["partition"] == json!(partition.trim()) && answer["chosen"] == json!(server);
+            (wait_s(best) <= 5 && is_there).then_some(())
         })
         .await;
         let (code, job, error) = user.run(&format!("submit ./where.sh --time 60s {line}"));

@@ -38,6 +38,7 @@ fn vector(server: &str, rank: u32, start: i64) -> EstimationVector {
         procs: Procs(4),
         free: Procs(4),
         queue_length: 0,
+        partition: None,
     }
 }
 

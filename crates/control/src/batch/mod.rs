@@ -267,6 +267,11 @@ pub trait BatchSystem: Send {
     /// The waiting jobs in queue order, each with its plan.
     fn waiting(&mut self, now: Time) -> Vec<Waiting>;
 
+    /// The name of the partition in which a job would wait, if it names partitions or several are compared.
+    fn named_partition(&mut self, _now: Time, _submission: &Submission) -> Option<String> {
+        None
+    }
+
     /// The waiting jobs among which a job waits: those of its partition.
     fn waiting_with(&mut self, now: Time, _job: JobId) -> Vec<Waiting> {
         self.waiting(now)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Speedup, Time};
+use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_earlier;
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -179,6 +180,9 @@ impl Server {
                 return DiscoveryResult { refusals, ..DiscoveryResult::default() };
             }
         };
+        let resources = request.resources.clone();
+        let submission = Submission::new(request.id, estimate.procs, estimate.walltime);
+        let partition = self.batch.named_partition(now, &Submission { resources, ..submission });
         let vector = EstimationVector {
             server: info.name.clone(),
             address: info.address.clone(),
@@ -188,6 +192,7 @@ impl Server {
             procs: self.procs(),
             free,
             queue_length: waiting,
+            partition,
         };
         DiscoveryResult { vectors: vec![vector], ..DiscoveryResult::default() }
     }

@@ -57,6 +57,7 @@ pub(super) fn vector() -> proto::EstimationVector {
         procs: 64,
         free: 0,
         queue_length: 3,
+        partition: String::new(),
     }
 }
 

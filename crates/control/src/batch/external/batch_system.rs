@@ -22,6 +22,15 @@ impl BatchSystem for External {
         self.candidates(resources)
     }
 
+    fn named_partition(&mut self, now: Time, submission: &Submission) -> Option<String> {
+        let candidates = self.candidates(submission.resources.as_deref()).ok()?;
+        if candidates == [None] {
+            return None;
+        }
+        let chosen = self.partition_for(now, submission);
+        self.target(chosen.as_deref()).name().map(str::to_owned)
+    }
+
     fn estimate(
         &mut self,
         now: Time,
