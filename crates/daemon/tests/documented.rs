@@ -128,6 +128,7 @@ fn every_key_is_on_its_page() {
         ("node.md", "server.toml", "[cluster.node]\n"),
         ("slurm.md", "server.toml", "[cluster.slurm]\n"),
         ("oar.md", "server.toml", "[cluster.oar]\n"),
+        ("oar.md", "server.toml", "[cluster.oar.node]\n"),
         ("server.md", "server.toml", "[optional]\n"),
         ("accounts.md", "server.toml", "[accounts]\n"),
         ("services.md", "part of server.toml", service),

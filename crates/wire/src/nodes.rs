@@ -128,6 +128,7 @@ message! {
         interval_s <=> interval: setting(),
         passes: number("a number of passes", 0..=PASSES_MAX),
         memory_in_parts,
+        resources_by_node,
         published = false,
     }
 }

@@ -178,7 +178,8 @@ impl External {
         effects: &mut Effects,
     ) {
         let mut job = Job::new(submission, held);
-        if self.system.is_moldable() {
+        // Of a job that needs more than processors each size would have to be on nodes of its own.
+        if self.system.is_moldable() && job.submission.resources.is_none() {
             let capacity = capacity(&self.mirror, self.partition.as_deref());
             job.alternatives = alternatives::candidate_sizes(walltimes, capacity);
         }

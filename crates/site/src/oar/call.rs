@@ -4,15 +4,15 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use pliant_model::{Procs, Span};
+use pliant_model::Span;
 use pliant_policy::alternatives::Alternative;
 
 use super::settings::Settings;
 use crate::batch_system::commands::Call;
 use crate::batch_system::{BATCH_OUTPUT, Submission};
 
-/// Submits a job. Prints its id.
-pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Call {
+/// Submits a job that needs these resources, as [`super::hierarchy`] writes them. Prints its id.
+pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>, resources: &str) -> Call {
     let mut call = Call::new("oarsub", &["--name"])
         .with(tag)
         .with("--directory")
@@ -20,9 +20,10 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>) -> Ca
         // In its folder. OAR's column is too short for a whole path.
         .with(format!("--stdout={BATCH_OUTPUT}"))
         .with(format!("--stderr={BATCH_OUTPUT}"));
-    let one = [Alternative { procs: Procs(job.shape.cores), walltime: job.walltime }];
-    let alternatives = if job.alternatives.is_empty() { &one } else { job.alternatives };
-    for Alternative { procs, walltime } in alternatives {
+    if job.alternatives.is_empty() {
+        call = call.with("--resource").with(format!("{resources},walltime={}", clock(job.walltime)));
+    }
+    for Alternative { procs, walltime } in job.alternatives {
         call = call.with("--resource").with(format!("/resource_id={procs},walltime={}", clock(*walltime)));
     }
     if job.held {

@@ -27,6 +27,7 @@
 pub mod any_text;
 mod call;
 mod error;
+mod hierarchy;
 mod jobs;
 mod number;
 mod requested;
@@ -39,11 +40,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use pliant_control::listing::{ListedJob, Listing, Phase, State};
+use pliant_control::listing::{CountedResources, DefaultMemory, ListedJob, Listing, Phase, State};
 use pliant_control::names::Name;
-use pliant_model::Time;
+use pliant_model::{Mebibytes, Time};
 
-pub use settings::Settings;
+pub use settings::{NodeProperties, Settings};
 
 use crate::batch_system::commands::{Call, CommandRunner};
 use crate::batch_system::error::{BatchSystemError, System, Unreadable};
@@ -119,7 +120,13 @@ impl Oar {
     /// Where [`BatchSystemError::leaves_open`] there may be, or come to be, a job: ask again with
     /// [`Oar::submit_unless_there`]. After any other error there is none.
     pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let call = call::submit(&self.settings, &self.submitter.tag(job.number), job);
+        let nodes = self.resources(Duration::MAX).await?.nodes;
+        let resources = hierarchy::request(job.shape, job.resources, &nodes).ok_or_else(|| {
+            let needed = job.resources.map_or_else(String::new, ToString::to_string);
+            let why = format!("no number of equal nodes has {} processors with {needed}", job.shape.cores);
+            BatchSystemError::Refused { system: System::Oar, command: "oarsub", why }
+        })?;
+        let call = call::submit(&self.settings, &self.submitter.tag(job.number), job, &resources);
         let printed = self.run(&self.as_its_account(job.number, call)).await?;
         let id = printed.lines().find_map(|line| line.trim().strip_prefix("OAR_JOB_ID="));
         match id.filter(|id| is_id(id)) {
@@ -266,7 +273,16 @@ impl Oar {
         let nodes = self.resources(every).await?.nodes;
         let condition = call::present(&self.submitter.prefix, now.0.saturating_sub(REMEMBERED_S));
         let PrintedJobs { jobs, unread } = self.jobs(&call::jobs(&condition)).await?;
-        Ok(ListedJobs { listing: Listing::new(now, nodes, jobs), unread })
+        // A job that asks for none may run on any node, as long as no other has it to itself.
+        let counted = match self.settings.node.memory {
+            Some(_) => CountedResources {
+                memory: true,
+                default_memory: DefaultMemory::PerCore(Mebibytes::ZERO),
+                ..CountedResources::default()
+            },
+            None => CountedResources::default(),
+        };
+        Ok(ListedJobs { listing: Listing { counted, ..Listing::new(now, nodes, jobs) }, unread })
     }
 
     /// The outcomes of these jobs, by ID: of those that have ended.
@@ -318,7 +334,7 @@ impl Oar {
         }
         let call = call::resources(self.settings.properties.as_deref());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-        let resources = Resources::read(&self.run(&call).await?, Time(now))?;
+        let resources = Resources::read(&self.run(&call).await?, Time(now), &self.settings.node)?;
         let read = Some((Instant::now(), resources.clone()));
         *self.resources.lock() = read;
         Ok(resources)

@@ -1,14 +1,17 @@
-//! What oarnodes says of all resources: of each node, how many cores it has, and which they are.
+//! What oarnodes says of all resources: of each node, how many cores it has, which they are, and what else it has by the properties that
+//! the operator names.
 
 use std::collections::BTreeMap;
 
 use pliant_control::listing::Node;
-use pliant_model::Time;
+use pliant_model::{Mebibytes, Time};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::EXPECTED;
 use super::number::Number;
 use super::requested::Size;
+use super::settings::NodeProperties;
 use crate::batch_system::error::Unreadable;
 
 /// The resources of a cluster.
@@ -30,6 +33,18 @@ struct Resource {
     available_upto: Option<Number>,
     #[serde(rename = "type", default)]
     kind: Option<String>,
+    /// Properties, by their names.
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// What is known of a node from its resources so far.
+#[derive(Default)]
+struct OfNode {
+    usable: u32,
+    all: u32,
+    unusable: Option<String>,
+    node: Node,
 }
 
 impl Resource {
@@ -48,7 +63,11 @@ impl Resource {
 
 impl Resources {
     /// Reads what `oarnodes --json` printed. What computes nothing (licences, disks) is left out.
-    pub(super) fn read(printed: &str, now: Time) -> Result<Resources, Unreadable> {
+    pub(super) fn read(
+        printed: &str,
+        now: Time,
+        properties: &NodeProperties,
+    ) -> Result<Resources, Unreadable> {
         let unreadable = |error: serde_json::Error| {
             Unreadable::new("oarnodes", "a resource", EXPECTED, &error.to_string())
         };
@@ -57,31 +76,29 @@ impl Resources {
             printed => serde_json::from_str(printed).map_err(unreadable)?,
         };
         let mut resources = Resources::default();
-        let mut nodes: BTreeMap<String, (u32, u32, Option<String>)> = BTreeMap::new();
+        let mut nodes: BTreeMap<String, OfNode> = BTreeMap::new();
         for one in read.into_values().filter(|one| one.kind.as_deref().is_none_or(|kind| kind == "default")) {
             let unusable = one.unusable(now);
             let Some(name) = one.network_address.filter(|name| !name.is_empty()) else { continue };
             if let Ok(id) = u64::try_from(one.resource_id.0) {
                 resources.node_names.insert(id, name.clone());
             }
-            let (usable, all, why) = nodes.entry(name).or_default();
-            *all += 1;
+            let of = nodes.entry(name).or_default();
+            of.all += 1;
             match unusable {
-                None => *usable += 1,
-                unusable => *why = unusable,
+                None => of.usable += 1,
+                unusable => of.unusable = unusable,
             }
+            has(&mut of.node, &one.others, properties)?;
         }
-        resources.nodes = nodes
-            .into_iter()
-            .map(|(name, (usable, all, why))| Node {
-                name,
-                // Of a node with broken cores the others are used.
-                cores: if usable == 0 { all } else { usable },
-                partitions: Vec::new(),
-                unusable: why.filter(|_| usable == 0),
-                ..Node::default()
-            })
-            .collect();
+        let node = |(name, OfNode { usable, all, unusable, node }): (String, OfNode)| Node {
+            name,
+            // Of a node with broken cores the others are used.
+            cores: if usable == 0 { all } else { usable },
+            unusable: unusable.filter(|_| usable == 0),
+            ..node
+        };
+        resources.nodes = nodes.into_iter().map(node).collect();
         Ok(resources)
     }
 
@@ -92,4 +109,35 @@ impl Resources {
             cores: self.nodes.iter().map(|node| node.cores).sum(),
         }
     }
+}
+
+/// Notes what a node has by the properties of one of its resources.
+fn has(
+    node: &mut Node,
+    found: &BTreeMap<String, Value>,
+    properties: &NodeProperties,
+) -> Result<(), Unreadable> {
+    let text = |name: &str| match found.get(name) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Some(other) => Some(other.to_string()),
+    };
+    let number = |name: &Option<String>| match name.as_ref().and_then(|name| Some((name, text(name)?))) {
+        None => Ok(0),
+        Some((name, text)) => text
+            .parse::<u32>()
+            .map_err(|_| Unreadable::new("oarnodes", &format!("property {name}"), "a number", &text)),
+    };
+    node.memory = node.memory.max(Mebibytes(number(&properties.memory)?));
+    node.gpus = node.gpus.max(number(&properties.gpus)?);
+    node.gpu_kind = node.gpu_kind.take().or(properties.gpu_kind.as_ref().and_then(|name| text(name)));
+    let feature = |name: &String| match text(name)?.as_str() {
+        "NO" => None,
+        "YES" => Some(name.clone()),
+        value => Some(value.to_owned()),
+    };
+    node.features.extend(properties.features.iter().filter_map(feature));
+    node.features.sort();
+    node.features.dedup();
+    Ok(())
 }

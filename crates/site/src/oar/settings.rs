@@ -20,6 +20,8 @@ pub struct Settings {
     pub project: Option<String>,
     /// What their resources must be like, as a condition of SQL: `cluster = 'grisou'`. The server has no others.
     pub properties: Option<String>,
+    /// The properties of resources that say what their nodes have.
+    pub node: NodeProperties,
     /// More options of oarsub, one word each: `--type=night`.
     pub extra: Vec<String>,
     /// How long OAR keeps resources free after a job, in seconds: SCHEDULER_JOB_SECURITY_TIME of its oar.conf.
@@ -32,6 +34,20 @@ pub struct Settings {
     pub period_s: u32,
 }
 
+/// The names of the properties of resources that say what their nodes have: a site chooses them.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeProperties {
+    /// The memory of the node, in MiB: `memnode`.
+    pub memory: Option<String>,
+    /// The number of its GPUs: `gpu_count`.
+    pub gpus: Option<String>,
+    /// The kind of its GPUs: `gpu_model`.
+    pub gpu_kind: Option<String>,
+    /// Its features are the values of these: `cluster`, `disktype`. Of one that is `YES` it is the name of the property.
+    pub features: Vec<String>,
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -40,6 +56,7 @@ impl Default for Settings {
             queue: None,
             project: None,
             properties: None,
+            node: NodeProperties::default(),
             extra: Vec::new(),
             security_s: 60,
             deadline_s: 30,

@@ -13,7 +13,7 @@ use pliant_control::listing::{CoreLayout, ListedJob, Phase};
 use pliant_model::{Procs, Span, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_site::Submission;
-use pliant_site::oar::{Oar, Settings};
+use pliant_site::oar::{NodeProperties, Oar, Settings};
 use pliant_testing::oar::OarCluster;
 use tempfile::TempDir;
 
@@ -55,7 +55,15 @@ impl Cluster {
             fs::write(&path, script).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        let named = |name: &str| Some(name.to_owned());
+        let node = NodeProperties {
+            memory: named("memnode"),
+            gpus: named("gpu_count"),
+            gpu_kind: named("gpu_model"),
+            features: vec!["host".to_owned()],
+        };
         let settings = Settings {
+            node,
             commands: Some(commands),
             user: Some(local.user.name.clone()),
             deadline_s,

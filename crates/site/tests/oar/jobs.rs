@@ -1,10 +1,10 @@
 use std::fs;
 
 use pliant_control::listing::{Phase, State, Status};
-use pliant_model::Span;
-use pliant_site::BatchSystemError;
+use pliant_model::{GpuCount, Gpus, Mebibytes, Memory, Resources, Span};
+use pliant_site::{BatchSystemError, Submission};
 
-use crate::cluster::{Cluster, cores, shell, size, submission};
+use crate::cluster::{Cluster, cores, now, shell, size, submission};
 
 #[tokio::test]
 async fn what_becomes_of_jobs() {
@@ -55,4 +55,39 @@ async fn of_several_sizes_it_takes_the_one_that_ends_first() {
     cluster.oar.terminate(1, &largest).await.unwrap();
     cluster.wait_for(&largest, Phase::Ended).await;
     assert_eq!(fs::read_to_string(cluster.folder(1).join("given")).unwrap().trim(), "4");
+}
+
+#[tokio::test]
+async fn jobs_that_need_memory_or_gpus_have_nodes_to_themselves() {
+    let Some(cluster) = Cluster::start(60).await else { return };
+    let nodes = cluster.oar.list(now()).await.unwrap().listing.nodes;
+    let has: Vec<_> = nodes.iter().map(|node| (node.memory.0, node.gpus, node.gpu_kind.as_deref())).collect();
+    assert_eq!(has, [(1000, 2, Some("A100")), (1000, 0, None)]);
+    let (program, one) = (shell("sort -u $OAR_NODEFILE > nodes; sleep 1000"), cores(1));
+    let submitted = async |number: u32, needed: &Resources| {
+        let folder = cluster.folder(number);
+        let job = submission(number, &folder, &program, &one);
+        cluster.oar.submit(&Submission { alternatives: &[], resources: Some(needed), ..job }).await
+    };
+    let on_gpus = Resources {
+        gpus: Some(Gpus { count: GpuCount::Total(2), kind: Some("A100".to_owned()) }),
+        ..Resources::default()
+    };
+    let with_memory = |mib| Resources { memory: Some(Memory::Total(Mebibytes(mib))), ..Resources::default() };
+    let first = submitted(1, &on_gpus).await.unwrap();
+    let running = cluster.wait(&first, |job| job.state == State::Running).await;
+    assert_eq!((running.shape.cores, running.shape.exclusive), (2, true));
+    assert_eq!(running.allocations.iter().map(|part| part.node.as_str()).collect::<Vec<_>>(), ["node1"]);
+    // The other node has a job of one processor, so that one that needs memory waits.
+    let other = cluster.submit(2, "sleep 1000", &cores(1), false).await;
+    cluster.wait(&other, |job| job.state == State::Running).await;
+    let waiting = submitted(3, &with_memory(1000)).await.unwrap();
+    cluster.wait(&waiting, |job| job.planned.is_some()).await;
+    cluster.oar.terminate(2, &other).await.unwrap();
+    cluster.wait(&waiting, |job| job.state == State::Running).await;
+    let refused = submitted(4, &with_memory(1001)).await.unwrap_err();
+    assert!(refused.to_string().contains("no number of equal nodes has 1 processors"), "{refused}");
+    for (number, id) in [(1, first), (3, waiting)] {
+        cluster.oar.terminate(number, &id).await.unwrap();
+    }
 }

@@ -1,12 +1,14 @@
 //! Features of OAR: moldable jobs, and published starts.
 
-use pliant_model::{Estimate, Procs, Request, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, Mebibytes, Memory, Procs, Request, Resources, Span, Speed, Speedup, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_policy::tuning::Tuner;
 
 use super::*;
 use crate::batch::{BatchSystem, Command as Outer};
-use crate::listing::{self, CoreLayout, NodeAllocation, PlannedStart, State};
+use crate::listing::{
+    self, CoreLayout, CountedResources, DefaultMemory, NodeAllocation, PlannedStart, State,
+};
 
 const JOB: JobId = JobId(7);
 const NOW: Time = Time(1_000);
@@ -165,4 +167,54 @@ fn estimates_follow_the_starts_that_oar_publishes() {
     check(vec![running(2), next(1_210)], (2, 1_000));
     // A published start in the past is ignored: the job starts as early as possible.
     check(vec![running(2), next(900)], (4, 1_250));
+}
+
+/// When a job of one processor that needs so much memory starts, on nodes of 1,000 MiB.
+fn start_with_memory(jobs: Vec<ListedJob>, mib: u32) -> Option<Time> {
+    let mut external = cluster(Vec::new());
+    let with_memory = |node: listing::Node| listing::Node { memory: Mebibytes(1_000), ..node };
+    let default_memory = DefaultMemory::PerCore(Mebibytes::ZERO);
+    let counted = CountedResources { memory: true, default_memory, ..CountedResources::default() };
+    let nodes = nodes().into_iter().map(with_memory).collect();
+    let listing = Listing { counted, ..Listing::new(NOW, nodes, jobs) };
+    let changes = listing.changes(external.mirror().unwrap());
+    deliver(&mut external, Event::Listed(changes));
+    let rigid = Request::new(JOB, NOW, Procs(1), Span(100), Speedup::Rigid);
+    let memory = Some(Memory::Total(Mebibytes(mib)));
+    let request = rigid.needing(Resources { memory, ..Resources::default() });
+    let walltimes = request.on(Procs(1), Speed::REFERENCE).unwrap();
+    Some(external.estimate(NOW, None, &walltimes, Tuner::Exact)?.start)
+}
+
+#[test]
+fn a_job_that_needs_memory_waits_for_a_node_without_jobs() {
+    let on_both = ListedJob {
+        allocations: ["n1", "n2"].map(|node| NodeAllocation::new(node, Some(1))).to_vec(),
+        ..listed("1", None, State::Running, 2, 300)
+    };
+    assert_eq!(start_with_memory(Vec::new(), 1_000), Some(NOW));
+    // A processor of each node is free. The job ends at 1,290, and its processors rest for 5 s.
+    assert_eq!(start_with_memory(vec![on_both], 1), Some(Time(1_295)));
+    assert_eq!(
+        start_with_memory(vec![listed("1", None, State::Running, 1, 300)], 1),
+        Some(NOW),
+        "n2 is free"
+    );
+    assert_eq!(start_with_memory(Vec::new(), 1_001), None);
+}
+
+#[test]
+fn a_moldable_job_that_needs_memory_is_submitted_in_one_size() {
+    let mut external = cluster(Vec::new());
+    let memory = Some(Memory::PerProc(Mebibytes(1)));
+    let needing = request(1).needing(Resources { memory, ..Resources::default() });
+    let walltimes = needing.on(Procs(4), Speed::REFERENCE).unwrap();
+    let submission = Submission::new(JOB, Procs(2), Span(200));
+    let mut effects = Effects::default();
+    let submission = Submission { resources: needing.resources.clone(), ..submission };
+    external.submit_moldable(NOW, submission, &walltimes, &mut effects);
+    let [Outer::External(Command::Queue(queue))] = effects.commands.as_slice() else {
+        panic!("{:?}", effects.commands)
+    };
+    assert_eq!((queue.procs, queue.alternatives.len()), (Procs(2), 0));
 }

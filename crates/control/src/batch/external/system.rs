@@ -42,11 +42,6 @@ impl System {
         }
     }
 
-    /// Whether jobs can ask it for memory, GPUs, nodes, features and licences.
-    pub fn counts_resources(self) -> bool {
-        self == System::Slurm
-    }
-
     /// Whether it accepts moldable jobs.
     pub fn is_moldable(self) -> bool {
         self == System::Oar

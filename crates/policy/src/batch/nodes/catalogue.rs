@@ -19,6 +19,7 @@ pub(super) struct Catalogue {
     pub(super) takes_all_memory: bool,
     /// The processors of the largest node, if memory is requested in parts ([`super::Rules::memory_in_parts`]).
     pub(super) memory_in_parts: Option<Procs>,
+    pub(super) resources_by_node: bool,
     pub(super) reserved: Vec<AdvanceReservation>,
 }
 
@@ -32,6 +33,7 @@ impl Catalogue {
             default_memory_per_node: snapshot.default_memory_per_node,
             takes_all_memory: snapshot.takes_all_memory,
             reserved: snapshot.reserved.clone(),
+            resources_by_node: snapshot.rules.resources_by_node,
             memory_in_parts: snapshot
                 .rules
                 .memory_in_parts
@@ -105,7 +107,8 @@ impl Catalogue {
             kinds,
             licences: counted.unwrap_or_default(),
         };
-        let shape = Shape { nodes: *nodes, exclusive: *exclusive, needs, ..Shape::of(procs) };
+        let exclusive = *exclusive || self.resources_by_node && (memory.is_some() || gpus.is_some());
+        let shape = Shape { nodes: *nodes, exclusive, needs, ..Shape::of(procs) };
         if memory.is_none() { self.without_memory(shape) } else { shape }
     }
 

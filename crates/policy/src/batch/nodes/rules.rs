@@ -49,6 +49,9 @@ pub struct Rules {
     /// nodes requests it for each node ([`Resources::memory_of_whole_node`]).
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
     pub memory_in_parts: bool,
+    /// True if a job that needs memory or GPUs has exclusive nodes, since the batch system hands out processors alone.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub resources_by_node: bool,
 }
 
 impl Default for Rules {
@@ -67,6 +70,7 @@ impl Default for Rules {
             passes: 0,
             published: true,
             memory_in_parts: false,
+            resources_by_node: false,
         }
     }
 }
@@ -94,7 +98,7 @@ impl Rules {
     /// OAR's conservative backfilling on cores: every job at the earliest time left by earlier ones, with `pause` between two
     /// jobs on a core, all published (`scheduledStart`). Published starts are used: they respect limits that no snapshot shows.
     pub fn oar(pause: Span) -> Rules {
-        Rules { grace: Span(30), pause, ..Rules::default() }
+        Rules { grace: Span(30), pause, resources_by_node: true, ..Rules::default() }
     }
 
     /// Slurm's announced starts, with its `bf_resolution` and `bf_window`: for comparison, and where the announced start itself

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::listing::{CoreLayout, ListedJob, NodeAllocation, Phase, State, Status, WaitReason};
-use pliant_model::{Span, Time};
+use pliant_model::{Mebibytes, Span, Time};
 use serde_json::{Value, json};
 
 use crate::accounts::Account;
@@ -10,6 +10,7 @@ use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::oar::jobs;
 use crate::oar::requested::{self, Size, Wanted};
 use crate::oar::resources::Resources;
+use crate::oar::settings::NodeProperties;
 
 const OARSTAT: &str = include_str!("captured/oarstat.json");
 const OARNODES: &str = include_str!("captured/oarnodes.json");
@@ -23,7 +24,7 @@ fn who() -> Submitter<String> {
 }
 
 fn resources() -> Resources {
-    Resources::read(OARNODES, Time(0)).unwrap()
+    Resources::read(OARNODES, Time(0), &NodeProperties::default()).unwrap()
 }
 
 fn listed() -> BTreeMap<String, ListedJob> {
@@ -57,7 +58,7 @@ fn nodes_with_their_cores() {
         for (id, key, value) in changes {
             all[*id][*key] = value.clone();
         }
-        let found = Resources::read(&all.to_string(), Time(1_000)).unwrap();
+        let found = Resources::read(&all.to_string(), Time(1_000), &NodeProperties::default()).unwrap();
         let nodes: Vec<(&str, u32, Option<&str>)> = found
             .nodes
             .iter()
@@ -263,4 +264,37 @@ fn what_jobs_ask_for() {
     );
     check(r#"-l "/resource_id=x,walltime=1:0:0" "#, None);
     check(r#"-l "/resource_id=1" "#, None);
+}
+
+#[test]
+fn nodes_have_what_the_named_properties_say() {
+    let mut all: Value = serde_json::from_str(OARNODES).unwrap();
+    for (id, key, value) in [
+        ("2", "memnode", json!(8192)),
+        ("2", "gpu_count", json!("2")),
+        ("2", "gpu_model", json!("A100")),
+        ("2", "disktype", json!("SSD")),
+        ("2", "ib", json!("YES")),
+        ("4", "memnode", json!("4096")),
+        ("4", "disktype", json!("")),
+        ("4", "ib", json!("NO")),
+    ] {
+        all[id][key] = value;
+    }
+    let named = |name: &str| Some(name.to_owned());
+    let properties = NodeProperties {
+        memory: named("memnode"),
+        gpus: named("gpu_count"),
+        gpu_kind: named("gpu_model"),
+        features: ["disktype", "ib"].map(str::to_owned).to_vec(),
+    };
+    let nodes = Resources::read(&all.to_string(), Time(0), &properties).unwrap().nodes;
+    let [first, second] = nodes.as_slice() else { panic!("{nodes:?}") };
+    assert_eq!((first.memory, first.gpus, first.gpu_kind.as_deref()), (Mebibytes(8192), 2, Some("A100")));
+    assert_eq!(first.features, ["SSD", "ib"]);
+    assert_eq!((second.memory, second.gpus, second.gpu_kind.as_deref()), (Mebibytes(4096), 0, None));
+    assert!(second.features.is_empty());
+    all["4"]["memnode"] = json!("much");
+    let wrong = Resources::read(&all.to_string(), Time(0), &properties).unwrap_err().to_string();
+    assert!(wrong.contains("memnode") && wrong.contains("much"), "{wrong}");
 }

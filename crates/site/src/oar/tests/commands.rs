@@ -36,7 +36,7 @@ fn a_job_is_submitted_in_all_of_its_sizes_and_its_command_is_quoted() {
         ..Settings::default()
     };
     assert_eq!(
-        words(&call::submit(&settings, "pliant:nancy:7", &job)),
+        words(&call::submit(&settings, "pliant:nancy:7", &job, "/resource_id=1")),
         [
             "oarsub",
             "--name",
@@ -56,6 +56,9 @@ fn a_job_is_submitted_in_all_of_its_sizes_and_its_command_is_quoted() {
             r"exec '/opt/pliant' 'run-job' '/srv/it'\''s; $(here)'",
         ]
     );
+    let on_nodes = Submission { alternatives: &[], walltime: Span(60), ..job };
+    let words = words(&call::submit(&settings, "pliant:nancy:7", &on_nodes, "/network_address=2"));
+    assert!(words.contains(&"/network_address=2,walltime=0:01:00".to_owned()), "{words:?}");
 }
 
 #[test]

@@ -1,0 +1,163 @@
+//! What a job asks of OAR's hierarchy: processors, processors on so many nodes, or whole nodes; on the nodes that have what it needs.
+//!
+//! OAR hands out processors alone. A job that needs memory or GPUs therefore gets whole nodes, so that no other job has any of theirs.
+
+use pliant_control::listing::{CoreLayout, Node};
+use pliant_model::{GpuCount, Memory, Procs, Resources};
+
+/// The level of the hierarchy that is a node: one that every cluster has.
+const NODE: &str = "network_address";
+
+/// The resources of a job of such a shape, as `oarsub --resource` takes them, on one of these nodes; none if no number of them has what
+/// it needs.
+pub(super) fn request(shape: CoreLayout, resources: Option<&Resources>, nodes: &[Node]) -> Option<String> {
+    let Some(needed) = resources.filter(|needed| needs_nodes(needed)) else {
+        return Some(format!("/resource_id={}", shape.cores));
+    };
+    let is_named = |node: &&Node| {
+        needed.constraint.as_ref().is_none_or(|constraint| constraint.admits(&node.features))
+            && needed.gpus.as_ref().is_none_or(|gpus| gpus.kind.is_none() || gpus.kind == node.gpu_kind)
+    };
+    let named: Vec<&Node> = nodes.iter().filter(|node| node.unusable.is_none()).filter(is_named).collect();
+    if !needed.licences.is_empty() || needed.scratch.0 > 0 || named.is_empty() {
+        return None;
+    }
+    if !has_whole_nodes(needed) && needed.nodes.is_none() && needed.procs_per_node.is_none() {
+        return Some(format!("{}/resource_id={}", condition(&named, nodes), shape.cores));
+    }
+    let fewest = needed.nodes.unwrap_or(1);
+    let most = needed.nodes.unwrap_or(shape.cores).min(named.len() as u32);
+    let found = (fewest..=most).find_map(|count| {
+        let each = shape.cores.div_ceil(count);
+        let has_all = |node: &&&Node| has(node, needed, Procs(shape.cores), (each, count));
+        let suitable: Vec<&Node> = named.iter().filter(has_all).copied().collect();
+        (suitable.len() >= count as usize).then_some((count, each, suitable))
+    });
+    let (count, each, suitable) = found?;
+    let on = condition(&suitable, nodes);
+    Some(match has_whole_nodes(needed) {
+        true => format!("{on}/{NODE}={count}"),
+        false => format!("{on}/{NODE}={count}/resource_id={each}"),
+    })
+}
+
+/// Whether it matters to a job which nodes it gets.
+fn needs_nodes(needed: &Resources) -> bool {
+    Resources { batch: Default::default(), ..needed.clone() } != Resources::default()
+}
+
+fn has_whole_nodes(needed: &Resources) -> bool {
+    needed.exclusive || needed.memory.is_some() || needed.gpus.is_some()
+}
+
+/// Whether a node has what one of `count` nodes has to have, with `each` of the processors.
+fn has(node: &Node, needed: &Resources, procs: Procs, (each, count): (u32, u32)) -> bool {
+    let memory = needed.memory.map_or(0, |memory| match memory {
+        Memory::PerProc(of_one) => u64::from(of_one.0) * u64::from(each),
+        Memory::Total(all) => (u64::from(all.0) * u64::from(each)).div_ceil(u64::from(procs.0.max(1))),
+    });
+    let gpus = needed.gpus.as_ref().map_or(0, |gpus| match gpus.count {
+        GpuCount::PerProc(of_one) => of_one.saturating_mul(each),
+        GpuCount::Total(all) => all.div_ceil(count.max(1)),
+    });
+    each <= node.cores
+        && needed.procs_per_node.is_none_or(|most| each <= most.0)
+        && memory <= u64::from(node.memory.0)
+        && gpus <= node.gpus
+}
+
+/// The condition that a resource is of one of these nodes, in braces; empty if they are all nodes.
+fn condition(suitable: &[&Node], all: &[Node]) -> String {
+    if suitable.len() == all.len() {
+        return String::new();
+    }
+    let names: Vec<String> =
+        suitable.iter().map(|node| format!("'{}'", node.name.replace('\'', "''"))).collect();
+    format!("{{{NODE} IN ({})}}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_model::{Constraint, Gpus, Mebibytes};
+
+    use super::*;
+
+    /// Two nodes of four processors and 8 GiB, one of 16 and 64 GiB with two GPUs.
+    fn nodes() -> Vec<Node> {
+        let small = |name: &str| Node {
+            name: name.to_owned(),
+            cores: 4,
+            memory: Mebibytes(8_192),
+            features: vec!["grisou".to_owned()],
+            ..Node::default()
+        };
+        let large = Node {
+            cores: 16,
+            memory: Mebibytes(65_536),
+            gpus: 2,
+            gpu_kind: Some("a100".to_owned()),
+            features: vec!["grimani".to_owned(), "ssd".to_owned()],
+            ..small("n3")
+        };
+        vec![small("n1"), small("n2"), large]
+    }
+
+    fn asked(cores: u32, needed: Resources) -> Option<String> {
+        request(CoreLayout { cores, ..CoreLayout::default() }, Some(&needed), &nodes())
+    }
+
+    #[test]
+    fn processors_alone_are_asked_for_as_such() {
+        let shape = CoreLayout { cores: 6, ..CoreLayout::default() };
+        assert_eq!(request(shape, None, &nodes()).unwrap(), "/resource_id=6");
+        assert_eq!(asked(6, Resources::default()).unwrap(), "/resource_id=6");
+    }
+
+    #[test]
+    fn jobs_that_need_memory_or_gpus_have_whole_nodes() {
+        let memory = |memory| Resources { memory: Some(memory), ..Resources::default() };
+        assert_eq!(asked(1, memory(Memory::Total(Mebibytes(8_192)))).unwrap(), "/network_address=1");
+        // Two thirds of it do not fit on a small node, half of it does.
+        assert_eq!(
+            asked(6, memory(Memory::Total(Mebibytes(16_384)))).unwrap(),
+            "{network_address IN ('n3')}/network_address=1"
+        );
+        assert_eq!(asked(24, memory(Memory::PerProc(Mebibytes(2_048)))), None, "no node has 8 and others 16");
+        let gpus = |count, kind: Option<&str>| Resources {
+            gpus: Some(Gpus { count, kind: kind.map(str::to_owned) }),
+            ..Resources::default()
+        };
+        let on_large = "{network_address IN ('n3')}/network_address=1";
+        assert_eq!(asked(2, gpus(GpuCount::Total(2), Some("a100"))).unwrap(), on_large);
+        assert_eq!(asked(2, gpus(GpuCount::PerProc(1), None)).unwrap(), on_large);
+        assert_eq!(asked(3, gpus(GpuCount::PerProc(1), None)), None);
+        assert_eq!(asked(1, gpus(GpuCount::Total(1), Some("v100"))), None);
+        let exclusive = Resources { exclusive: true, ..Resources::default() };
+        assert_eq!(asked(6, exclusive).unwrap(), "{network_address IN ('n3')}/network_address=1");
+    }
+
+    #[test]
+    fn numbers_of_nodes_and_features_are_kept() {
+        let on = |nodes| Resources { nodes: Some(nodes), ..Resources::default() };
+        assert_eq!(asked(6, on(2)).unwrap(), "/network_address=2/resource_id=3");
+        assert_eq!(asked(5, on(2)).unwrap(), "/network_address=2/resource_id=3", "equally many on each");
+        assert_eq!(asked(16, on(1)).unwrap(), "{network_address IN ('n3')}/network_address=1/resource_id=16");
+        assert_eq!(asked(8, on(4)), None);
+        let two = Resources { procs_per_node: Some(Procs(2)), ..Resources::default() };
+        assert_eq!(asked(6, two).unwrap(), "/network_address=3/resource_id=2");
+        let named = |name: &str| Resources {
+            constraint: Some(Constraint::All(vec![name.to_owned()])),
+            ..Resources::default()
+        };
+        let small = "{network_address IN ('n1', 'n2')}/resource_id=6";
+        assert_eq!(asked(6, named("grisou")).unwrap(), small);
+        assert_eq!(asked(1, named("unknown")), None);
+    }
+
+    #[test]
+    fn what_oar_does_not_count_is_not_there() {
+        let licences = [("matlab".to_owned(), 1)].into_iter().collect();
+        assert_eq!(asked(1, Resources { licences, ..Resources::default() }), None);
+        assert_eq!(asked(1, Resources { scratch: Mebibytes(1), ..Resources::default() }), None);
+    }
+}
