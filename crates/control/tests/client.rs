@@ -48,6 +48,7 @@ fn accepted() -> Event {
         started: None,
         ended: None,
         exit: None,
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

@@ -189,6 +189,16 @@ fn schedules_with_deferred_jobs_and_deadlines_have_no_violations() {
     check_forty_with_moves(421_000_000, 50);
 }
 
+/// In schedules from seed 440 million on nodes fail under jobs, which may run again.
+#[test]
+fn schedules_with_failing_nodes_have_no_violations() {
+    for kind in [FederationKind::Embedded, FederationKind::Mixed] {
+        let seeds = (440_000_000..440_000_040).map(|seed| check(seed, kind));
+        let total = seeds.fold(Summary::default(), |total, one| total + one);
+        assert!(total.requeues > 50 && total.crashes > 100 && total.moves > 20, "{kind:?}: {total}");
+    }
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -235,6 +245,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::ForgetsHeldResources, Embedded, 410_000_000..410_000_020, &["resources"]),
         (Bug::IgnoresBegin, Embedded, 421_000_000..421_000_010, &["deferred"]),
         (Bug::IgnoresBegin, Mixed, 421_000_000..421_000_010, &["deferred"]),
+        (Bug::ForgetsRequeues, Embedded, 440_000_000..440_000_040, &["once"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();
