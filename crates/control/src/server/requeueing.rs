@@ -99,7 +99,9 @@ impl ServerJob {
 
     /// Makes it a job that waits, in the shape in which it was accepted: drops what is known of a run that was lost.
     fn forget_run(&mut self) {
-        (self.run, self.longest, self.started_before, self.is_behind_own) = (None, None, None, false);
+        (self.run, self.longest, self.started_before) = (None, None, None);
+        // What was to end the run has come too late, and whether the next one is too late is looked at anew.
+        (self.cancelling, self.recalled, self.is_too_late, self.is_behind_own) = (false, false, false, false);
         let record = &mut self.record;
         (record.state, record.started) = (JobState::Queued, None);
         (record.procs, record.walltime) = (record.expected.procs, record.expected.walltime);

@@ -132,6 +132,26 @@ fn a_job_that_cannot_keep_its_deadline_any_more_does_not_run_again() {
     assert_eq!(bench.at(300).len(), 0);
 }
 
+/// Slurm started it just before it was to be withdrawn for its deadline.
+#[test]
+fn a_job_in_slurm_that_was_too_late_and_ran_all_the_same_does_not_run_again() {
+    let mut slurm = Slurm::idle();
+    let submit = requeue(5, rigid(1, 1, 180));
+    let deadline = Some(slurm.bench.now + Span(200));
+    slurm.bench.accepted(Submit { work: Work { deadline, ..submit.work }, ..submit });
+    slurm.event(external::Event::Queued { job: JobId(1), ids: vec!["41".to_owned()] });
+    slurm.bench.now += Span(30);
+    slurm.bench.deliver(Event::Due);
+    assert!(matches!(slurm.commands()[..], [external::Command::Withdraw { job: JobId(1), .. }]));
+    slurm.list(vec![job_41(State::Running)]);
+    let outcome = external::WithdrawalOutcome::Started;
+    slurm.event(external::Event::Withdrawal { job: JobId(1), outcome });
+    assert_eq!(slurm.bench.state(1), JobState::Active);
+    slurm.event(external::Event::NodeFailed { job: JobId(1), exit: lost(), started: None });
+    let exit = record(&slurm.bench, 1).exit;
+    assert!(matches!(&exit, Some(Exit::NotStarted(why)) if why.contains("deadline")), "{exit:?}");
+}
+
 #[test]
 fn a_banned_user_has_no_job_run_again_before_the_end_of_the_ban() {
     let mut bench = Bench::new("cbf", 2);

@@ -77,7 +77,7 @@ impl Execution {
         specs.extend(of_account(&spec).map(|spec| (None, spec)));
         let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
         // A job that may run again keeps its files as they are: each run gets copies.
-        let is_kept = record.work.requeue > 0;
+        let is_kept = record.work.requeue > 0 && !own.is_empty();
         let from = if is_kept { host.kept_inputs(&record.handle) } else { dir.clone() };
         host.store.adopt(&host.sent_files(&record.owner, record.key, &record.hops), own, &from)?;
         if let Some(key) = program.shared {
