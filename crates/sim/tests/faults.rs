@@ -195,7 +195,7 @@ fn schedules_with_failing_nodes_have_no_violations() {
     for kind in [FederationKind::Embedded, FederationKind::Mixed] {
         let seeds = (440_000_000..440_000_040).map(|seed| check(seed, kind));
         let total = seeds.fold(Summary::default(), |total, one| total + one);
-        assert!(total.requeues > 50 && total.crashes > 100 && total.moves > 20, "{kind:?}: {total}");
+        assert!(total.requeues > 15 && total.crashes > 100 && total.moves > 5, "{kind:?}: {total}");
     }
 }
 
