@@ -113,6 +113,11 @@ fn seeds_that_failed_once_have_no_violations() {
             "a restarted controller killed a supervisor that waited under the ID of another job",
         ),
         (99_301_663, Launching, "a late update of an earlier server restored a job that had departed"),
+        (
+            441_001_000,
+            Mixed,
+            "a job that was withdrawn too late for its deadline was lost with its node, not given up",
+        ),
     ] {
         check(seed, kind);
     }

@@ -23,6 +23,9 @@ impl Server {
         if !entry.may_run_again() || self.next == u32::MAX {
             return self.end(now, job, exit, None, commands);
         }
+        if entry.is_too_late || self.is_too_late(now, job.0) {
+            return self.end_too_late(now, job.0, commands);
+        }
         self.requeue(now, job.0, &exit, commands);
     }
 
@@ -40,7 +43,7 @@ impl Server {
         report(&entry.record, commands);
     }
 
-    /// Queues a job for its run after so many others, under a number that is returned; none if the job is not queued any more.
+    /// Queues a job for its run after so many others, under a number that is returned; none if the job is not known.
     fn queue_run(
         &mut self,
         now: Time,
@@ -57,10 +60,6 @@ impl Server {
         let (submission, is_held) = (entry.submission(), entry.held.is_some());
         let (work, owner) = (entry.record.work.clone(), entry.record.owner.clone());
         self.watch(number);
-        if self.is_too_late(now, number) {
-            self.end_too_late(now, number, commands);
-            return None;
-        }
         let is_kept = is_held || self.keeps_back(&owner);
         let speed = self.config.speed;
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
@@ -73,7 +72,7 @@ impl Server {
     }
 
     /// Queues a job for the run which an agent knows, if a journal that was put back knows only earlier ones: these are over. Returns the
-    /// number of the job; none if the job is not queued any more.
+    /// number of the job; none if it is not known.
     pub(super) fn catch_up(
         &mut self,
         now: Time,
@@ -93,7 +92,8 @@ impl Server {
 impl ServerJob {
     /// True if it runs again when a node fails under it.
     fn may_run_again(&self) -> bool {
-        let is_to_end = self.cancelling || self.recalled;
+        // One that is withdrawn for its deadline is too late in any case.
+        let is_to_end = self.cancelling || (self.recalled && !self.is_too_late);
         !is_to_end && !self.record.state.is_final() && self.record.requeues < self.record.work.requeue
     }
 

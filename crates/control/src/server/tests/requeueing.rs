@@ -135,6 +135,10 @@ fn a_job_that_cannot_keep_its_deadline_any_more_does_not_run_again() {
 /// Slurm started it just before it was to be withdrawn for its deadline.
 #[test]
 fn a_job_in_slurm_that_was_too_late_and_ran_all_the_same_does_not_run_again() {
+    [true, false].map(loses_node_when_too_late);
+}
+
+fn loses_node_when_too_late(is_answered: bool) {
     let mut slurm = Slurm::idle();
     let submit = requeue(5, rigid(1, 1, 180));
     let deadline = Some(slurm.bench.now + Span(200));
@@ -143,10 +147,12 @@ fn a_job_in_slurm_that_was_too_late_and_ran_all_the_same_does_not_run_again() {
     slurm.bench.now += Span(30);
     slurm.bench.deliver(Event::Due);
     assert!(matches!(slurm.commands()[..], [external::Command::Withdraw { job: JobId(1), .. }]));
-    slurm.list(vec![job_41(State::Running)]);
-    let outcome = external::WithdrawalOutcome::Started;
-    slurm.event(external::Event::Withdrawal { job: JobId(1), outcome });
-    assert_eq!(slurm.bench.state(1), JobState::Active);
+    if is_answered {
+        slurm.list(vec![job_41(State::Running)]);
+        let outcome = external::WithdrawalOutcome::Started;
+        slurm.event(external::Event::Withdrawal { job: JobId(1), outcome });
+        assert_eq!(slurm.bench.state(1), JobState::Active);
+    }
     slurm.event(external::Event::NodeFailed { job: JobId(1), exit: lost(), started: None });
     let exit = record(&slurm.bench, 1).exit;
     assert!(matches!(&exit, Some(Exit::NotStarted(why)) if why.contains("deadline")), "{exit:?}");
