@@ -135,7 +135,7 @@ fn a_job_that_cannot_keep_its_deadline_any_more_does_not_run_again() {
 /// Slurm started it just before it was to be withdrawn for its deadline.
 #[test]
 fn a_job_in_slurm_that_was_too_late_and_ran_all_the_same_does_not_run_again() {
-    [true, false].map(loses_node_when_too_late);
+    [true, false].into_iter().for_each(loses_node_when_too_late);
 }
 
 fn loses_node_when_too_late(is_answered: bool) {
