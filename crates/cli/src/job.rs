@@ -27,6 +27,7 @@ pub(crate) fn described(record: &JobRecord) -> Value {
         "started_s": record.started,
         "ended_s": record.ended,
         "exit": record.exit.as_ref().map(exit),
+        "requeues": record.requeues,
         "expected": estimate(&record.expected),
         "start_error_s": record.start_error(),
         "completion_error_s": record.completion_error(),
@@ -39,6 +40,7 @@ pub(crate) fn described(record: &JobRecord) -> Value {
             "begin_s": record.work.begin,
             "deadline_s": record.work.deadline,
             "nice": record.work.nice,
+            "requeue": record.work.requeue,
         },
     })
 }
@@ -126,6 +128,8 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
     lines.extend(record.work.begin.map(|begin| ("begin", both(begin, now))));
     lines.extend(record.work.deadline.map(|deadline| ("deadline", both(deadline, now))));
     lines.extend((record.work.nice > 0).then(|| ("nice", record.work.nice.to_string())));
+    let requeue = record.work.requeue;
+    lines.extend((requeue > 0).then(|| ("requeues", format!("{} of at most {requeue}", record.requeues))));
     let error =
         |error: Option<_>| error.map_or_else(String::new, |error| format!(", {}", against_expected(error)));
     match record.started {

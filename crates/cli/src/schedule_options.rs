@@ -20,6 +20,9 @@ pub(crate) struct ScheduleOptions {
     /// How far the script stands back behind other scripts of yours at its server: those with a lower number go first [default: 0].
     #[arg(long, value_name = "N", value_parser = whole(bounds::NICE))]
     nice: Option<u32>,
+    /// How often the script runs again, from its beginning, if a node fails under it [default: 0].
+    #[arg(long, value_name = "N", value_parser = whole(bounds::REQUEUE))]
+    requeue: Option<u32>,
 }
 
 impl ScheduleOptions {
@@ -29,6 +32,7 @@ impl ScheduleOptions {
             begin: self.begin.or(weaker.begin),
             deadline: self.deadline.or(weaker.deadline),
             nice: self.nice.or(weaker.nice),
+            requeue: self.requeue.or(weaker.requeue),
         }
     }
 
@@ -38,12 +42,14 @@ impl ScheduleOptions {
             ("--begin", self.begin.is_some()),
             ("--deadline", self.deadline.is_some()),
             ("--nice", self.nice.is_some()),
+            ("--requeue", self.requeue.is_some()),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 
     /// The same work with these options.
     pub(crate) fn applied(&self, work: Work) -> Work {
-        Work { begin: self.begin, deadline: self.deadline, nice: self.nice.unwrap_or(0), ..work }
+        let ScheduleOptions { begin, deadline, nice, requeue } = *self;
+        Work { begin, deadline, nice: nice.unwrap_or(0), requeue: requeue.unwrap_or(0), ..work }
     }
 }

@@ -111,60 +111,74 @@ impl Client {
     pub async fn fetch(&self, handle: &Handle, file: &Fetchable, folder: &Path) -> Result<(), ClientError> {
         let wanted = |offset| {
             let (handle, name) = (handle.clone(), file.name.clone());
-            Download { handle, name, offset, follow: false }
+            Download { handle, name, offset, follow: false, run: None }
         };
         let begin = async |offset| self.chunks(&wanted(offset)).await;
         fetched(file, folder, begin, |status| self.server_failed(handle, &status)).await
     }
 
-    /// Standard output or error of a job from an offset on; `follow` continues until the job has ended. Returns the
-    /// offset reached.
+    /// Standard output or error of a job from an offset on; `follow` continues until the job has ended. If a followed job runs again
+    /// after a node failed under it, the output of that run comes next, from its beginning. Returns the offset reached.
     pub async fn output(
         &self,
         wanted: &Download,
         mut piece: impl FnMut(&[u8]) -> std::io::Result<()>,
     ) -> Result<u64, ClientError> {
         let mut wanted = wanted.clone();
+        if wanted.follow {
+            // An offset means nothing in another run.
+            wanted.run.get_or_insert(0);
+        }
         loop {
-            let mut moved = false;
-            let broken = match self.chunks(&wanted).await {
-                Err(error) => error,
-                Ok(mut chunks) => loop {
+            let (broken, status) = match self.download(&wanted).await {
+                Err(error) => (error, None),
+                Ok(Err(status)) => (self.server_failed(&wanted.handle, &status), Some(status)),
+                Ok(Ok(mut chunks)) => loop {
                     match chunks.message().await {
                         Ok(Some(chunk)) => {
                             wanted.offset += chunk.data.len() as u64;
                             piece(&chunk.data).map_err(ClientError::failed)?;
                         }
                         Ok(None) => return Ok(wanted.offset),
-                        Err(status) => {
-                            moved = wire::moved_to(&status).is_some();
-                            break self.server_failed(&wanted.handle, &status);
-                        }
+                        Err(status) => break (self.server_failed(&wanted.handle, &status), Some(status)),
                     }
                 },
             };
-            // A moved job is followed.
-            if !(wanted.follow && (moved || broken.may_pass())) {
+            let moved = status.as_ref().is_some_and(|status| wire::moved_to(status).is_some());
+            let requeues = status.as_ref().and_then(wire::requeues_of);
+            // A job is followed to where it was moved, and to its next run.
+            if !(wanted.follow && (moved || requeues.is_some() || broken.may_pass())) {
                 return Err(broken);
+            }
+            if requeues.is_some() {
+                (wanted.run, wanted.offset) = (requeues, 0);
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }
 
     async fn chunks(&self, wanted: &Download) -> Result<Streaming<proto::Chunk>, ClientError> {
+        self.download(wanted).await?.map_err(|status| self.server_failed(&wanted.handle, &status))
+    }
+
+    /// Begins a download at the server that has the job; its refusal, if it refuses.
+    async fn download(
+        &self,
+        wanted: &Download,
+    ) -> Result<Result<Streaming<proto::Chunk>, Status>, ClientError> {
         loop {
             let mut server = self.server_of(&wanted.handle).await?;
             let mut request = Request::new(proto::DownloadRequest::from(wanted));
             self.request.add_to_call(request.metadata_mut());
             let status = match server.download(request).await {
-                Ok(reply) => return Ok(reply.into_inner()),
+                Ok(reply) => return Ok(Ok(reply.into_inner())),
                 Err(status) => status,
             };
-            let (moved, error) =
-                (wire::moved_to(&status).is_some(), self.server_failed(&wanted.handle, &status));
-            if !moved {
-                return Err(error);
+            if wire::moved_to(&status).is_none() {
+                return Ok(Err(status));
             }
+            // Where it is now is known from here on.
+            self.server_failed(&wanted.handle, &status);
         }
     }
 }

@@ -37,7 +37,7 @@ pub enum Actor {
     User(User),
     /// An operator, as proven by a certificate.
     Operator(User),
-    /// The server of this name, for an agent that moves jobs.
+    /// The server of this name, for an agent that moves jobs, or for itself.
     Server(Name),
 }
 
@@ -59,6 +59,8 @@ pub enum AuditAct {
     Drain,
     /// The server accepts jobs again.
     Resume,
+    /// A job waits again after a node failed under it, as `why` says.
+    Requeue,
     /// A waiting job is held.
     Hold,
     /// A held job may start again.
@@ -89,12 +91,13 @@ pub enum AuditAct {
 
 impl AuditAct {
     /// Every act.
-    pub const ALL: [AuditAct; 20] = [
+    pub const ALL: [AuditAct; 21] = [
         Self::Accept,
         Self::Cancel,
         Self::Withdraw,
         Self::HandOver,
         Self::TakeOver,
+        Self::Requeue,
         Self::Drain,
         Self::Resume,
         Self::Hold,
@@ -120,6 +123,7 @@ impl AuditAct {
             Self::Withdraw => "withdraw",
             Self::HandOver => "hand-over",
             Self::TakeOver => "take-over",
+            Self::Requeue => "requeue",
             Self::Drain => "drain",
             Self::Resume => "resume",
             Self::Hold => "hold",

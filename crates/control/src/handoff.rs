@@ -170,6 +170,9 @@ pub struct Handoff {
     /// The answers of other servers at the submission.
     #[serde(default, skip_serializing_if = "DiscoverySummary::is_empty")]
     pub discovery: DiscoverySummary,
+    /// How often the job was queued again after a node had failed under it.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub requeues: u32,
     /// The earlier moves of the job.
     pub hops: Vec<Hop>,
     /// The completion that its source expects; [`Time::MAX`] if the job has no plan there.

@@ -95,6 +95,9 @@ pub struct Work {
     /// How far it stands back behind other jobs of its owner: those with a lower number go first.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub nice: u32,
+    /// How often it is run again, from its beginning, after a node failed under it.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub requeue: u32,
 }
 
 impl Work {
@@ -114,6 +117,7 @@ impl Work {
             begin: None,
             deadline: None,
             nice: 0,
+            requeue: 0,
         }
     }
 
@@ -166,7 +170,7 @@ pub enum Exit {
     /// The program could not be started; the reason.
     NotStarted(String),
     /// The end was not observed: the machine or the job's supervisor went down during the run; how that was found. The job
-    /// is not run again.
+    /// is not run again: it may not be, or not any more ([`Work::requeue`]).
     Lost(String),
 }
 
@@ -284,6 +288,9 @@ pub struct JobRecord {
     pub ended: Option<Time>,
     /// The exit, once it has ended.
     pub exit: Option<Exit>,
+    /// How often it was queued again after a node had failed under it: the number of its earlier runs.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub requeues: u32,
     /// The estimates that were compared; empty in status updates to agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<ComparedEstimate>,
@@ -346,14 +353,15 @@ impl JobRecord {
         JobRecord { claim: None, ..self.clone() }
     }
 
-    /// The job's progress: of two records of a job the one with more progress is newer.
-    pub fn progress(&self) -> (usize, u8) {
+    /// The job's progress: of two records of a job the one with more progress is newer. First its moves, then its runs and its state:
+    /// three steps for each run.
+    pub fn progress(&self) -> (usize, u32) {
         let state = match self.state {
             JobState::New | JobState::Queued => 0,
             JobState::Active => 1,
             JobState::Completed | JobState::Failed | JobState::Canceled => 2,
         };
-        (self.hops.len(), state)
+        (self.hops.len(), self.requeues.saturating_mul(3).saturating_add(state))
     }
 
     /// The start minus the expected start; negative if earlier.

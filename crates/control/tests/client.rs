@@ -49,6 +49,7 @@ fn accepted() -> Event {
         started: None,
         ended: None,
         exit: None,
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

@@ -22,6 +22,7 @@ pub(crate) fn waiting_job() -> JobRecord {
         started: None,
         ended: None,
         exit: None,
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

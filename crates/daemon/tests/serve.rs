@@ -134,6 +134,7 @@ fn job_record() -> Box<JobRecord> {
         started: None,
         ended: None,
         exit: None,
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

@@ -144,6 +144,7 @@ mod tests {
             started: started.map(Time),
             ended: Some(Time(ended)),
             exit: Some(Exit::Code(0)),
+            requeues: 0,
             compared: Vec::new(),
             discovery: pliant_control::reason::DiscoverySummary::default(),
             pinned: false,

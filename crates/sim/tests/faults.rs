@@ -113,6 +113,11 @@ fn seeds_that_failed_once_have_no_violations() {
             "a restarted controller killed a supervisor that waited under the ID of another job",
         ),
         (99_301_663, Launching, "a late update of an earlier server restored a job that had departed"),
+        (
+            441_001_000,
+            Mixed,
+            "a job that was withdrawn too late for its deadline was lost with its node, not given up",
+        ),
     ] {
         check(seed, kind);
     }
@@ -189,6 +194,16 @@ fn schedules_with_deferred_jobs_and_deadlines_have_no_violations() {
     check_forty_with_moves(421_000_000, 50);
 }
 
+/// In schedules from seed 440 million on nodes fail under jobs, which may run again.
+#[test]
+fn schedules_with_failing_nodes_have_no_violations() {
+    for kind in [FederationKind::Embedded, FederationKind::Mixed] {
+        let seeds = (440_000_000..440_000_040).map(|seed| check(seed, kind));
+        let total = seeds.fold(Summary::default(), |total, one| total + one);
+        assert!(total.requeues > 15 && total.crashes > 100 && total.moves > 5, "{kind:?}: {total}");
+    }
+}
+
 /// Some of the seeds find each injected bug by one of these checkers.
 #[test]
 fn the_checkers_find_injected_bugs() {
@@ -235,6 +250,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::ForgetsHeldResources, Embedded, 410_000_000..410_000_020, &["resources"]),
         (Bug::IgnoresBegin, Embedded, 421_000_000..421_000_010, &["deferred"]),
         (Bug::IgnoresBegin, Mixed, 421_000_000..421_000_010, &["deferred"]),
+        (Bug::ForgetsRequeues, Embedded, 440_000_000..440_000_040, &["once"]),
     ] {
         let found = seeds.filter_map(|seed| run(seed, kind, Some(bug)).err());
         let found: Vec<_> = found.map(|violation| violation.checker).collect();

@@ -52,7 +52,7 @@ pub use error::{QuotaKind, StagingError, may_pass};
 pub use locks::UploadLock;
 pub use manifest::{FileSpec, check_manifest};
 pub use names::{FileName, NameError, NameProblem, is_unprintable};
-pub use receive::{receive_inputs, receive_shared};
+pub use receive::{copy_inputs, receive_inputs, receive_shared};
 pub use results::{
     LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
 };

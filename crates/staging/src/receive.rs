@@ -37,6 +37,31 @@ pub fn receive_inputs(
     Inputs::given(&job, given)
 }
 
+/// Copies files out of a folder into the working folder of a job, which is made. A job that was given its files before keeps what it has
+/// made of them.
+///
+/// # Errors
+///
+/// As for [`receive_inputs`]; [`StagingError::Missing`] if a file is not there.
+pub fn copy_inputs(job_dir: &Path, files: &[FileSpec], from: &Path) -> Result<(), StagingError> {
+    check_manifest(files)?;
+    let job = Folder::create(job_dir)?;
+    if Inputs::are_given(&job)? {
+        return Ok(());
+    }
+    let work = job.make_child(WORK)?;
+    let mut given = Vec::new();
+    for spec in files {
+        let path = from.join(spec.name.as_str());
+        let mut content = File::open(&path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => StagingError::Missing { name: spec.name.clone() },
+            _ => StagingError::io(path, error),
+        })?;
+        given.push((spec.clone(), put(&work, spec, &mut content, Mode::RUSR | Mode::WUSR)?));
+    }
+    Inputs::given(&job, given)
+}
+
 /// Puts files whose contents follow each other on `content` into the folder of files that several tasks of a job share. From then
 /// on they cannot be written.
 ///

@@ -12,6 +12,8 @@ pub const PIECE_BYTES_MAX: usize = 1 << 20;
 pub const PROCS: RangeInclusive<u32> = 1..=10_000_000;
 /// How far a job stands back behind others of its owner: as far as in Slurm.
 pub const NICE: RangeInclusive<u32> = 0..=2_147_483_645;
+/// How often a job runs again after failures of nodes.
+pub const REQUEUE: RangeInclusive<u32> = 0..=1_000;
 /// Walltime of a request, in seconds: up to ten years.
 pub const WALLTIME_S: RangeInclusive<i64> = 1..=10 * 365 * 86_400;
 /// Walltime of an estimate or a job, in seconds: longer than a request's, on fewer or slower processors.

@@ -16,6 +16,8 @@ pub const RESULTS_PENDING: &str = "x-pliant-at-work";
 
 /// Metadata of a FAILED_PRECONDITION answer: the server that has the job now.
 const MOVED_TO: &str = "x-pliant-moved-to";
+/// Metadata of a FAILED_PRECONDITION answer: how many runs of the job there were before the present one.
+const REQUEUED: &str = "x-pliant-requeued";
 
 /// The answer to a question about the files of a job that was moved.
 pub fn moved(handle: &Handle, to: &Name) -> Status {
@@ -26,6 +28,20 @@ pub fn moved(handle: &Handle, to: &Name) -> Status {
     }
     let why = format!("job {handle} was moved to server {to}");
     Status::with_metadata(Code::FailedPrecondition, why, metadata)
+}
+
+/// The answer to a question about an earlier run of a job: how many runs there were before the present one.
+pub fn requeued(handle: &Handle, requeues: u32) -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert(REQUEUED, requeues.into());
+    let why = format!("job {handle} was queued again after a node had failed under it");
+    Status::with_metadata(Code::FailedPrecondition, why, metadata)
+}
+
+/// How many runs of a job there were before the present one, if the answer says that it was queued again.
+pub fn requeues_of(status: &Status) -> Option<u32> {
+    let requeues = status.metadata().get(REQUEUED)?.to_str().ok()?.parse().ok()?;
+    bounds::REQUEUE.contains(&requeues).then_some(requeues)
 }
 
 /// The server of a job, if the answer says that it was moved.
@@ -70,6 +86,8 @@ message! {
         offset: u64,
         /// Follows the file until the job has ended.
         follow: bool,
+        /// The run that is meant, by the number of runs before it; none for the present one.
+        run: Option<u32> = optional(REQUEUE),
     }
 
     /// A result that can be fetched.

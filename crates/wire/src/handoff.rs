@@ -55,6 +55,8 @@ message! {
         request: String = text(bounds::NAME_BYTES_MAX).exact(),
         /// The user's signature.
         claim: SignedClaim = required(A_CLAIM),
+        /// How often it was queued again after a node had failed under it.
+        requeues: u32 = REQUEUE,
     }
 
     /// A source's commit of a handoff.

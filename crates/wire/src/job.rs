@@ -40,6 +40,7 @@ message! {
         started: optional(TIME),
         ended: optional(TIME),
         exit: optional(nested()),
+        requeues: REQUEUE,
         compared: list(nested(), bounds::COMPARED_MAX),
         discovery: unless(DiscoverySummary::default(), nested()),
         pinned,

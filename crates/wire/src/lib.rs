@@ -66,6 +66,7 @@ pub use exploration::{
 };
 pub use files::{
     Download, Fetchable, JobResults, OmittedFile, RESULTS_PENDING, Upload, UploadAnswer, moved, moved_to,
+    requeued, requeues_of,
 };
 pub use handoff::{CommitOrder, Prepare, SignedDecision, handoff_id};
 pub use hint::{hint_of, with_hint};

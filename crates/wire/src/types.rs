@@ -39,6 +39,7 @@ message! {
         begin: optional(TIME),
         deadline: optional(TIME),
         nice: NICE,
+        requeue: REQUEUE,
     }
 
     proto::Estimate <=> Estimate {

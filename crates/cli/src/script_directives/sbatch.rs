@@ -72,6 +72,7 @@ pub(super) fn translated(
             }
             Meaning::Nice if value.is_empty() => Ok(vec!["--nice=100".to_owned()]),
             Meaning::Nice => Ok(vec![format!("--nice={value}")]),
+            Meaning::Always(option) => Ok(vec![option.to_owned()]),
             Meaning::Export => exported(&value),
             Meaning::Ignored => Ok(Vec::new()),
             Meaning::Noted(note) => {

@@ -38,6 +38,8 @@ pub(super) enum Meaning {
     Exclusive,
     /// `--nice`, without a value 100.
     Nice,
+    /// This option of `pliant submit`, with its value.
+    Always(&'static str),
     /// `--env` for each variable in a list; the environment of `sbatch` is not passed on.
     Export,
     /// Nothing: it does not change what runs or where.
@@ -110,7 +112,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("mem-per-gpu", None, With, Unsupported(MEMORY)),
     option("mincpus", None, With, Unsupported(NODES)),
     option("nice", None, Optional, Nice),
-    option("no-requeue", None, Without, Ignored),
+    option("no-requeue", None, Without, Always("--requeue=0")),
     option("nodefile", Some('F'), With, Unsupported(NODES)),
     option("nodelist", Some('w'), With, Unsupported(CLUSTER)),
     option("nodes", Some('N'), With, Size(Part::Nodes)),
@@ -128,7 +130,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("priority", None, With, Unsupported("the queue order of each cluster decides")),
     option("qos", Some('q'), With, Same("--qos")),
     option("quiet", Some('Q'), Without, Ignored),
-    option("requeue", None, Without, Unsupported("a job runs once: submit it again if it fails")),
+    option("requeue", None, Without, Always("--requeue=5")),
     option("reservation", None, With, Unsupported(CHOICE)),
     option("signal", None, With, Unsupported("a job gets SIGTERM at its walltime, and SIGKILL later")),
     option("sockets-per-node", None, With, Unsupported(NODES)),

@@ -31,7 +31,7 @@ fn lines_are_options_of_submit() {
     check("#SBATCH --time=1-12 --ntasks=4", "--time 36h --rigid 4");
     check("#SBATCH -t 10 -n4 -J fit\n#SBATCH -c2", "--time 10m --rigid 8 --job-name fit");
     check("#SBATCH --cpus-per-task=3\n#SBATCH --cpus-per-task=2", "--rigid 2");
-    check("#SBATCH -QvW --mail-type=END --comment hello --no-requeue -s", "--wait");
+    check("#SBATCH -QvW --mail-type=END --comment hello -s", "--wait");
     check("#SBATCH --chdir=run\n#SBATCH -J -x", "--chdir run --job-name=-x");
     check("#SBATCH --export=NONE\n#SBATCH --export=A=1,B=x", "--env A=1 --env B=x");
     check("#SBATCH --input=data -D run\n#PLIANT --merge-output", "--stdin data --chdir run --merge-output");
@@ -50,6 +50,9 @@ fn lines_are_options_of_submit() {
     check("#SBATCH --begin=2030-12-01T08:00 --time=5", "--begin 2030-12-01T08:00 --time 5m");
     check("#SBATCH --nice --time=5", "--nice 100 --time 5m");
     check("#SBATCH --nice=7\n#PLIANT --begin 2031-01-01", "--nice 7 --begin 2031-01-01");
+    check("#SBATCH --requeue --time=5", "--requeue 5 --time 5m");
+    check("#SBATCH --requeue\n#PLIANT --requeue 2", "--requeue 2");
+    check("#SBATCH --no-requeue", "--requeue 0");
     check("#SBATCH --deadline 2030-12-01", "--deadline 2030-12-01");
     check("#SBATCH -b 2030-12-01\n#PLIANT --begin 2031-01-01", "--begin 2031-01-01");
     check("#SBATCH --exclusive --tmp=1T -c4\n#PLIANT --scratch 2T", "--exclusive --scratch 2T --rigid 4");

@@ -38,7 +38,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     let session = access.open()?;
     let name = if *stderr { ResultName::Stderr } else { ResultName::Stdout };
-    let wanted = Download { handle: handle.clone(), name: name.clone(), offset: 0, follow: *follow };
+    let wanted =
+        Download { handle: handle.clone(), name: name.clone(), offset: 0, follow: *follow, run: None };
     if output == Output::Text {
         return copy(&session, &wanted);
     }

@@ -33,6 +33,7 @@ mod priorities;
 mod renewed_signatures;
 mod replanning;
 mod replay;
+mod requeues;
 mod resources;
 mod restored;
 mod retention;

@@ -11,7 +11,7 @@ use crate::harness::*;
 use crate::slurm::Behind;
 
 /// The same script with other options.
-fn with(what: SubmittedWork, change: impl FnOnce(&mut Work)) -> SubmittedWork {
+pub(crate) fn with(what: SubmittedWork, change: impl FnOnce(&mut Work)) -> SubmittedWork {
     let SubmittedWork::Script(mut script) = what else { panic!("expected a script") };
     change(&mut script.work);
     SubmittedWork::Script(script)

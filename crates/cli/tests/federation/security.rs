@@ -287,7 +287,7 @@ async fn hostile_arguments_are_text_and_nothing_else() {
     assert_eq!(names, ["stderr", "stdout", "work/real"]);
     for name in ["work/link", "work/root/etc/passwd"] {
         let name: ResultName = name.parse().unwrap();
-        let wanted = Download { handle: job.clone(), name, offset: 0, follow: false };
+        let wanted = Download { handle: job.clone(), name, offset: 0, follow: false, run: None };
         assert!(alice.output(&wanted, |_| Ok(())).await.is_err());
     }
     let script = rigid("echo \"$1\"", 1, 60);

@@ -259,7 +259,7 @@ impl BatchFollower {
             return Ok(record);
         }
         let name = ResultName::Stdout;
-        let download = Download { handle: job.clone(), name, offset: lines.offset, follow: false };
+        let download = Download { handle: job.clone(), name, offset: lines.offset, follow: false, run: None };
         let output = self.client.output(&download, |piece| {
             lines.append(piece);
             Ok(())

@@ -17,7 +17,7 @@ struct DepartedJob {
     at: Time,
     job: Handle,
     /// The progress of its last record ([`JobRecord::progress`]).
-    progress: (usize, u8),
+    progress: (usize, u32),
 }
 
 /// The progress of jobs that have gone to servers below other agents, so that a late status update of an earlier server does not
@@ -27,7 +27,7 @@ struct DepartedJob {
 pub(super) struct DepartedJobs {
     /// By time of departure. A job that has departed twice is in it twice.
     by_time: VecDeque<DepartedJob>,
-    progress: BTreeMap<Handle, (usize, u8)>,
+    progress: BTreeMap<Handle, (usize, u32)>,
 }
 
 impl DepartedJobs {

@@ -70,6 +70,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         started: None,
         ended: state.is_final().then_some(Time(5)),
         exit: state.is_final().then_some(Exit::Code(0)),
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

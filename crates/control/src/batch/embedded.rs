@@ -251,13 +251,6 @@ impl Embedded {
         self.started.get(&job).is_some_and(has_not_run) && self.free_processors(now, job)
     }
 
-    fn ended(&mut self, now: Time, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
-        // A repeated end is ignored.
-        if self.free_processors(now, job) {
-            effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
-        }
-    }
-
     /// Frees the processors of a started job; false if there is none.
     fn free_processors(&mut self, now: Time, job: JobId) -> bool {
         let Some(started) = self.started.remove(&job) else { return false };
@@ -448,9 +441,14 @@ impl BatchSystem for Embedded {
     }
 
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
-        match event {
-            Event::Ended { job, exit, elapsed_ms } => self.ended(now, job, exit, elapsed_ms, effects),
-            Event::External(_) => {}
+        let (job, end) = match event {
+            Event::Ended { job, exit, elapsed_ms } => (job, StatusUpdate::Ended { job, exit, elapsed_ms }),
+            Event::NodeFailed { job, exit } => (job, StatusUpdate::NodeFailed { job, exit }),
+            Event::External(_) => return,
+        };
+        // A repeated end is ignored.
+        if self.free_processors(now, job) {
+            effects.updates.push(end);
         }
     }
 

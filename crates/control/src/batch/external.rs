@@ -249,22 +249,43 @@ impl External {
             }
             Event::Unclaimed { job } => self.unclaimed(job, effects),
             Event::Ended { job, exit, started, elapsed_ms } => {
-                if matches!(exit, Exit::NotStarted(_)) && self.has_live_duplicate(job) {
-                    // One of two duplicates could not start; the other may.
-                    return self.unclaimed(job, effects);
+                if let Some(exit) = self.end_of_run(job, exit, started, effects) {
+                    self.end(job, exit, elapsed_ms, effects);
                 }
-                let Some(known) = self.jobs.get_mut(&job) else { return };
-                if let Some(at) = started {
-                    known.report_start(at, effects);
+            }
+            Event::NodeFailed { job, exit, started } => {
+                let Some(exit) = self.end_of_run(job, exit, started, effects) else { return };
+                match self.jobs.get(&job).is_some_and(|known| known.cancelled) {
+                    // It is not to run again.
+                    true => self.end(job, exit, None, effects),
+                    false => self.remove(job, StatusUpdate::NodeFailed { job, exit }, effects),
                 }
-                let exit = match exit {
-                    // Our cancellation came before the start.
-                    Exit::NotStarted(_) if known.cancelled => Exit::Cancelled,
-                    exit => exit,
-                };
-                self.end(job, exit, elapsed_ms, effects);
             }
         }
+    }
+
+    /// How a job has ended, after its start was reported; none if it has not ended, or is not known.
+    fn end_of_run(
+        &mut self,
+        job: JobId,
+        exit: Exit,
+        started: Option<Time>,
+        effects: &mut Effects,
+    ) -> Option<Exit> {
+        if matches!(exit, Exit::NotStarted(_)) && self.has_live_duplicate(job) {
+            // One of two duplicates could not start; the other may.
+            self.unclaimed(job, effects);
+            return None;
+        }
+        let known = self.jobs.get_mut(&job)?;
+        if let Some(at) = started {
+            known.report_start(at, effects);
+        }
+        Some(match exit {
+            // Our cancellation came before the start.
+            Exit::NotStarted(_) if known.cancelled => Exit::Cancelled,
+            exit => exit,
+        })
     }
 
     /// Applies a listing. It says nothing of a job that was queued in the same second.
@@ -435,9 +456,13 @@ impl External {
     }
 
     fn end(&mut self, job: JobId, exit: Exit, elapsed_ms: Option<u64>, effects: &mut Effects) {
-        // A repeated end is ignored.
+        self.remove(job, StatusUpdate::Ended { job, exit, elapsed_ms }, effects);
+    }
+
+    /// Removes a job that has ended, as the update says. A repeated end is ignored.
+    fn remove(&mut self, job: JobId, end: StatusUpdate, effects: &mut Effects) {
         if self.jobs.remove(&job).is_some() {
-            effects.updates.push(StatusUpdate::Ended { job, exit, elapsed_ms });
+            effects.updates.push(end);
         }
     }
 }

@@ -35,6 +35,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
+    /// The node failed on which a job ran: nothing of the job is left.
+    NodeFailed {
+        /// The job.
+        job: JobId,
+        /// How it has ended if it is not run again.
+        exit: Exit,
+    },
     /// An event of an external batch system.
     External(external::Event),
 }
@@ -126,6 +133,13 @@ pub enum StatusUpdate {
         exit: Exit,
         /// Its runtime in milliseconds, if measured.
         elapsed_ms: Option<u64>,
+    },
+    /// A node failed under it: it does not run under this number any more.
+    NodeFailed {
+        /// The job.
+        job: JobId,
+        /// How it has ended if it is not run again.
+        exit: Exit,
     },
     /// A run of a local user's job has ended.
     LocalEnded(LocalJob),

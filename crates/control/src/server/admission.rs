@@ -256,6 +256,7 @@ impl Server {
             started: None,
             ended: None,
             exit: None,
+            requeues: 0,
             compared,
             discovery,
             // A walltime that was not sized for the federation does not hold elsewhere.

@@ -9,7 +9,7 @@ use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
 use super::target::{self, PreparedJob};
-use super::{Command, Server};
+use super::{Command, Server, ServerJob};
 use crate::handoff::{Call, Handoff, HandoffId};
 use crate::job::JobRecord;
 
@@ -100,11 +100,18 @@ impl Server {
         if self.jobs.get(&number).is_some_and(|entry| entry.is_too_late) {
             return self.end_too_late(now, number, commands);
         }
+        let Some(number) = self.renumber(number) else { return };
+        let Some(submission) = self.jobs.get(&number).map(ServerJob::submission) else { return };
+        self.watch(number);
+        self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
+    }
+
+    /// Gives a job that is no longer in the batch system the next number, which is returned.
+    pub(super) fn renumber(&mut self, number: u32) -> Option<u32> {
         self.forget_instants(number);
-        let Some(mut entry) = self.jobs.remove(&number) else { return };
+        let mut entry = self.jobs.remove(&number)?;
         entry.number = self.next;
         self.next += 1;
-        let submission = entry.submission();
         let JobRecord { handle, key, .. } = &entry.record;
         self.keys.insert(*key, entry.number);
         self.numbers.insert(handle.clone(), entry.number);
@@ -117,8 +124,7 @@ impl Server {
         }
         let number = entry.number;
         self.jobs.insert(entry);
-        self.watch(number);
-        self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
+        Some(number)
     }
 }
 

@@ -10,6 +10,7 @@ mod cancelling;
 mod configuration;
 mod deferring;
 mod draining;
+mod ending;
 mod entry;
 mod event;
 mod forgetting;
@@ -27,6 +28,7 @@ mod prospects;
 #[cfg(test)]
 mod prospects_tests;
 mod queries;
+mod requeueing;
 mod restored;
 mod siblings;
 #[cfg(test)]
@@ -43,7 +45,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, Speed, Time, Walltimes};
+use pliant_model::{JobId, Procs, Speed, Time, Walltimes};
 use pliant_policy::UnknownName;
 use pliant_policy::runtimes::Runtimes;
 use pliant_policy::runtimes::history::History;
@@ -56,7 +58,6 @@ use crate::batch::external::{self, External, System};
 use crate::batch::{self, BatchSystem, Effects, StatusUpdate};
 use crate::job::{Exit, JobRecord, JobState, Work};
 use crate::names::{Handle, Key, Name, User};
-use crate::payload::Payload;
 use crate::reason::DiscoverySummary;
 use crate::replay::Machine;
 
@@ -72,19 +73,13 @@ pub use snapshot::ServerState;
 pub use subjobs::{ListedSubjob, SubjobCommand, SubjobEvent};
 pub use waiting::{WaitingLimits, WaitingOfUser};
 
+use ending::KEPT_AFTER_END;
 use entry::ServerJob;
 use jobs::ServerJobs;
 use source::OutgoingJob;
 use subjobs::Subjobs;
 use target::PreparedJob;
 use waiting::Waiting;
-
-/// How long an ended job stays in memory: longer than the archive needs to show it.
-const KEPT_AFTER_END: Span = Span(60);
-/// How long the key of an ended job stays in memory: longer than a client retries.
-const KEY_KEPT_AFTER_END: Span = Span(3600);
-/// The number of most recent keys that stay longer: a clock that jumps does not make the server accept a retry twice.
-const KEYS_KEPT: usize = 1_000;
 
 /// Size of the blocks of job numbers that a new journal skips.
 const NUMBERS: u32 = 100_000;
@@ -387,8 +382,10 @@ impl Server {
                 self.keep_job(job.0, commands);
             }
             // Its end is known already, or it is another server's.
-            StatusUpdate::Started { job, .. } | StatusUpdate::Ended { job, .. } if self.is_over_here(job) => {
-            }
+            StatusUpdate::Started { job, .. }
+            | StatusUpdate::Ended { job, .. }
+            | StatusUpdate::NodeFailed { job, .. }
+                if self.is_over_here(job) => {}
             StatusUpdate::Started { job, procs, walltime, at } => {
                 self.take_recall(job.0);
                 self.keep_job(job.0, commands);
@@ -404,6 +401,7 @@ impl Server {
                 entry.record.walltime = walltime;
                 report(&entry.record, commands);
             }
+            StatusUpdate::NodeFailed { job, exit } => self.node_failed(now, job, exit, commands),
             StatusUpdate::Ended { job, exit, elapsed_ms } => {
                 self.keep_job(job.0, commands);
                 self.preparation_ended(now, job.0, &exit, commands);
@@ -414,74 +412,6 @@ impl Server {
                     self.record_runtimes(job.0, elapsed, now);
                 }
                 self.end(now, job, exit, elapsed_ms, commands);
-            }
-        }
-    }
-
-    /// The time since the submission of a job, in milliseconds and a second more: it has not run longer, whatever its account has
-    /// recorded.
-    fn longest_ms(&self, now: Time, job: JobId) -> u64 {
-        let submitted = self.jobs.get(&job.0).map_or(now, |entry| entry.record.submitted);
-        let seconds = (now - submitted).seconds().max(0).unsigned_abs();
-        seconds.saturating_add(1).saturating_mul(1_000)
-    }
-
-    fn end(
-        &mut self,
-        now: Time,
-        job: JobId,
-        exit: Exit,
-        elapsed_ms: Option<u64>,
-        commands: &mut Vec<Command>,
-    ) {
-        self.forget_instants(job.0);
-        let Some(entry) = self.jobs.get_mut(&job.0) else { return };
-        self.waiting.remove_job(entry);
-        entry.record.state = exit.state();
-        self.failures += u64::from(entry.record.state == JobState::Failed);
-        // The end may have been seen late.
-        let ran = elapsed_ms.map(|elapsed| Span(elapsed.div_ceil(1000).try_into().unwrap_or(i64::MAX / 4)));
-        let ended = entry.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
-        entry.record.ended = Some(ended.min(now));
-        entry.record.exit = Some(exit);
-        if self.batch.configuration().is_some() {
-            // The driver of an external batch system still asks as which account an ended job was submitted.
-            entry.payload = Payload::default();
-        }
-        report(&entry.record, commands);
-        commands.push(Command::Archive(Box::new(entry.record.clone())));
-        self.ended.push_back((now, job.0));
-        self.ended_keys.push_back((now, entry.record.key));
-    }
-
-    /// Drops jobs and keys whose retention has passed.
-    fn forget(&mut self, now: Time) {
-        while let Some((at, number)) = self.ended.front().copied()
-            && at + KEPT_AFTER_END <= now
-        {
-            self.ended.pop_front();
-            let Some(ServerJob { record: JobRecord { handle, key, .. }, .. }) = self.jobs.remove(&number)
-            else {
-                continue;
-            };
-            if self.numbers.get(&handle) == Some(&number) {
-                self.numbers.remove(&handle);
-                // From now on the key leads to the handle only.
-                if handle.server == self.config.name {
-                    self.keys.insert(key, handle.number);
-                } else {
-                    self.keys.remove(&key);
-                }
-            }
-        }
-        while let Some((at, key)) = self.ended_keys.front().copied()
-            && at + KEY_KEPT_AFTER_END <= now
-            && self.ended_keys.len() > KEYS_KEPT
-        {
-            self.ended_keys.pop_front();
-            // A job that was handed over may have come back.
-            if !self.keys.get(&key).is_some_and(|number| self.jobs.contains_key(number)) {
-                self.keys.remove(&key);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::access::Caller;
 use crate::payload::Payload;
-use pliant_model::{SpanMs, Speedup};
+use pliant_model::{Span, SpanMs, Speedup};
 use pliant_policy::runtimes::Level;
 
 use super::prospects::Instance;

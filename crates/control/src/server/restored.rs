@@ -7,7 +7,7 @@
 use pliant_model::{JobId, Time};
 
 use super::{Command, Server, report};
-use crate::batch::{self, Effects};
+use crate::batch::{self, BatchSystem, Effects};
 use crate::handoff::HandoffId;
 use crate::job::{Exit, JobRecord, JobState};
 use crate::names::Handle;
@@ -119,6 +119,8 @@ impl Server {
         let Some(entry) = self.jobs.get_mut(&number) else { return };
         let record = merged(&entry.record, known);
         if !record.state.is_final() && *record.server() == self.config.name {
+            let Some(number) = self.catch_up(now, number, record.requeues, commands) else { return };
+            let Some(entry) = self.jobs.get_mut(&number) else { return };
             entry.started_before = (record.state == JobState::Active).then(|| record.started.unwrap_or(now));
             let attempts = record.hops.iter().map(|hop| hop.attempt);
             entry.attempts = attempts.fold(entry.attempts, u32::max);
@@ -126,7 +128,10 @@ impl Server {
             if record.state == JobState::Active {
                 entry.held = None;
                 self.forget_instants(number);
-                self.with_batch(now, commands, |batch, effects| batch.started_before(now, job, effects));
+                let started_before = |batch: &mut dyn BatchSystem, effects: &mut Effects| {
+                    batch.started_before(now, JobId(number), effects);
+                };
+                self.with_batch(now, commands, started_before);
             }
             return;
         }
@@ -140,14 +145,7 @@ impl Server {
 
     /// Takes a closed job out of the batch system, and archives it.
     fn close(&mut self, now: Time, job: JobId, was_active: bool, commands: &mut Vec<Command>) {
-        // Its end is known: what the batch system says of it changes nothing, and a restarted driver carries out what it asks for.
-        let mut effects = Effects::default();
-        if was_active && !self.is_external() {
-            let ended = batch::Event::Ended { job, exit: Exit::Cancelled, elapsed_ms: None };
-            self.batch.on(now, ended, &mut effects);
-        } else {
-            self.batch.cancel(now, job, &mut effects);
-        }
+        self.leave_batch(now, job, was_active);
         let Some(entry) = self.jobs.get(&job.0) else { return };
         let record = &entry.record;
         let is_here = *record.server() == self.config.name;
@@ -155,6 +153,18 @@ impl Server {
         commands.push(Command::Archive(Box::new(archived)));
         self.ended_keys.push_back((now, record.key));
         self.ended.push_back((now, job.0));
+    }
+
+    /// Takes a job out of the batch system of which more is known than the copy says.
+    pub(super) fn leave_batch(&mut self, now: Time, job: JobId, was_active: bool) {
+        // What the batch system says of it changes nothing, and a restarted driver carries out what it asks for.
+        let mut effects = Effects::default();
+        if was_active && !self.is_external() {
+            let ended = batch::Event::Ended { job, exit: Exit::Cancelled, elapsed_ms: None };
+            self.batch.on(now, ended, &mut effects);
+        } else {
+            self.batch.cancel(now, job, &mut effects);
+        }
     }
 }
 

@@ -190,6 +190,7 @@ impl Server {
             submitted: record.submitted,
             compared: record.compared.clone(),
             discovery: record.discovery.clone(),
+            requeues: record.requeues,
             hops: record.hops.clone(),
             before: outgoing.before,
             latest: outgoing.latest,

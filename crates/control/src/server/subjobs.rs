@@ -291,6 +291,7 @@ impl Server {
         | StatusUpdate::ReleasedTooLate { job }
         | StatusUpdate::Withdrawn { job }
         | StatusUpdate::NotWithdrawn { job }
+        | StatusUpdate::NodeFailed { job, .. }
         | StatusUpdate::Ended { job, .. }) = update
         else {
             return false;
@@ -312,7 +313,11 @@ impl Server {
             StatusUpdate::ReleasedTooLate { .. } if !accepted.state.is_over() => {
                 accepted.end(now, Exit::Lost("it lost its processors before it was started".to_owned()));
             }
-            StatusUpdate::Ended { exit, .. } if !accepted.state.is_over() => accepted.end(now, exit.clone()),
+            StatusUpdate::NodeFailed { exit, .. } | StatusUpdate::Ended { exit, .. }
+                if !accepted.state.is_over() =>
+            {
+                accepted.end(now, exit.clone())
+            }
             _ => {}
         }
         true

@@ -284,6 +284,7 @@ impl Server {
             submitted,
             compared,
             discovery,
+            requeues,
             mut hops,
             before,
             reason,
@@ -316,6 +317,7 @@ impl Server {
             started: None,
             ended: None,
             exit: None,
+            requeues,
             compared,
             discovery,
             pinned: false,
@@ -455,12 +457,10 @@ impl Server {
         prepared.ready.then_some(prepared.estimate)
     }
 
-    /// The job that this server has prepared under that number.
-    pub fn prepared_as(&self, number: u32) -> Option<&Handle> {
-        self.prepared
-            .values()
-            .find(|prepared| prepared.number == number)
-            .map(|prepared| &prepared.handoff.id.job)
+    /// The job that this server has prepared under that number, and how often it was queued again.
+    pub fn prepared_as(&self, number: u32) -> Option<(&Handle, u32)> {
+        let prepared = self.prepared.values().find(|prepared| prepared.number == number)?;
+        Some((&prepared.handoff.id.job, prepared.handoff.requeues))
     }
 
     /// What a job runs that this server has prepared under that number.

@@ -13,6 +13,7 @@ mod nice;
 mod orders;
 mod priorities;
 mod prioritising;
+mod requeueing;
 mod resources;
 mod restored;
 mod sizes;

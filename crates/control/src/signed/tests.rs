@@ -198,6 +198,7 @@ fn record(hops: Vec<Hop>, state: JobState) -> JobRecord {
         started: (state != JobState::Queued).then_some(Time(10)),
         ended: state.is_final().then_some(Time(20)),
         exit: state.is_final().then_some(Exit::Code(0)),
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

@@ -106,6 +106,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         started: is_final.then_some(start),
         ended: is_final.then_some(start + Span(walltime.0 * 2 / 3)),
         exit: is_final.then_some(Exit::Code(i32::from(state == JobState::Failed))),
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

@@ -76,7 +76,7 @@ fn script(text: &str, procs: u32, walltime: Span) -> SubmittedWork {
 async fn run(user: &Client, order: &SubmitOrder, expected: &str) -> Outcome<Duration> {
     let handle: Handle = user.submit(order, |_| Ok(())).await?.handle;
     let ended = user.wait(&handle, |_| {}).await?;
-    let wanted = Download { handle, name: ResultName::Stdout, offset: 0, follow: false };
+    let wanted = Download { handle, name: ResultName::Stdout, offset: 0, follow: false, run: None };
     let mut said = Vec::new();
     let piece = |piece: &[u8]| {
         said.extend_from_slice(piece);

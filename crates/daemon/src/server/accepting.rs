@@ -156,7 +156,7 @@ impl Service {
     /// Gives a batch its inputs at once: they may be thrown away before it starts.
     async fn link(&self, record: &JobRecord, key: Key, files: Vec<FileSpec>) -> Result<(), Status> {
         let sent = UploadSet::of_owner(record.owner.clone(), key);
-        let (store, dir) = (self.host.store.clone(), self.host.dir(&record.handle));
+        let (store, dir) = (self.host.store.clone(), self.host.dir(&record.handle, record.requeues));
         blocking(move || store.share(&sent, &files, &dir)).await
     }
 

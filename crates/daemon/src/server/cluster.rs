@@ -191,7 +191,8 @@ impl Cluster {
         let host = &self.host;
         let execution = Execution::of_number(host, machine, number).map(Arc::new);
         let dir = execution.as_ref().map(|execution| execution.dir.clone());
-        let dir = dir.or_else(|| machine.prepared_as(number.0).map(|handle| host.dir(handle)));
+        let dir =
+            dir.or_else(|| machine.prepared_as(number.0).map(|(job, requeues)| host.dir(job, requeues)));
         let account = submitters::account_of(host, machine, number.0);
         let folder = dir.and_then(|dir| match host.job_folder(account.as_deref(), &dir) {
             Ok(folder) => Some(folder),
@@ -215,7 +216,7 @@ impl Cluster {
                 tracing::warn!(job = job.number, why, "not known as this server's in the batch system");
             }
             let event = act(self, job).await;
-            if let (Event::Ended { .. }, Some(execution)) = (&event, execution) {
+            if let (Event::Ended { .. } | Event::NodeFailed { .. }, Some(execution)) = (&event, execution) {
                 observer::details(&mailbox, &execution).await;
                 folders::remove_copies(execution.dir.clone()).await;
             }

@@ -255,7 +255,7 @@ pub(super) struct Wanted {
 
 impl From<Download> for Wanted {
     fn from(download: Download) -> Wanted {
-        let Download { handle, name, offset, follow } = download;
+        let Download { handle, name, offset, follow, run: _ } = download;
         Wanted { of: handle.to_string(), task: None, name, offset, follow }
     }
 }

@@ -42,7 +42,7 @@ impl Service {
         if let Some(why) = self.health.shortage() {
             return Ok(Err(why));
         }
-        let Prepare { id, address, key, owner, what, inputs, submitted, .. } = prepare;
+        let Prepare { id, address, key, owner, what, inputs, submitted, requeues, .. } = prepare;
         let _lock = self.host.store.lock(&owner, key).await;
         let learned = match what.service() {
             Some(name) => self.offer.learned(name, &owner, &self.mailbox).await,
@@ -78,6 +78,7 @@ impl Service {
             submitted,
             compared: prepare.compared,
             discovery: prepare.discovery,
+            requeues,
             hops: prepare.hops,
             before: prepare.before,
             latest: prepare.latest,

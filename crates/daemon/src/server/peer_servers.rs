@@ -184,6 +184,7 @@ impl PeerServers {
             reason: handoff.reason,
             request: program.request,
             claim: claim.clone(),
+            requeues: handoff.requeues,
         };
         let reply = server.prepare(timed((&prepare).into())).await?.into_inner();
         Reply::try_from(reply).map_err(|malformed| Failed::Lasting(malformed.to_string()))
@@ -199,8 +200,9 @@ impl PeerServers {
     ) -> Result<(), Failed> {
         let (host, spec, key) = (self.host.clone(), file.clone(), handoff.key);
         let sent = host.sent_files(&handoff.owner, key, &handoff.hops);
-        // Jobs that wait in an external batch system have their files already.
-        let adopted = host.cluster.external().map(|_| host.input(&handoff.id.job, &spec));
+        // Jobs that wait in an external batch system, or run again, have their files already.
+        let has_files = host.cluster.external().is_some() || handoff.requeues > 0;
+        let adopted = has_files.then(|| host.input(handoff, &spec));
         let found = tokio::task::spawn_blocking(move || {
             let there = adopted.and_then(|path| File::open(path).ok());
             there.map_or_else(|| host.store.open_done(&sent, &spec), Ok)

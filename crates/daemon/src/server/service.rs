@@ -274,7 +274,7 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::ResultsReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let record = self.find_here(&caller, &request.into_inner().handle).await?;
-        let dir = self.host.dir(&record.handle);
+        let dir = self.host.dir(&record.handle, record.requeues);
         files::results(&self.sealing, &record, dir).await.map(Response::new)
     }
 
@@ -356,18 +356,24 @@ impl proto::server_server::Server for Service {
         if matches!(download.name, ResultName::File(_)) {
             files::has_ended(&record)?;
         }
-        let own = self.clone();
+        let (own, requeues) = (self.clone(), record.requeues);
+        if download.run.is_some_and(|run| run != requeues) {
+            return Err(wire::requeued(&record.handle, requeues));
+        }
         let ended = move || {
             let (own, caller, handle) = (own.clone(), caller.clone(), record.handle.to_string());
             async move {
                 match own.find_here(&caller, &handle).await {
+                    Ok(record) if record.requeues != requeues => {
+                        Err(wire::requeued(&record.handle, record.requeues))
+                    }
                     Ok(record) => Ok(record.state.is_final()),
                     Err(status) if wire::moved_to(&status).is_some() => Err(status),
                     Err(_) => Ok(false),
                 }
             }
         };
-        let dir = self.host.dir(&download.handle);
+        let dir = self.host.dir(&download.handle, requeues);
         Ok(Response::new(files::download(dir, download.into(), open, ended)))
     }
 

@@ -91,8 +91,8 @@ impl Upkeep {
     /// The folders of jobs that ended long ago.
     async fn jobs(&self, now: Time) -> Vec<(Account, Removal)> {
         let mut left = Vec::new();
-        for job in self.host.jobs() {
-            let (name, dir, before) = (format!("job {job}"), self.host.dir(&job), now - self.kept);
+        for (job, dir) in self.host.jobs() {
+            let (name, before) = (format!("job {job}"), now - self.kept);
             match self.known(&job).await {
                 KnownJob::Ended(at) if at <= before => {
                     left.extend(blocking(&dir, |dir| folder(name, dir, |_| true)).await);

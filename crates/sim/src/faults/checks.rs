@@ -71,10 +71,12 @@ pub(super) struct Checks {
     keys: BTreeMap<Key, Handle>,
     presences: Vec<BTreeMap<Handle, Presence>>,
     /// The latest progress of each job that each agent has recorded.
-    progress: Vec<BTreeMap<Handle, (usize, u8)>>,
+    progress: Vec<BTreeMap<Handle, (usize, u32)>>,
     /// Jobs cancelled by an administrator, and jobs whose processes were killed.
     cancelled: BTreeSet<Handle>,
     killed: BTreeSet<Handle>,
+    /// How often nodes have failed under each job.
+    node_failures: BTreeMap<Handle, u32>,
     /// Servers that an operator knows to be drained.
     pub(super) drained: BTreeSet<usize>,
     /// Jobs that an operator knows to be held.
@@ -97,6 +99,7 @@ impl Checks {
             progress: vec![BTreeMap::new(); agents],
             cancelled: BTreeSet::new(),
             killed: BTreeSet::new(),
+            node_failures: BTreeMap::new(),
             drained: BTreeSet::new(),
             held: BTreeSet::new(),
             banned: BTreeSet::new(),
@@ -186,7 +189,8 @@ impl Checks {
         let job = self.jobs.entry(record.handle.clone()).or_default();
         job.starts += 1;
         let starts = job.starts;
-        if starts > 1 {
+        let lost = self.node_failures.get(&record.handle).copied().unwrap_or(0);
+        if starts > 1 + lost.min(record.work.requeue) {
             let what = format!("c{index} runs {} again, {starts} times in all", record.handle);
             self.report_violation(Violation::new("once", what));
         }
@@ -200,6 +204,16 @@ impl Checks {
     /// Records that the processes of a job were killed together with its supervisor.
     pub(super) fn killed(&mut self, job: &Handle) {
         self.killed.insert(job.clone());
+    }
+
+    /// Records that a node has failed under a job.
+    pub(super) fn node_failed(&mut self, job: &Handle) {
+        *self.node_failures.entry(job.clone()).or_default() += 1;
+    }
+
+    /// True if an administrator has cancelled a job.
+    pub(super) fn is_cancelled_by_admin(&self, job: &Handle) -> bool {
+        self.cancelled.contains(job)
     }
 
     /// Records that an owner was notified that a job has ended or is being ended.
@@ -225,7 +239,10 @@ impl Checks {
                 JobState::Completed | JobState::Failed | JobState::Canceled => presence.ended = true,
             }
             let is_excused = match &record.exit {
-                Some(Exit::Lost(_)) => self.killed.contains(&record.handle),
+                Some(Exit::Lost(_)) => {
+                    let job = &record.handle;
+                    self.killed.contains(job) || self.node_failures.contains_key(job)
+                }
                 Some(Exit::NotStarted(_)) => {
                     self.cancelled.contains(&record.handle) || is_too_late(record, now)
                 }

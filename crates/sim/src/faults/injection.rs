@@ -70,6 +70,7 @@ impl World {
             Peer::Server(index) => {
                 self.servers[index].stopped.clear();
                 self.drop_tasks(index);
+                self.restart_host(index);
                 self.check_server(index);
             }
             Peer::Client(_) => {}
@@ -129,6 +130,9 @@ impl World {
                     && let Err(why) = self.servers[index].daemon.forget(self.queue.now(), field)
                 {
                     self.report_violation("journal", why);
+                }
+                if self.bug == Some(Bug::ForgetsRequeues) {
+                    self.lose_requeues(index);
                 }
                 if self.bug == Some(Bug::ForgetsHeldResources) {
                     self.lose_held_resources(index);

@@ -56,6 +56,7 @@ mod plan;
 mod priorities;
 mod processes;
 mod reallocations;
+mod requeues;
 mod resources;
 mod settle;
 mod trace;
@@ -134,6 +135,8 @@ pub enum Bug {
     ForgetsHeldResources,
     /// Servers start jobs before the instants from which they may start.
     IgnoresBegin,
+    /// A restarted server has lost how often jobs were queued again.
+    ForgetsRequeues,
 }
 
 /// The kind of a federation.
@@ -156,6 +159,8 @@ pub struct Summary {
     pub jobs: u64,
     /// Successful handoffs.
     pub moves: u64,
+    /// Times that jobs were queued again after a node had failed.
+    pub requeues: u64,
     /// Successful handoffs to a sibling that started first.
     pub sibling_moves: u64,
     /// Cancelled jobs.
@@ -170,7 +175,18 @@ pub struct Summary {
     pub completed: u64,
 }
 
-add_each!(Summary { events, jobs, moves, sibling_moves, cancelled, crashes, launches, ran, completed });
+add_each!(Summary {
+    events,
+    jobs,
+    moves,
+    requeues,
+    sibling_moves,
+    cancelled,
+    crashes,
+    launches,
+    ran,
+    completed
+});
 
 /// The journal of a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -185,12 +201,22 @@ pub struct RecordedJournal {
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Summary { events, jobs, moves, sibling_moves, cancelled, crashes, launches, ran, completed } =
-            self;
+        let Summary {
+            events,
+            jobs,
+            moves,
+            requeues,
+            sibling_moves,
+            cancelled,
+            crashes,
+            launches,
+            ran,
+            completed,
+        } = self;
         write!(
             f,
-            "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves ({sibling_moves} by siblings), {cancelled} jobs \
-             cancelled, {launches} launches ({ran} ran, {completed} of these completed)"
+            "{events} events, {crashes} crashes, {jobs} jobs, {moves} moves ({sibling_moves} by siblings), \
+             {requeues} requeues, {cancelled} jobs cancelled, {launches} launches ({ran} ran, {completed} of these completed)"
         )
     }
 }

@@ -28,6 +28,7 @@ use super::launches::PlannedLaunch;
 use super::limits::PlannedLimit;
 use super::priorities::PlannedPriority;
 use super::reallocations::PlannedReallocation;
+use super::requeues::draw_requeue;
 use super::resources::{draw_hosts, draw_needs};
 use crate::protocol::Hierarchy;
 
@@ -112,6 +113,8 @@ pub(super) struct FaultRates {
     pub(super) commit: u64,
     /// Commits that take up to a minute, as on a disk that is full for a while.
     pub(super) stalled: u32,
+    /// Crashes of servers with Pliant's own batch system in which the host restarts, with all processes.
+    pub(super) host_restarts: u32,
 }
 
 impl Plan {
@@ -201,7 +204,7 @@ impl Plan {
             let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "reallocations"));
             PlannedReallocation::draw(&mut rng, siblings, until)
         };
-        Plan {
+        let mut plan = Plan {
             platform,
             hierarchy,
             tuner,
@@ -222,6 +225,21 @@ impl Plan {
             limits,
             priorities,
             reallocations,
+        };
+        if seed >= REQUEUED_FROM && kind != FederationKind::Launching {
+            plan.let_nodes_fail(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "requeues")));
+        }
+        plan
+    }
+
+    /// Draws how often nodes fail, and how often jobs may run again.
+    fn let_nodes_fail(&mut self, rng: &mut ChaCha8Rng) {
+        self.faults.host_restarts = rng.random_range(0..=500);
+        for site in self.sites.values_mut() {
+            site.node_failure_every = pick(rng, &[0, 5_000, 20_000, 60_000]);
+        }
+        for job in &mut self.jobs {
+            job.work.requeue = draw_requeue(rng);
         }
     }
 }
@@ -234,6 +252,8 @@ fn launches(rng: &mut ChaCha8Rng, until: u64) -> Vec<PlannedLaunch> {
 /// Schedules from this seed on use every tuner and every queue order. Tests name many lower seeds for rare events, which
 /// other job sizes would remove.
 const VARIED_FROM: u64 = 1_000_000;
+/// In schedules from this seed on nodes fail under jobs, which may run again, too.
+const REQUEUED_FROM: u64 = 440_000_000;
 /// In schedules from this seed on operators drain servers, for the same reason.
 const DRAINED_FROM: u64 = 200_000_000;
 /// In schedules from this seed on operators hold jobs too.
@@ -353,6 +373,7 @@ fn fault_rates(rng: &mut ChaCha8Rng, until: u64) -> FaultRates {
         cut: share(rng, 40),
         commit: pick(rng, &[5, 50, 2_000, 5_000]),
         stalled: if rng.random_bool(0.15) { rng.random_range(20..=200) } else { 0 },
+        host_restarts: 0,
     }
 }
 
@@ -390,6 +411,7 @@ fn sites(rng: &mut ChaCha8Rng, clusters: &mut [Cluster]) -> BTreeMap<usize, Site
             outage_every: often(rng, 10_000, 120_000),
             local_job_every: often(rng, 3_000, 60_000),
             admin_every: often(rng, 20_000, 200_000),
+            node_failure_every: 0,
         };
         sites.insert(number, plan);
     }

@@ -8,6 +8,7 @@ use pliant_model::{JobId, Resources};
 use rand::Rng;
 
 use super::Bug;
+use super::requeues::NODE_FAILED;
 use super::resources::ProcessResources;
 use super::world::{World, WorldEvent};
 use crate::kernel::Peer;
@@ -22,6 +23,8 @@ pub(super) struct Process {
     /// What it has besides processors.
     pub(super) resources: ProcessResources,
     pub(super) over: bool,
+    /// It went with its host: nothing is recorded of its end.
+    pub(super) is_lost: bool,
 }
 
 impl Process {
@@ -61,7 +64,7 @@ impl World {
         self.check_begin(index, &record);
         self.check_deadline(index, &record);
         self.check_limits(index, &record);
-        self.checks.started(index, &record);
+        self.check_run(index, &record, 0);
         self.add_process(index, run, record.handle, needed.as_deref(), (length, exit));
     }
 
@@ -84,7 +87,8 @@ impl World {
         let resources = self.check_resources(index, run, &handle, needed);
         let (cores, ends) = (run.cores.clone(), self.queue.now() + length);
         let started_at = self.queue.now();
-        let process = Process { handle, cores, started_at, ends, exit, resources, over: false };
+        let process =
+            Process { handle, cores, started_at, ends, exit, resources, over: false, is_lost: false };
         self.servers[index].processes.insert(run.job, process);
         self.after(length, WorldEvent::ProcessEnd(index, run.job));
     }
@@ -133,6 +137,11 @@ impl World {
             let found = self.servers[index].processes.get(&run.job);
             if self.bug == Some(Bug::RunsAgain) {
                 self.after(10, WorldEvent::ProcessStart(index, incarnation, run));
+                continue;
+            }
+            if found.is_some_and(|process| process.is_lost) {
+                let (job, exit) = (run.job, Exit::Lost(NODE_FAILED.to_owned()));
+                self.deliver_to_server(index, server::Event::Batch(batch::Event::NodeFailed { job, exit }));
                 continue;
             }
             match found.map(|process| (process.over, process.exit.clone(), process.ends - process.started_at))

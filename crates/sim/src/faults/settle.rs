@@ -80,6 +80,7 @@ impl World {
         for job in &jobs {
             let record = self.resolve(job)?;
             self.checks.ended(&record)?;
+            self.check_lost(&record)?;
             let master = &self.agents[0].daemon;
             let known = master.node.machine.job(job).or_else(|| master.node.archived(job));
             let Some(known) = known else {
@@ -147,6 +148,7 @@ impl World {
                 .flat_map(|record| &record.hops)
                 .filter(|hop| is_sibling_move(hop))
                 .count() as u64,
+            requeues: jobs.clone().map(|record| u64::from(record.requeues)).sum(),
             cancelled: jobs.filter(|record| record.exit == Some(pliant_control::job::Exit::Cancelled)).count()
                 as u64,
             crashes: crashes.map(u64::from).sum(),

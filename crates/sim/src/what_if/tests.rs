@@ -61,6 +61,7 @@ fn record(
         started: started.map(Time),
         ended: ended.map(Time),
         exit: ended.map(|_| Exit::Code(0)),
+        requeues: 0,
         compared: Vec::new(),
         discovery: pliant_control::reason::DiscoverySummary::default(),
         pinned: false,

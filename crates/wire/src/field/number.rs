@@ -133,6 +133,9 @@ pub(crate) const CORES: Number<u32, u32> = number(PROCS.what, 0..=*bounds::PROCS
 /// How far a job stands back.
 pub(crate) const NICE: Number<u32, u32> = number("a number for --nice", bounds::NICE);
 
+/// How often a job runs again after failures of nodes.
+pub(crate) const REQUEUE: Number<u32, u32> = number("a number for --requeue", bounds::REQUEUE);
+
 const fn procs(least: u32) -> Number<u32, Procs> {
     Number::new("a number of processors", least..=*bounds::PROCS.end(), Procs, |procs| procs.0)
 }

@@ -216,8 +216,13 @@ fn files() {
     let incomplete = Some(proto::upload_reply::Message::Complete(false));
     check::<_, UploadAnswer>(reply, |reply| reply.message = incomplete, "complete", "true", "false");
 
-    let download =
-        |which| proto::DownloadRequest { handle: "lyon.1".into(), which, offset: 0, follow: false };
+    let download = |which| proto::DownloadRequest {
+        handle: "lyon.1".into(),
+        which,
+        offset: 0,
+        follow: false,
+        run: None,
+    };
     let result = |name: &str| download(Some(download_request::Which::Result(name.to_owned())));
     let cases = [
         (download(None), "", "result or stream", NOTHING),

@@ -94,6 +94,7 @@ proptest! {
             started: Some(Time(start)),
             ended: Some(Time(ended)),
             exit: Some(Exit::Lost(text.repeat(100))),
+            requeues: 1,
             compared: vec![ComparedEstimate { server: record.handle.server.clone(), estimate }; 100],
             ..record
         };

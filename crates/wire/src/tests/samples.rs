@@ -44,6 +44,7 @@ pub(super) fn work() -> proto::Work {
         begin: None,
         deadline: None,
         nice: 0,
+        requeue: 2,
     }
 }
 

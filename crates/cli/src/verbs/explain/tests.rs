@@ -30,6 +30,7 @@ fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
         started: None,
         ended: None,
         exit: None,
+        requeues: 0,
         compared: compared.iter().map(one).collect(),
         discovery: DiscoverySummary::default(),
         pinned: false,

@@ -28,7 +28,7 @@ async fn a_reader_that_stops_reading_is_disconnected_and_resumes_later() {
     assert_eq!(file.size, LARGE as u64);
 
     // Two readers take a piece each and then no more: as many as may be open.
-    let wanted = Download { handle: ended.handle.clone(), name: large, offset: 0, follow: false };
+    let wanted = Download { handle: ended.handle.clone(), name: large, offset: 0, follow: false, run: None };
     let mut readers = Vec::new();
     for _ in 0..2 {
         let mut server = federation.server_client(Role::User, "alice", "lyon");

@@ -137,7 +137,7 @@ pub(crate) fn refused<A: Debug>(answer: Result<A, ClientError>, words: &[&str]) 
 
 /// The standard output of a job from its beginning.
 pub(crate) fn stdout_of(handle: &Handle) -> Download {
-    Download { handle: handle.clone(), name: ResultName::Stdout, offset: 0, follow: false }
+    Download { handle: handle.clone(), name: ResultName::Stdout, offset: 0, follow: false, run: None }
 }
 
 /// Moves jobs on demand, for any gain of at least a minute.

@@ -128,6 +128,7 @@ pub(crate) fn work_of_alice(
         reason: MoveReason::EarlierCompletion,
         request: "test".to_owned(),
         claim: claim.unwrap(),
+        requeues: 0,
     }
 }
 

@@ -164,6 +164,7 @@ fn record_of(job: &Prepare) -> JobRecord {
         started: None,
         ended: None,
         exit: None,
+        requeues: 0,
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
         pinned: false,

@@ -127,6 +127,10 @@ impl BatchSystem for External {
                 self.plans.clear();
                 self.end(job, exit, elapsed_ms, effects);
             }
+            batch::Event::NodeFailed { job, exit } => {
+                self.plans.clear();
+                self.remove(job, StatusUpdate::NodeFailed { job, exit }, effects);
+            }
         }
     }
 

@@ -107,6 +107,16 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         elapsed_ms: Option<u64>,
     },
+    /// A node failed under a job, of which nothing is left.
+    NodeFailed {
+        /// The job.
+        job: JobId,
+        /// How it has ended if it is not run again.
+        exit: Exit,
+        /// When it started, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started: Option<Time>,
+    },
 }
 
 impl Event {

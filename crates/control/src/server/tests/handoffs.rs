@@ -18,6 +18,7 @@ pub(super) fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
         submitted: Time(90),
         compared: Vec::new(),
         discovery: DiscoverySummary::default(),
+        requeues: 0,
         hops: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),

@@ -69,7 +69,7 @@ impl Cluster {
             _ => Exit::Lost(bounded(why.to_string())),
         };
         let started = last.as_ref().and_then(|last| last.started);
-        Event::Ended { job: JobId(job.number), exit, started, elapsed_ms: None }
+        ended(job, last.as_ref(), (exit, started, None))
     }
 
     /// The outcome of a job that was not begun.
@@ -89,13 +89,13 @@ impl Cluster {
             }
             None => return Event::Unclaimed { job: number },
         };
-        Event::Ended { job: number, exit, started: None, elapsed_ms: None }
+        ended(job, Some(&last), (exit, None, None))
     }
 
     /// Sees to it that a job which has ended without having begun never does: a copy of it may come to light that was
     /// submitted twice, or cancelled and restored. False if one has begun meanwhile.
     async fn stays_unclaimed(&self, job: &Job, event: &Event) -> bool {
-        if !matches!(event, Event::Ended { .. }) {
+        if !matches!(event, Event::Ended { .. } | Event::NodeFailed { .. }) {
             return true;
         }
         self.ask_end(job).await;
@@ -155,7 +155,22 @@ fn recorded(job: &Job, exit: processes::Exit, listed: Option<&ListedJob>) -> Eve
         Some(listed) => by_batch_system(exit, listed),
         None => exit,
     };
-    Event::Ended { job: JobId(job.number), exit, started: started.filter(|_| !never_ran), elapsed_ms }
+    ended(job, listed, (exit, started.filter(|_| !never_ran), elapsed_ms))
+}
+
+/// The end of a job, for its batch system: with how it has ended, when it started and how long it ran. A job that its node took with it
+/// has ended in no other way.
+fn ended(
+    job: &Job,
+    listed: Option<&ListedJob>,
+    (exit, started, elapsed_ms): (Exit, Option<Time>, Option<u64>),
+) -> Event {
+    let job = JobId(job.number);
+    let is_of_node = matches!(exit, Exit::Lost(_) | Exit::NotStarted(_));
+    match listed.is_some_and(|listed| listed.state == State::NodeFailed) && is_of_node {
+        true => Event::NodeFailed { job, exit, started },
+        false => Event::Ended { job, exit, started, elapsed_ms },
+    }
 }
 
 /// Whether it may have been ended from outside: a shell reports a signal to what it ran by a code above 128, and a supervisor that is

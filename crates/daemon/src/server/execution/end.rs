@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use pliant_control::batch;
 use pliant_control::job::Exit;
 use pliant_control::optional::server as optional;
-use pliant_model::TimeMs;
-use pliant_site::processes;
+use pliant_model::{JobId, TimeMs};
+use pliant_site::processes::{self, Lost};
 use pliant_wire::Outcome;
 use pliant_wire::bounds::TEXT_BYTES_MAX;
 
@@ -28,20 +29,33 @@ pub(in crate::server) enum End {
     NotStarted(String),
     /// Its outcome is unknown, and why.
     Lost(String),
+    /// This host was restarted while it ran: nothing of it is left.
+    NodeFailed(String),
     /// A pause was over at that time of the clock.
     Elapsed(Duration),
 }
 
+impl From<Lost> for End {
+    fn from(lost: Lost) -> End {
+        match lost {
+            Lost::HostRestarted => End::NodeFailed(lost.to_string()),
+            Lost::SupervisorDied { .. } | Lost::Unreadable { .. } => End::Lost(lost.to_string()),
+        }
+    }
+}
+
 impl End {
-    /// How a job or subjob ended, and how long it ran in milliseconds.
-    pub(super) fn of_job(self) -> (Exit, Option<u64>) {
-        match self {
+    /// The end of a job or subjob, for its batch system.
+    pub(super) fn of_job(self, job: JobId) -> batch::Event {
+        let (exit, elapsed_ms) = match self {
+            End::NodeFailed(why) => return batch::Event::NodeFailed { job, exit: Exit::Lost(bounded(why)) },
             End::Recorded { exit, .. } => end_of(exit),
             End::Cancelled => (Exit::Cancelled, None),
             End::NotStarted(why) => (Exit::NotStarted(bounded(why)), None),
             End::Lost(why) => (Exit::Lost(bounded(why)), None),
             End::Elapsed(_) => (Exit::Code(0), None),
-        }
+        };
+        batch::Event::Ended { job, exit, elapsed_ms }
     }
 
     /// How a request ended, and when if that was not just now. One that completed before it noticed that it is to end is
@@ -59,7 +73,7 @@ impl End {
                 (exit, at)
             }
             End::Cancelled => (Killed, None),
-            End::NotStarted(_) | End::Lost(_) => (Failed, None),
+            End::NotStarted(_) | End::Lost(_) | End::NodeFailed(_) => (Failed, None),
             End::Elapsed(at) => (Completed, Some(TimeMs(at.as_millis() as i64))),
         }
     }

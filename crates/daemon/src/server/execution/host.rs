@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pliant_control::coallocation::SubjobId;
+use pliant_control::handoff::Handoff;
 use pliant_control::job::Hop;
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::optional::server::RequestKey;
@@ -24,8 +25,10 @@ const JOBS: &str = "jobs";
 const SUBJOBS: &str = "subjobs";
 const REQUESTS: &str = "requests";
 const GATES: &str = "gates";
-/// The folder of an exploration's input files, among those of its requests.
+/// The folder of an exploration's input files, among those of its requests; what follows the name of a job in that of its input files.
 const INPUTS: &str = "inputs";
+/// What is between the name of a job and what follows it: no name of a server has it.
+const BEHIND_JOB: char = '_';
 
 /// A server's host: where it keeps what it runs, and how it runs that.
 pub(in crate::server) struct Host {
@@ -104,23 +107,45 @@ impl Host {
         Some(of_job.saturating_mul(u64::from(self.cluster.procs.max(1)).saturating_mul(2)))
     }
 
-    /// The folder of a job: its number, or its handle if another server accepted it.
-    pub(in crate::server) fn dir(&self, job: &Handle) -> PathBuf {
-        let name = if job.server == self.server { job.number.to_string() } else { job.to_string() };
-        self.folder.join(JOBS).join(name)
+    /// The folder of a run of a job: the job's number, or its handle if another server accepted it, and behind it the number of earlier
+    /// runs, if there were some. So a run that was lost leaves nothing to the next one, and no two are taken for each other.
+    pub(in crate::server) fn dir(&self, job: &Handle, requeues: u32) -> PathBuf {
+        match requeues {
+            0 => self.folder_of_job(job, ""),
+            _ => self.folder_of_job(job, &format!("{BEHIND_JOB}{requeues}")),
+        }
     }
 
-    /// The jobs that have a folder.
-    pub(in crate::server) fn jobs(&self) -> BTreeSet<Handle> {
-        named(&self.folder.join(JOBS), |name| {
-            let own = || Some(Handle { server: self.server.clone(), number: name.parse().ok()? });
-            own().or_else(|| name.parse().ok())
+    /// The folder that keeps the input files of a job that may run again, as they were submitted.
+    pub(in crate::server) fn kept_inputs(&self, job: &Handle) -> PathBuf {
+        self.folder_of_job(job, &format!("{BEHIND_JOB}{INPUTS}"))
+    }
+
+    fn folder_of_job(&self, job: &Handle, behind: &str) -> PathBuf {
+        let name = if job.server == self.server { job.number.to_string() } else { job.to_string() };
+        self.folder.join(JOBS).join(name + behind)
+    }
+
+    /// The folders of jobs, each with its job.
+    pub(in crate::server) fn jobs(&self) -> BTreeSet<(Handle, PathBuf)> {
+        let folder = self.folder.join(JOBS);
+        named(&folder, |name| {
+            let (job, behind) = name.split_once(BEHIND_JOB).unwrap_or((name, INPUTS));
+            let is_known = behind == INPUTS || behind.parse::<u32>().is_ok();
+            let own = || Some(Handle { server: self.server.clone(), number: job.parse().ok()? });
+            let job = own().or_else(|| job.parse().ok()).filter(|_| is_known)?;
+            Some((job, folder.join(name)))
         })
     }
 
-    /// Where an input of a job is, once it has its files.
-    pub(in crate::server) fn input(&self, job: &Handle, file: &FileSpec) -> PathBuf {
-        self.dir(job).join(pliant_staging::WORK).join(file.name.as_str())
+    /// Where an input of a run of a job is, once it has its files.
+    pub(in crate::server) fn input(&self, handoff: &Handoff, file: &FileSpec) -> PathBuf {
+        let Handoff { id, work, requeues, .. } = handoff;
+        let folder = match work.requeue {
+            0 => self.dir(&id.job, *requeues),
+            _ => self.kept_inputs(&id.job),
+        };
+        folder.join(pliant_staging::WORK).join(file.name.as_str())
     }
 
     /// The uploads from which a job at this server gets its files.
@@ -224,7 +249,8 @@ mod tests {
     /// Something that has a folder.
     #[derive(Clone, PartialEq, Debug)]
     enum Kind {
-        Job(Handle),
+        Job(Handle, u32),
+        Inputs(Handle),
         Subjob(SubjobId),
         Request(RequestKey),
         Gate(u32),
@@ -242,7 +268,9 @@ mod tests {
         let number = || prop_oneof![0..12u32, any::<u32>()];
         let key = || prop_oneof![Just(Key([1; 16])), any::<[u8; 16]>().prop_map(Key)];
         prop_oneof![
-            (names(), number()).prop_map(|(server, number)| Kind::Job(Handle { server, number })),
+            (names(), number(), number())
+                .prop_map(|(server, number, requeues)| Kind::Job(Handle { server, number }, requeues)),
+            (names(), number()).prop_map(|(server, number)| Kind::Inputs(Handle { server, number })),
             (names(), key(), number()).prop_map(|(agent, key, number)| Kind::Subjob(SubjobId {
                 launch: LaunchId { agent, key },
                 number
@@ -257,7 +285,8 @@ mod tests {
     fn name_of(host: &mut Host, server: &Name, kind: &Kind) -> String {
         host.server = server.clone();
         let dir = match kind {
-            Kind::Job(job) => host.dir(job),
+            Kind::Job(job, requeues) => host.dir(job, *requeues),
+            Kind::Inputs(job) => host.kept_inputs(job),
             Kind::Subjob(id) => host.subjob_dir(id),
             Kind::Request(key) => host.request_dir(*key),
             Kind::Gate(number) => {
@@ -281,8 +310,8 @@ mod tests {
             let other = if by == 0 { one.clone() } else { other };
             let second = match (&first, by) {
                 (_, 1) => first.clone(),
-                (Kind::Job(Handle { number, .. }), 2) => {
-                    Kind::Job(Handle { server: other.clone(), number: *number })
+                (Kind::Job(Handle { number, .. }, requeues), 2) => {
+                    Kind::Job(Handle { server: other.clone(), number: *number }, *requeues)
                 }
                 _ => second,
             };

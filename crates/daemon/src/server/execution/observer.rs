@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pliant_control::batch;
 use pliant_control::coallocation::SubjobId;
 use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
 use pliant_control::server::{Event, Server, SubjobEvent};
@@ -61,9 +60,8 @@ impl Observer for JobObserver {
 
     fn ended(&self, id: ExecutionId, end: End) {
         let ExecutionId::Job(job) = id else { return };
-        let (exit, elapsed_ms) = end.of_job();
         // A server that has stopped finds out when it starts again.
-        let _ = self.mailbox.send(Event::Batch(batch::Event::Ended { job, exit, elapsed_ms }));
+        let _ = self.mailbox.send(Event::Batch(end.of_job(job)));
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pliant_control::job::JobRecord;
 use pliant_site::processes::{RunSpec, TaskList};
 use pliant_site::{JobFiles, JobFolder};
-use pliant_staging::{FileSpec, SHARED, UploadSet, WORK, put_script, put_tasks};
+use pliant_staging::{FileSpec, SHARED, UploadSet, WORK, copy_inputs, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
 use super::{Allocation, Execution, Failure, Host, Program, Request, Work};
@@ -76,7 +76,10 @@ impl Execution {
         spec.write(dir)?;
         specs.extend(of_account(&spec).map(|spec| (None, spec)));
         let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
-        host.store.adopt(&host.sent_files(&record.owner, record.key, &record.hops), own, dir)?;
+        // A job that may run again keeps its files as they are: each run gets copies.
+        let is_kept = record.work.requeue > 0 && !own.is_empty();
+        let from = if is_kept { host.kept_inputs(&record.handle) } else { dir.clone() };
+        host.store.adopt(&host.sent_files(&record.owner, record.key, &record.hops), own, &from)?;
         if let Some(key) = program.shared {
             let shared = UploadSet::of_owner(record.owner.clone(), key);
             host.store.share(&shared, &program.inputs, dir)?;
@@ -94,16 +97,19 @@ impl Execution {
                 specs,
                 script: script.map(<[u8]>::to_vec),
                 tasks,
-                inputs: located(own, &dir.join(WORK)),
+                inputs: located(own, &from.join(WORK)),
                 shared: located(shared, &dir.join(SHARED)),
             };
             JobFolder::at(dir)?.give(&files)?;
             // The account has them now. What is left here does no harm. A job that waits in an external batch system may move: then they
             // are sent from here, where the user cannot have changed them.
-            if !has_records {
+            if !has_records && !is_kept {
                 let _ = fs::remove_dir_all(dir.join(WORK));
             }
             return Ok(());
+        }
+        if is_kept {
+            copy_inputs(dir, own, &from.join(WORK))?;
         }
         if let Some(script) = script {
             put_script(dir, script)?;
@@ -121,7 +127,11 @@ impl Execution {
         program: &Program,
         allocation: &Allocation,
     ) -> Result<RunSpec, Failure> {
-        let own = [("PLIANT_JOB", record.handle.to_string()), ("PLIANT_OWNER", record.owner.to_string())];
+        let own = [
+            ("PLIANT_JOB", record.handle.to_string()),
+            ("PLIANT_OWNER", record.owner.to_string()),
+            ("PLIANT_REQUEUES", record.requeues.to_string()),
+        ];
         let account = host.account_run(program.account.as_deref(), &self.dir)?;
         Ok(RunSpec { account, ..program.spec(host, allocation, own) })
     }
@@ -146,7 +156,7 @@ impl Execution {
             let files = JobFiles { inputs: located(&program.inputs, &from), ..JobFiles::default() };
             return Ok(JobFolder::at(&self.dir)?.give(&files)?);
         }
-        copy_inputs(&program.inputs, &from, &self.dir.join(WORK)).map_err(failed)
+        copy_to_request(&program.inputs, &from, &self.dir.join(WORK)).map_err(failed)
     }
 }
 
@@ -162,7 +172,7 @@ pub(in crate::server) fn located(files: &[FileSpec], folder: &Path) -> Vec<(File
 }
 
 /// Gives a request copies of its own: it may write to them.
-fn copy_inputs(files: &[FileSpec], from: &Path, to: &Path) -> io::Result<()> {
+fn copy_to_request(files: &[FileSpec], from: &Path, to: &Path) -> io::Result<()> {
     for file in files {
         let target = to.join(file.name.as_str());
         if let Some(folder) = target.parent() {

@@ -118,7 +118,7 @@ impl<O: Observer> Runner<O> {
             };
             let why = match ending {
                 Ending::Ended(exit) => return End::Recorded { exit, asked: is_stopping(), earlier: false },
-                Ending::Lost(why) if !execution.is_repeatable() => return End::Lost(why.to_string()),
+                Ending::Lost(why) if !execution.is_repeatable() => return why.into(),
                 // It could record nothing before it had started something.
                 Ending::Lost(_) | Ending::NeverStarted(_) if is_stopping() => return End::Cancelled,
                 Ending::Lost(why) => why.to_string(),
@@ -153,7 +153,7 @@ impl<O: Observer> Runner<O> {
             }
             ProcessState::NeverStarted => (Ok(None), "never started"),
             ProcessState::Lost(_) if execution.is_repeatable() => (Ok(None), "lost"),
-            ProcessState::Lost(why) => (Err(End::Lost(why.to_string())), "lost"),
+            ProcessState::Lost(why) => (Err(why.into()), "lost"),
         };
         if !is_expected {
             tracing::info!(job = %execution, found = word, "found after a restart");

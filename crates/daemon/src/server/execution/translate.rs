@@ -30,7 +30,7 @@ impl Execution {
         }
         let (record, program) = machine.job(of).zip(machine.payload(of))?;
         let allocation = Allocation::of(host, record.procs, 0..record.procs.0, record.walltime);
-        let dir = host.dir(&record.handle);
+        let dir = host.dir(&record.handle, record.requeues);
         let work = Work::Job(Box::new(record.clone()), program.clone());
         Some(Execution { id, work, dir, allocation, had_started: machine.had_started(of) })
     }

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use pliant_control::listing::{
     CoreLayout, ListedJob, Listing, Node, NodeAllocation, Phase, State, Status, WaitReason,
 };
-use pliant_control::names::Handle;
 use pliant_model::{Span, Time};
 
 use super::super::daemon::ORIGIN;
+use super::folders::RunFolder;
 
 /// How long an ended job stays in the queue, in milliseconds.
 const KEEPS_ENDED_FOR: u64 = 20_000;
@@ -22,7 +22,7 @@ pub(super) struct QueueEntry {
     /// The job number in its tag; none without a tag of a server.
     pub(super) number: Option<u32>,
     /// The folder passed to its program; none for a local user's job.
-    pub(super) folder: Option<Handle>,
+    pub(super) folder: Option<RunFolder>,
     pub(super) cores: u32,
     pub(super) walltime: u64,
     /// Its supervisor waits at the start gate of that number before it runs the job.
@@ -37,7 +37,7 @@ pub(super) struct QueueEntry {
 #[derive(Clone, Debug)]
 pub(in super::super) struct Submission {
     pub(super) number: Option<u32>,
-    pub(super) folder: Option<Handle>,
+    pub(super) folder: Option<RunFolder>,
     pub(super) cores: u32,
     pub(super) walltime: u64,
     pub(super) held: bool,
@@ -59,6 +59,7 @@ pub(super) enum JobEnd {
     Completed,
     Failed,
     Cancelled,
+    NodeFailed,
 }
 
 /// The status of one job, as the controller reports it.
@@ -180,6 +181,7 @@ impl QueueEntry {
                     JobEnd::Completed => (State::Completed, Some(Status::Code(0))),
                     JobEnd::Failed => (State::Failed, Some(Status::Code(1))),
                     JobEnd::Cancelled => (State::Cancelled, None),
+                    JobEnd::NodeFailed => (State::NodeFailed, None),
                 };
                 let allocation = since.map(|_| NodeAllocation::new("n0", None));
                 (state, *since, allocation.into_iter().collect(), Some(*at), status)

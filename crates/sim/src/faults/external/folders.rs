@@ -2,12 +2,30 @@
 //! the server and the batch system.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use pliant_control::job::Exit;
 use pliant_control::names::Handle;
 use pliant_model::Time;
 
 use super::super::daemon::ORIGIN;
+
+/// The folder of a run of a job.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(in super::super) struct RunFolder {
+    pub(super) job: Handle,
+    /// The number of the runs before it.
+    pub(super) requeues: u32,
+}
+
+impl fmt::Display for RunFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.requeues {
+            0 => self.job.fmt(f),
+            requeues => write!(f, "{} after {requeues} runs", self.job),
+        }
+    }
+}
 
 /// How long a supervisor takes to see an end request and to end its job, in milliseconds.
 const GRACE: u64 = 1_500;
@@ -61,21 +79,21 @@ pub(super) enum ClaimResult {
 
 /// All folders of a cluster.
 #[derive(Default)]
-pub(super) struct Folders(BTreeMap<Handle, Folder>);
+pub(super) struct Folders(BTreeMap<RunFolder, Folder>);
 
 impl Folders {
     /// Creates the folder of a job, ready to be run.
-    pub(super) fn prepare(&mut self, job: &Handle) {
+    pub(super) fn prepare(&mut self, job: &RunFolder) {
         self.0.entry(job.clone()).or_default();
     }
 
     /// True if a job has a folder.
-    pub(super) fn has(&self, job: &Handle) -> bool {
+    pub(super) fn has(&self, job: &RunFolder) -> bool {
         self.0.contains_key(job)
     }
 
     /// Removes the folder of a job; false if a supervisor has claimed it.
-    pub(super) fn remove_unclaimed(&mut self, job: &Handle) -> bool {
+    pub(super) fn remove_unclaimed(&mut self, job: &RunFolder) -> bool {
         if self.0.get(job).is_some_and(|folder| folder.claim.is_some()) {
             return false;
         }
@@ -84,7 +102,7 @@ impl Folders {
     }
 
     /// Requests the end of a job from its present or next supervisor.
-    pub(super) fn request_end(&mut self, job: &Handle, now: u64) {
+    pub(super) fn request_end(&mut self, job: &RunFolder, now: u64) {
         let Some(folder) = self.0.get_mut(job) else { return };
         if !std::mem::replace(&mut folder.is_end_requested, true)
             && let Some(claim) = &mut folder.claim
@@ -95,19 +113,19 @@ impl Folders {
         }
     }
 
-    pub(super) fn runs(&self, job: &Handle) -> bool {
+    pub(super) fn runs(&self, job: &RunFolder) -> bool {
         matches!(self.state(job), FolderState::Runs)
     }
 
     /// The running jobs, with their ids in the queue and their ends.
-    pub(super) fn running(&self) -> impl Iterator<Item = (&Handle, u64, u64)> {
+    pub(super) fn running(&self) -> impl Iterator<Item = (&RunFolder, u64, u64)> {
         self.0.iter().filter_map(|(job, folder)| {
             let claim = folder.claim.as_ref().filter(|claim| claim.state == ClaimState::Runs)?;
             Some((job, claim.id, claim.ends))
         })
     }
 
-    pub(super) fn state(&self, job: &Handle) -> FolderState {
+    pub(super) fn state(&self, job: &RunFolder) -> FolderState {
         let Some(Folder { claim: Some(claim), .. }) = self.0.get(job) else { return FolderState::Unclaimed };
         match claim.state {
             ClaimState::Runs => FolderState::Runs,
@@ -123,7 +141,7 @@ impl Folders {
     /// Claims a folder for a supervisor; `claims` is false for one that ignores earlier claims.
     pub(super) fn claim(
         &mut self,
-        job: &Handle,
+        job: &RunFolder,
         id: u64,
         now: u64,
         plan: (u64, Exit),
@@ -143,7 +161,7 @@ impl Folders {
     }
 
     /// Ends a supervisor's job whose time has come. Returns its id in the queue and its exit.
-    pub(super) fn end(&mut self, job: &Handle, now: u64) -> Option<(u64, Exit)> {
+    pub(super) fn end(&mut self, job: &RunFolder, now: u64) -> Option<(u64, Exit)> {
         let claim = self.0.get_mut(job)?.claim.as_mut()?;
         if claim.state != ClaimState::Runs || claim.ends > now {
             return None;
@@ -153,7 +171,7 @@ impl Folders {
     }
 
     /// Ends a job by a signal of the batch system, at once and before its supervisor knows why.
-    pub(super) fn signal(&mut self, job: &Handle, id: u64, now: u64) {
+    pub(super) fn signal(&mut self, job: &RunFolder, id: u64, now: u64) {
         let Some(Folder { is_end_requested, claim: Some(claim) }) = self.0.get_mut(job) else { return };
         if claim.state == ClaimState::Runs && claim.id == id {
             claim.ends = now;
@@ -162,7 +180,7 @@ impl Folders {
     }
 
     /// Kills all processes of a job, its supervisor included.
-    pub(super) fn kill(&mut self, job: &Handle) {
+    pub(super) fn kill(&mut self, job: &RunFolder) {
         if let Some(claim) = self.0.get_mut(job).and_then(|folder| folder.claim.as_mut())
             && claim.state == ClaimState::Runs
         {

@@ -4,9 +4,9 @@
 //! their supervisors (module `folders`). A command of the server is a task of several requests to the controller (module
 //! `tasks`). Tasks end with the server; after a restart its machine repeats their commands. A request is executed late, twice
 //! or never, and its answer may be lost. The controller hangs, or is killed and restarts from its last saved state. Local
-//! users submit jobs, and an administrator cancels or holds jobs of the server.
+//! users submit jobs, an administrator cancels or holds jobs of the server, and nodes fail under them.
 //!
-//! Not modelled: jobs that Slurm refuses or requeues, nodes that fail, and a file system that shows writes late.
+//! Not modelled: jobs that Slurm refuses or requeues, and a file system that shows writes late.
 
 mod controller;
 mod folders;
@@ -19,7 +19,7 @@ mod tasks;
 use std::collections::BTreeMap;
 
 use controller::{Controller, ControllerAnswer, ControllerRequest};
-use folders::Folders;
+use folders::{Folders, RunFolder};
 use pliant_control::batch;
 use pliant_control::batch::external::{Command, Event};
 use pliant_control::job::Exit;
@@ -61,6 +61,8 @@ pub(super) struct SitePlan {
     pub(super) outage_every: u64,
     pub(super) local_job_every: u64,
     pub(super) admin_every: u64,
+    /// Mean time between two failures of nodes under jobs of the server; 0: none.
+    pub(super) node_failure_every: u64,
 }
 
 /// An event at a site.
@@ -101,12 +103,14 @@ pub(super) enum SiteEvent {
         since: u64,
     },
     /// A supervisor's job may have ended.
-    JobEnds(Handle),
+    JobEnds(RunFolder),
     /// A local user's job may have ended.
     LocalJobEnds(u64),
     LocalJob,
     Administrator,
     Outage,
+    /// A node fails under a job of the server.
+    NodeFailure,
     /// The controller restarts.
     Restart,
     Save,
@@ -150,6 +154,11 @@ impl Site {
         }
     }
 
+    /// How often a job runs here.
+    pub(super) fn running(&self, job: &Handle) -> usize {
+        self.folders.running().filter(|(folder, ..)| folder.job == *job).count()
+    }
+
     /// Describes something that has not settled at the site yet.
     pub(super) fn unsettled(&self) -> Option<String> {
         let is_open_job = |job: &&controller::QueueEntry| job.folder.is_some() && job.is_open();
@@ -170,11 +179,13 @@ impl World {
     /// Starts the external batch systems and delivers their first listings.
     pub(super) fn start_sites(&mut self) {
         for index in self.sites.keys().copied().collect::<Vec<_>>() {
-            let SitePlan { outage_every, local_job_every, admin_every, .. } = self.sites[&index].plan;
+            let SitePlan { outage_every, local_job_every, admin_every, node_failure_every, .. } =
+                self.sites[&index].plan;
             for (every, moment) in [
                 (outage_every, SiteEvent::Outage),
                 (local_job_every, SiteEvent::LocalJob),
                 (admin_every, SiteEvent::Administrator),
+                (node_failure_every, SiteEvent::NodeFailure),
             ] {
                 self.schedule_fault(every, WorldEvent::Site(index, moment));
             }
@@ -239,9 +250,10 @@ impl World {
             Command::Inspect { job, listed, .. } => (job, TaskCommand::Inspect { listed }),
         };
         let machine = &self.servers[index].daemon.node.machine;
-        let record = machine.job(job.0).map(|record| &record.handle);
+        let record = machine.job(job.0).map(|record| (&record.handle, record.requeues));
         let is_ours = record.is_some();
-        let folder = record.or(machine.prepared_as(job.0)).cloned();
+        let folder = record.or(machine.prepared_as(job.0));
+        let folder = folder.map(|(job, requeues)| RunFolder { job: job.clone(), requeues });
         let (number, now) = (self.next_number(), self.queue.now());
         if let Some(site) = self.sites.get_mut(&index) {
             let task = Task { number: job.0, folder, is_ours, command, step_number: 0, started_at: now };
@@ -346,6 +358,7 @@ impl World {
             SiteEvent::LocalJob => self.submit_local_job(index),
             SiteEvent::Administrator => self.act_as_admin(index),
             SiteEvent::Outage => self.start_outage(index),
+            SiteEvent::NodeFailure => self.fail_node(index),
             SiteEvent::Restart => self.restart_controller(index),
             SiteEvent::Save => {
                 if let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) {

@@ -1,11 +1,10 @@
 //! The nodes of an external cluster: supervisors start jobs, and jobs end.
 
 use pliant_control::job::Exit;
-use pliant_control::names::Handle;
 
 use super::SiteEvent;
 use super::controller::{self, JobEnd, Stage};
-use super::folders::ClaimResult;
+use super::folders::{ClaimResult, RunFolder};
 use crate::faults::Bug;
 use crate::faults::plan::PlannedJob;
 use crate::faults::world::{World, WorldEvent};
@@ -34,10 +33,10 @@ impl World {
     }
 
     /// Makes a supervisor claim the folder of its job and run it.
-    pub(super) fn claim_on_node(&mut self, index: usize, id: u64, folder: &Handle, walltime: u64) {
+    pub(super) fn claim_on_node(&mut self, index: usize, id: u64, folder: &RunFolder, walltime: u64) {
         let now = self.queue.now();
         let machine = &self.servers[index].daemon.node.machine;
-        let record = machine.number_of(folder).and_then(|number| machine.job(number)).cloned();
+        let record = machine.number_of(&folder.job).and_then(|number| machine.job(number)).cloned();
         let planned =
             record.as_ref().and_then(|record| self.plan.jobs.iter().find(|one| one.key == record.key));
         let (length, exit) = length(planned, walltime);
@@ -50,7 +49,7 @@ impl World {
                 match record {
                     Some(record) => {
                         self.check_begin(index, &record);
-                        self.checks.started(index, &record);
+                        self.check_run(index, &record, 1);
                     }
                     None => self.report_violation(
                         "once",
@@ -72,7 +71,7 @@ impl World {
     }
 
     /// Schedules the end of a job again, after it may have changed.
-    pub(super) fn reschedule_end(&mut self, index: usize, job: &Handle) {
+    pub(super) fn reschedule_end(&mut self, index: usize, job: &RunFolder) {
         let ends = self.sites[&index].folders.running().find(|(one, ..)| *one == job).map(|(.., ends)| ends);
         if let Some(ends) = ends {
             let pause = ends.saturating_sub(self.queue.now());
@@ -80,7 +79,7 @@ impl World {
         }
     }
 
-    pub(super) fn end_on_node(&mut self, index: usize, job: &Handle) {
+    pub(super) fn end_on_node(&mut self, index: usize, job: &RunFolder) {
         let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         let Some((id, exit)) = site.folders.end(job, now) else { return };

@@ -1,9 +1,9 @@
 //! The faults of an external batch system: jobs of local users, actions of administrators, and outages.
 
-use pliant_control::names::Handle;
 use rand::Rng;
 
 use super::controller::{self, ControllerRequest, JobEnd, Stage, Submission};
+use super::folders::RunFolder;
 use super::{EARLIER_JOURNAL, SiteEvent};
 use crate::faults::world::{World, WorldEvent};
 
@@ -50,7 +50,7 @@ impl World {
         let site = &self.sites[&index];
         let (every, is_up) = (site.plan.admin_every, site.is_up);
         let open = site.controller.jobs.iter().filter(|(_, job)| job.is_open());
-        let jobs: Vec<(u64, Handle)> =
+        let jobs: Vec<(u64, RunFolder)> =
             open.filter_map(|(id, job)| Some((*id, job.folder.clone()?))).collect();
         if is_up && !jobs.is_empty() {
             let (id, folder) = jobs[self.rng.random_range(0..jobs.len())].clone();
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Holds a pending job of the server for a while: it must neither start nor move.
-    fn hold_by_admin(&mut self, index: usize, id: u64, folder: &Handle) {
+    fn hold_by_admin(&mut self, index: usize, id: u64, folder: &RunFolder) {
         let held_for = self.rng.random_range(1_000..ADMIN_HOLD_MAX);
         let until = self.queue.now() + held_for;
         let job = self.sites.get_mut(&index).and_then(|site| site.controller.jobs.get_mut(&id));
@@ -75,15 +75,40 @@ impl World {
         }
     }
 
-    fn cancel_by_admin(&mut self, index: usize, id: u64, folder: &Handle) {
+    fn cancel_by_admin(&mut self, index: usize, id: u64, folder: &RunFolder) {
         let now = self.queue.now();
         self.log(|_| format!("an administrator of c{index} cancels {folder}, its job {id}"));
         if let Some(site) = self.sites.get_mut(&index) {
             site.controller.execute(now, &ControllerRequest::Cancel(id.to_string()));
         }
-        self.checks.cancelled_by_admin(folder);
+        self.checks.cancelled_by_admin(&folder.job);
         self.signal_job(index, id, folder);
         self.schedule_jobs(index);
+    }
+
+    /// Makes a node fail under a job of the server: all processes of the job are gone, and the controller sees that.
+    pub(super) fn fail_node(&mut self, index: usize) {
+        let now = self.queue.now();
+        let Some(site) = self.sites.get(&index) else { return };
+        let (every, is_up) = (site.plan.node_failure_every, site.is_up);
+        let running: Vec<(RunFolder, u64)> =
+            site.folders.running().map(|(folder, id, _)| (folder.clone(), id)).collect();
+        if is_up && !running.is_empty() {
+            let (folder, id) = running[self.rng.random_range(0..running.len())].clone();
+            self.log(|_| format!("a node of c{index} fails under {folder}, its job {id}"));
+            self.checks.node_failed(&folder.job);
+            // A controller that is killed now may forget it.
+            self.checks.killed(&folder.job);
+            let is_same = |entry: &controller::QueueEntry| entry.folder.as_ref() == Some(&folder);
+            if let Some(site) = self.sites.get_mut(&index) {
+                site.folders.kill(&folder);
+                if site.controller.jobs.get(&id).is_some_and(is_same) {
+                    site.controller.end(id, JobEnd::NodeFailed, now);
+                }
+            }
+            self.schedule_jobs(index);
+        }
+        self.schedule_fault(every, WorldEvent::Site(index, SiteEvent::NodeFailure));
     }
 
     /// Makes the controller hang, or kills it.
@@ -115,7 +140,7 @@ impl World {
         site.controller.restart();
         let runs = site.folders.running().map(|(job, id, _)| (job.clone(), id));
         let waits = site.start_gates.waiting.iter().map(|(id, wait)| (wait.folder.clone(), *id));
-        let running: Vec<(Handle, u64)> = runs.chain(waits).collect();
+        let running: Vec<(RunFolder, u64)> = runs.chain(waits).collect();
         let mut orphans = Vec::new();
         for (job, id) in &running {
             let is_theirs = |entry: &controller::QueueEntry| {
@@ -149,7 +174,7 @@ impl World {
                 continue;
             };
             if !site.start_gates.signal(id, &job) {
-                self.checks.killed(&job);
+                self.checks.killed(&job.job);
                 site.folders.kill(&job);
             }
         }

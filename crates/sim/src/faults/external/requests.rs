@@ -1,12 +1,12 @@
 //! The requests that reach a controller: about jobs, and for listings.
 
 use pliant_control::batch::external::Event;
-use pliant_control::names::Handle;
 use pliant_model::Span;
 use pliant_policy::runtimes::limit_usage::Expect;
 use rand::Rng;
 
 use super::controller::{ControllerAnswer, ControllerRequest, JobEnd};
+use super::folders::RunFolder;
 use super::{SiteEvent, TIMEOUT, UNCHANGED_EVERY};
 use crate::faults::Bug;
 use crate::faults::trace::shorten;
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Makes the batch system end a running job by a signal.
-    pub(super) fn signal_job(&mut self, index: usize, id: u64, folder: &Handle) {
+    pub(super) fn signal_job(&mut self, index: usize, id: u64, folder: &RunFolder) {
         let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index) else { return };
         site.folders.signal(folder, id, now);

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use pliant_control::names::Handle;
-
 use super::SiteEvent;
 use super::controller::{JobEnd, Stage};
+use super::folders::RunFolder;
 use crate::faults::world::{World, WorldEvent};
 
 /// How long a supervisor waits, and how often it checks its gate, in milliseconds.
@@ -16,7 +15,7 @@ const CHECK_EVERY: u64 = 500;
 /// A supervisor that waits at a start gate.
 pub(super) struct WaitingSupervisor {
     number: u32,
-    pub(super) folder: Handle,
+    pub(super) folder: RunFolder,
     walltime: u64,
     /// When the batch system started it.
     since: u64,
@@ -45,7 +44,7 @@ impl StartGates {
 
     /// Ends the supervisor that waits as that job of the queue, by a signal of the batch system; false if none of that folder does: a
     /// controller that has lost its state gives an ID again.
-    pub(super) fn signal(&mut self, id: u64, folder: &Handle) -> bool {
+    pub(super) fn signal(&mut self, id: u64, folder: &RunFolder) -> bool {
         let waits = self.waiting.get(&id).is_some_and(|wait| wait.folder == *folder);
         if waits {
             self.waiting.remove(&id);
@@ -60,7 +59,7 @@ impl World {
         &mut self,
         index: usize,
         id: u64,
-        (number, folder): (u32, Handle),
+        (number, folder): (u32, RunFolder),
         walltime: u64,
         since: u64,
     ) {

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 
 use pliant_control::batch::external::{Event, Queue, WithdrawalOutcome};
 use pliant_control::job::Exit;
-use pliant_control::listing::{ListedJob, Phase};
-use pliant_control::names::Handle;
+use pliant_control::listing::{ListedJob, Phase, State};
 use pliant_model::JobId;
 
+use super::super::requeues::NODE_FAILED;
 use super::controller::{ControllerAnswer, ControllerRequest, JobStatus, Submission};
-use super::folders::{FolderState, Folders};
+use super::folders::{FolderState, Folders, RunFolder};
 use super::start_gates::StartGates;
 
 /// How long a supervisor may take to end its job before the batch system does, in milliseconds.
@@ -24,7 +24,7 @@ const WRITES_VISIBLE_WITHIN: u64 = 5_000;
 pub(super) struct Task {
     pub(super) number: u32,
     /// The job's folder; none if the server has no record of the job any more.
-    pub(super) folder: Option<Handle>,
+    pub(super) folder: Option<RunFolder>,
     /// The job is this server's, not prepared for another one.
     pub(super) is_ours: bool,
     pub(super) command: TaskCommand,
@@ -314,6 +314,7 @@ impl Task {
         let TaskCommand::Inspect { listed } = &self.command else { return NextAction::Retry };
         let state = self.folder.as_ref().map_or(FolderState::Unclaimed, |folder| folders.state(folder));
         let may_have_started = listed.as_ref().is_some_and(|listed| listed.ever_started());
+        let is_of_node = listed.as_ref().is_some_and(|listed| listed.state == State::NodeFailed);
         let exit = match &state {
             FolderState::Ended { exit, started, elapsed_ms } => {
                 let (exit, started, elapsed_ms) = (exit.clone(), *started, *elapsed_ms);
@@ -325,6 +326,7 @@ impl Task {
             {
                 return NextAction::After(CHECK_EVERY);
             }
+            FolderState::Lost if is_of_node => Exit::Lost(NODE_FAILED.to_owned()),
             FolderState::Lost => Exit::Lost("its supervisor died".to_owned()),
             FolderState::Unclaimed => match listed.as_deref().and_then(ListedJob::exit) {
                 None => return NextAction::Report(Event::Unclaimed { job }),
@@ -337,6 +339,11 @@ impl Task {
             folders.prepare(folder);
             folders.request_end(folder, now);
         }
-        NextAction::Report(Event::Ended { job, exit, started: None, elapsed_ms: None })
+        NextAction::Report(match (is_of_node, exit) {
+            (true, exit @ (Exit::Lost(_) | Exit::NotStarted(_))) => {
+                Event::NodeFailed { job, exit, started: None }
+            }
+            (_, exit) => Event::Ended { job, exit, started: None, elapsed_ms: None },
+        })
     }
 }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
+use pliant_control::batch;
 use pliant_control::job::Exit;
 use pliant_control::names::Key;
 use pliant_control::optional::server::{self as optional, RequestKey};
@@ -126,6 +127,28 @@ impl Bench {
     }
 }
 
+const JOB: JobId = JobId(1);
+
+fn completed() -> batch::Event {
+    batch::Event::Ended { job: JOB, exit: Exit::Code(0), elapsed_ms: Some(6) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_another_boot_went_with_its_node() {
+    let mut bench = Bench::new(RUNS);
+    let started = r#"{"supervisor": 1, "group": 1, "boot_id": "another", "started_unix_ms": 1}"#;
+    let dir = bench.subjob().dir;
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("started.json"), started).unwrap();
+    bench.runner.resume(bench.subjob(), false);
+    let end = bench.end().await;
+    assert!(matches!(end, End::NodeFailed(_)), "{end:?}");
+    let batch::Event::NodeFailed { job: JOB, exit: Exit::Lost(_) } = end.of_job(JOB) else {
+        panic!("its batch system is not notified")
+    };
+    assert_eq!(bench.starts(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_started_once_and_its_end_is_found_afterwards() {
     let mut bench = Bench::new(RUNS);
@@ -133,7 +156,7 @@ async fn a_job_is_started_once_and_its_end_is_found_afterwards() {
     bench.runner.resume(bench.subjob(), false);
     let end = bench.end().await;
     assert!(matches!(end, End::Recorded { asked: false, earlier: false, .. }), "{end:?}");
-    assert_eq!(end.of_job(), (Exit::Code(0), Some(6)));
+    assert_eq!(end.of_job(JOB), completed());
     // And after it had ended.
     bench.runner.resume(bench.subjob(), false);
     let end = bench.end().await;
@@ -142,7 +165,7 @@ async fn a_job_is_started_once_and_its_end_is_found_afterwards() {
     bench.runner.start(bench.subjob());
     let end = bench.end().await;
     assert!(matches!(end, End::Recorded { asked: false, earlier: true, .. }), "{end:?}");
-    assert_eq!(end.of_job(), (Exit::Code(0), Some(6)));
+    assert_eq!(end.of_job(JOB), completed());
     assert_eq!((bench.starts(), bench.runner.stops.lock().len()), (1, 0));
 }
 
