@@ -133,12 +133,6 @@ impl Work {
         submitted.max(self.begin.unwrap_or(submitted))
     }
 
-    /// Whether a cluster of one node with so many processors has what it needs, as far as only these are counted.
-    pub fn needs_one_node(&self, procs: Procs) -> bool {
-        let most = if matches!(self.speedup, Speedup::Rigid) { self.procs } else { procs };
-        self.resources.as_ref().is_none_or(|needed| needed.is_one_node_of(most))
-    }
-
     /// The same work on the fewest allowed processors only, which has the highest throughput when many such works wait.
     /// None if its speedup model allows no size.
     pub fn narrowest(&self) -> Option<Work> {

@@ -28,6 +28,8 @@ pub struct Job {
     pub origin: Option<ClusterId>,
     /// Memory for each processor, as far as the log says.
     pub memory: LoggedMemory,
+    /// What it needs besides processors, if its source says more than a log does. The memory of the log counts if these name none.
+    pub resources: Option<Arc<Resources>>,
 }
 
 /// The memory of a job for each of its processors, from a log.
@@ -79,6 +81,12 @@ impl Request {
     #[must_use]
     pub fn needing(self, resources: Resources) -> Request {
         Request { resources: Some(Arc::new(resources)), ..self }
+    }
+
+    /// Whether one node with as many processors as the cluster has what it needs, as far as only processors are counted.
+    pub fn needs_one_node(&self, cluster: Procs) -> bool {
+        let most = if matches!(self.speedup, Speedup::Rigid) { self.procs } else { cluster };
+        self.resources.as_ref().is_none_or(|needed| needed.is_one_node_of(most))
     }
 
     /// The walltimes of this request on a cluster of `speed` and `cluster_procs`; none if it cannot run there.
@@ -365,6 +373,7 @@ mod tests {
                 executable: -1,
                 origin: None,
                 memory: LoggedMemory::default(),
+                resources: None,
             };
             runtime_at(&job, Span(at)).0
         };

@@ -4,7 +4,7 @@ use crate::payload::Payload;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Time};
 use pliant_policy::completion::is_earlier;
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -96,10 +96,9 @@ impl Server {
         if let Some(why) = self.batch.closed_partition(partition) {
             return Err(AdmissionRefusal::Other(Cause::BatchSystem.because(why)));
         }
-        let most = if matches!(request.speedup, Speedup::Rigid) { request.procs } else { self.procs() };
         if let Some(needed) = request.resources.as_deref()
             && !self.batch.counts_resources()
-            && !(self.batch.mirror().is_none() && needed.is_one_node_of(most))
+            && !(self.batch.mirror().is_none() && request.needs_one_node(self.procs()))
         {
             return Err(AdmissionRefusal::Other(uncounted(needed)));
         }

@@ -240,11 +240,17 @@ impl Federation {
         self.estimate(now, request, cluster).map(|estimate| estimate.shape())
     }
 
-    /// The walltimes of a request on a cluster; none if the cluster accepts no requests or the request does not fit.
+    /// The walltimes of a request on a cluster; none if the cluster accepts no requests, does not count what the request needs, or the
+    /// request does not fit.
     fn walltimes<'a>(&self, request: &'a Request, cluster: ClusterId) -> Option<Walltimes<'a>> {
-        let ClusterState { admission, procs, speed, .. } = self.clusters[cluster.index()];
+        let ClusterState { admission, procs, speed, ref scheduler, .. } = self.clusters[cluster.index()];
         let is_avoided = || self.excluded.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
-        if admission == Admission::Open && !is_avoided() { request.on(procs, speed) } else { None }
+        let is_counted = scheduler.counts_resources() || request.needs_one_node(procs);
+        if admission == Admission::Open && is_counted && !is_avoided() {
+            request.on(procs, speed)
+        } else {
+            None
+        }
     }
 
     /// The cluster that completes a request first (MCT), except `except` and completions after `latest`. Ties go to the
