@@ -139,7 +139,9 @@ impl Work {
         let request = self.request(JobId(0), Time::ZERO);
         let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
         let procs = walltimes.least();
-        Some(Work { procs, walltime: walltimes.at(procs), speedup: Speedup::Rigid, ..self.clone() })
+        let walltime = walltimes.at(procs);
+        let resources = request.resources_at(Speed::REFERENCE, procs, walltime);
+        Some(Work { procs, walltime, speedup: Speedup::Rigid, resources, ..self.clone() })
     }
 }
 

@@ -4,7 +4,7 @@
 //! has yielded is not in the batch system; when it is queued again it gets a new number, so that updates about the old
 //! number do not concern it.
 
-use pliant_model::{Estimate, JobId, Span, Time};
+use pliant_model::{Estimate, JobId, Span, Speed, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ impl Server {
         }
         let Some(prepared) = self.prepared.get_mut(&id.job) else { return };
         (prepared.sibling_state, prepared.inquire_at) = (SiblingState::Waiting, now + INQUIRE_EVERY);
-        let submission = prepared.submission();
+        let submission = prepared.submission(self.config.speed);
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
 }
@@ -104,7 +104,7 @@ impl Server {
         let Some(mut entry) = self.jobs.remove(&number) else { return };
         entry.number = self.next;
         self.next += 1;
-        let submission = entry.submission();
+        let submission = entry.submission(self.config.speed);
         let JobRecord { handle, key, .. } = &entry.record;
         self.keys.insert(*key, entry.number);
         self.numbers.insert(handle.clone(), entry.number);
@@ -124,11 +124,12 @@ impl Server {
 
 impl PreparedJob {
     /// The job as it is submitted to the batch system.
-    pub(super) fn submission(&self) -> Submission {
+    pub(super) fn submission(&self, speed: Speed) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
         let Handoff { work, submitted, owner, .. } = &self.handoff;
         let (submit, owner) = (work.eligible(*submitted), owner.owner());
-        let resources = work.resources.clone();
+        let request = work.request(JobId(self.number), *submitted);
+        let resources = request.resources_at(speed, procs, walltime);
         Submission { submit, owner, resources, ..Submission::new(JobId(self.number), procs, walltime) }
     }
 

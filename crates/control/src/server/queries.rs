@@ -4,7 +4,9 @@ use crate::payload::Payload;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Time};
+use std::fmt;
+
+use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
 use pliant_policy::completion::is_earlier;
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
@@ -129,7 +131,13 @@ impl Server {
                     .because(format!("the nodes that are up do not have {} processors", request.procs)),
             ),
         };
-        let Some(mut walltimes) = request.on(available, speed) else { return Err(too_large) };
+        let counts = self.batch.counts_resources();
+        let Some(mut walltimes) = request.where_counted(available, speed, counts) else {
+            return Err(match request.on(available, speed) {
+                Some(_) => AdmissionRefusal::Other(uncounted("a table of times whose sizes all have GPUs")),
+                None => too_large,
+            });
+        };
         if let Some(most) = bounds.walltime {
             let walltime = walltimes.at(walltimes.most());
             walltimes = walltimes.within(most).ok_or(AdmissionRefusal::TooLong { walltime, most })?;
@@ -378,7 +386,7 @@ fn no_partition() -> Reason {
 }
 
 /// Why a cluster that counts only processors does not take work that needs more.
-fn uncounted(needed: &Resources) -> Reason {
+fn uncounted(needed: impl fmt::Display) -> Reason {
     let why = format!(
         "expected work that needs processors only, since this cluster counts nothing else; found {needed}"
     );
