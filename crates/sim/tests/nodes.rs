@@ -210,7 +210,8 @@ fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
     let walltime = prop_oneof![2 => 1..300_i64, 1 => (1..6_i64).prop_map(|tens| tens * 50)];
     let logged = prop::option::weighted(0.3, 1..2000_u32);
     let shape = (gap, 1..14_u32, walltime, percent, logged);
-    let one = (shape, common::speedups(), prop::bool::weighted(0.7), 0..5_u32, needs::needs());
+    let speedups = prop_oneof![4 => common::speedups(), 1 => needs::gpu_tables()];
+    let one = (shape, speedups, prop::bool::weighted(0.7), 0..5_u32, needs::needs());
     prop::collection::vec(one, 1..50).prop_map(|drawn| {
         let mut submit = 0;
         let mut jobs = Vec::new();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pliant_model::{
-    Cluster, ClusterNodes, Constraint, GpuCount, Gpus, Mebibytes, Memory, NodeGroup, Platform, Procs,
-    Resources, Speed,
+    Cluster, ClusterNodes, Constraint, GpuCount, GpuPoint, Gpus, Mebibytes, Memory, NodeGroup, Platform,
+    Procs, Resources, Speed, Speedup,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -58,6 +58,20 @@ pub(crate) fn platforms(most: usize) -> impl Strategy<Value = Platform> {
                 }
             };
         Platform::new(drawn.into_iter().enumerate().map(cluster).collect()).unwrap()
+    })
+}
+
+/// Times of processors and GPUs.
+pub(crate) fn gpu_tables() -> impl Strategy<Value = Speedup> {
+    let points = prop::collection::btree_map((1..14_u32, 0..5_u32), 1..100_u32, 1..8);
+    points.prop_filter_map("one has GPUs", |points| {
+        let point = |((procs, gpus), time): ((u32, u32), u32)| GpuPoint {
+            procs: Procs(procs),
+            gpus,
+            time: f64::from(time),
+        };
+        let table = Speedup::GpuTable(points.into_iter().map(point).collect());
+        table.validate().is_ok().then_some(table)
     })
 }
 
