@@ -137,19 +137,15 @@ impl Work {
         submitted.max(self.begin.unwrap_or(submitted))
     }
 
-    /// Whether a cluster of one node with so many processors has what it needs, as far as only these are counted.
-    pub fn needs_one_node(&self, procs: Procs) -> bool {
-        let most = if matches!(self.speedup, Speedup::Rigid) { self.procs } else { procs };
-        self.resources.as_ref().is_none_or(|needed| needed.is_one_node_of(most))
-    }
-
     /// The same work on the fewest allowed processors only, which has the highest throughput when many such works wait.
     /// None if its speedup model allows no size.
     pub fn narrowest(&self) -> Option<Work> {
         let request = self.request(JobId(0), Time::ZERO);
         let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
         let procs = walltimes.least();
-        Some(Work { procs, walltime: walltimes.at(procs), speedup: Speedup::Rigid, ..self.clone() })
+        let walltime = walltimes.at(procs);
+        let resources = request.resources_at(Speed::REFERENCE, procs, walltime);
+        Some(Work { procs, walltime, speedup: Speedup::Rigid, resources, ..self.clone() })
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{ClusterId, JobId, Mebibytes, Owner, Procs, Resources, Span, Speed, Speedup, Time};
+use crate::{
+    ClusterId, GpuCount, GpuPoint, Gpus, JobId, Mebibytes, Owner, Procs, Resources, Span, Speed, Speedup,
+    Time,
+};
 
 /// One job of a workload after repairs: the user's request and the runtime in the log. Only drivers see
 /// [`Job::runtime`]; policies get a [`Request`].
@@ -28,6 +31,8 @@ pub struct Job {
     pub origin: Option<ClusterId>,
     /// Memory for each processor, as far as the log says.
     pub memory: LoggedMemory,
+    /// What it needs besides processors, if its source says more than a log does. The memory of the log counts if these name none.
+    pub resources: Option<Arc<Resources>>,
 }
 
 /// The memory of a job for each of its processors, from a log.
@@ -81,10 +86,16 @@ impl Request {
         Request { resources: Some(Arc::new(resources)), ..self }
     }
 
+    /// Whether one node with as many processors as the cluster has what it needs, as far as only processors are counted.
+    pub fn needs_one_node(&self, cluster: Procs) -> bool {
+        let most = if matches!(self.speedup, Speedup::Rigid) { self.procs } else { cluster };
+        self.resources.as_ref().is_none_or(|needed| needed.is_one_node_of(most))
+    }
+
     /// The walltimes of this request on a cluster of `speed` and `cluster_procs`; none if it cannot run there.
     pub fn on(&self, cluster_procs: Procs, speed: Speed) -> Option<Walltimes<'_>> {
         let (least, most) = self.speedup.sizes(self.procs, cluster_procs)?;
-        let reference = self.speedup.relative_time(self.procs, self.procs);
+        let reference = self.speedup.reference_time(self.procs);
         let is_fixed = self.fixed_time;
         let scale = if is_fixed { self.walltime.0 as f64 } else { self.walltime.0 as f64 / speed.get() };
         let (submit, owner, requested) = (self.submit, self.owner, self.procs);
@@ -100,8 +111,37 @@ impl Request {
             submit,
             owner,
             resources,
+            longest: Span::MAX,
+            gpus: u32::MAX,
         };
         Some(walltimes)
+    }
+
+    /// The same on a cluster that may count no GPUs: there only sizes without GPUs are possible.
+    pub fn where_counted(
+        &self,
+        cluster_procs: Procs,
+        speed: Speed,
+        counts_gpus: bool,
+    ) -> Option<Walltimes<'_>> {
+        let walltimes = self.on(cluster_procs, speed)?;
+        if counts_gpus { Some(walltimes) } else { walltimes.without_gpus() }
+    }
+
+    /// The GPUs in all that a table gives the request in a shape that it gets on a cluster of `speed`; 0 if it has no such table.
+    pub fn gpus_at(&self, speed: Speed, procs: Procs, walltime: Span) -> u32 {
+        let walltimes = self.on(Procs(u32::MAX), speed);
+        walltimes.map_or(0, |walltimes| walltimes.gpus_at(procs, walltime))
+    }
+
+    /// What the request needs besides processors in a shape that it gets on a cluster of `speed`.
+    pub fn resources_at(&self, speed: Speed, procs: Procs, walltime: Span) -> Option<Arc<Resources>> {
+        if !matches!(self.speedup, Speedup::GpuTable(_)) {
+            return self.resources.clone();
+        }
+        let walltimes = self.on(Procs(u32::MAX), speed)?;
+        let resources = walltimes.resources_with(walltimes.gpus_at(procs, walltime));
+        (resources != Resources::default()).then(|| Arc::new(resources))
     }
 }
 
@@ -121,9 +161,53 @@ pub struct Walltimes<'a> {
     submit: Time,
     owner: Owner,
     resources: Option<&'a Resources>,
+    /// Longer sizes of a table with GPUs are excluded.
+    longest: Span,
+    /// The most GPUs of such a size.
+    gpus: u32,
 }
 
 impl Walltimes<'_> {
+    /// The sizes of a table with GPUs that are possible, with their walltimes, by processors and then by GPUs; none for another model,
+    /// under which a size is a number of processors.
+    pub fn gpu_sizes(&self) -> Option<impl Iterator<Item = (Procs, u32, Span)> + '_> {
+        let Speedup::GpuTable(points) = self.speedup else { return None };
+        let is_possible =
+            |one: &&GpuPoint| (self.least..=self.most).contains(&one.procs) && one.gpus <= self.gpus;
+        let sizes = points.iter().filter(is_possible);
+        let sizes = sizes.map(|one| (one.procs, one.gpus, self.rounded(one.time / self.reference)));
+        Some(sizes.filter(|(_, _, walltime)| *walltime <= self.longest))
+    }
+
+    /// The fewest GPUs with which so many processors suffice for a walltime; if none do, those of the fastest size.
+    pub fn gpus_at(&self, procs: Procs, walltime: Span) -> u32 {
+        let sizes = || self.gpu_sizes().into_iter().flatten().filter(|(size, ..)| *size <= procs);
+        let enough = sizes().filter(|(.., time)| *time <= walltime).map(|(_, gpus, _)| gpus).min();
+        let fastest = || sizes().min_by_key(|(_, gpus, time)| (*time, *gpus)).map_or(0, |(_, gpus, _)| gpus);
+        enough.unwrap_or_else(fastest)
+    }
+
+    /// What the request needs with so many GPUs in all.
+    pub fn resources_with(&self, gpus: u32) -> Resources {
+        let resources = self.resources.cloned().unwrap_or_default();
+        let kind = resources.gpus.as_ref().and_then(|gpus| gpus.kind.clone());
+        let gpus = (gpus > 0).then(|| Gpus { count: GpuCount::Total(gpus), kind });
+        Resources { gpus, ..resources }
+    }
+
+    /// The same request without GPUs, if it can do without. A request that has no table with GPUs stays as it is.
+    #[must_use]
+    fn without_gpus(self) -> Option<Self> {
+        if !matches!(self.speedup, Speedup::GpuTable(_)) {
+            return Some(self);
+        }
+        let without = Walltimes { gpus: 0, ..self };
+        let mut sizes = without.gpu_sizes()?.map(|(procs, ..)| procs);
+        let least = sizes.next()?;
+        let most = sizes.last().unwrap_or(least);
+        Some(Walltimes { least, most, ..without })
+    }
+
     /// What the request needs besides processors.
     pub fn resources(&self) -> Option<&Resources> {
         self.resources
@@ -164,6 +248,7 @@ impl Walltimes<'_> {
 
     /// The same request limited to sizes with a walltime of at most `longest`; none if no size qualifies. O(log sizes).
     pub fn within(mut self, longest: Span) -> Option<Self> {
+        self.longest = self.longest.min(longest);
         let (mut least, mut most) = (self.least.0, self.most.0);
         if self.at(self.most) > longest {
             return None;
@@ -183,8 +268,19 @@ impl Walltimes<'_> {
     ///
     /// One part in 10^12 is subtracted before rounding up, so that rounding errors add no second to an exact whole
     /// number; the requested size on speed 1 gives `w_t` itself.
+    ///
+    /// Of a table with GPUs it is the least one on so many processors, with as many GPUs as help.
     pub fn at(&self, n: Procs) -> Span {
-        let seconds = self.scale * self.ratio(n) * (1.0 - 1e-12);
+        self.rounded(self.ratio(n))
+    }
+
+    /// The walltime on `n` processors with at most so many GPUs.
+    pub fn at_with(&self, n: Procs, gpus: u32) -> Span {
+        self.rounded(self.ratio_with(n, gpus))
+    }
+
+    fn rounded(&self, ratio: f64) -> Span {
+        let seconds = self.scale * ratio * (1.0 - 1e-12);
         // Rounding up through the integer is several times cheaper than `f64::ceil` without SSE 4.1.
         let whole = seconds as i64;
         Span(whole.saturating_add(i64::from((whole as f64) < seconds)).clamp(1, Span::MAX.0))
@@ -192,7 +288,12 @@ impl Walltimes<'_> {
 
     /// The walltime on `n` processors relative to that of the requested shape, which is the same on every cluster.
     pub fn ratio(&self, n: Procs) -> f64 {
-        self.speedup.relative_time(n, self.requested) / self.reference
+        self.ratio_with(n, u32::MAX)
+    }
+
+    /// The same with at most so many GPUs.
+    pub fn ratio_with(&self, n: Procs, gpus: u32) -> f64 {
+        self.speedup.relative_time_with(n, gpus.min(self.gpus), self.requested) / self.reference
     }
 
     /// The walltime of the requested shape on this cluster, in seconds, before rounding.
@@ -365,6 +466,7 @@ mod tests {
                 executable: -1,
                 origin: None,
                 memory: LoggedMemory::default(),
+                resources: None,
             };
             runtime_at(&job, Span(at)).0
         };

@@ -10,6 +10,7 @@ pub mod campaign;
 mod cluster_nodes;
 mod decision;
 mod exploration;
+mod gpu_table;
 mod hash;
 mod ids;
 mod job;
@@ -26,6 +27,7 @@ pub use cluster_nodes::{
 };
 pub use decision::{Estimate, MapReason, MoveReason, Reason, Refusal, RefusalCause};
 pub use exploration::{Capacity, Exploration, ExplorationRun};
+pub use gpu_table::GpuPoint;
 pub use hash::Fnv;
 pub use ids::{ClusterId, JobId, Owner, Procs};
 pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Procs;
+use crate::{GpuPoint, Procs, gpu_table};
 
 /// A speedup model. Every model gives a *relative time* that never grows with the number of processors,
 /// which is what the tuners rely on (paper 000, section 3.2.1: "strictly increasing until a known number").
@@ -32,6 +32,9 @@ pub enum Speedup {
     /// Measured times: (processors, time relative to any unit), sorted by processors. Between two entries the
     /// time of the smaller one holds; a larger size that is slower is never used.
     Table(Arc<[(Procs, f64)]>),
+    /// Measured times of pairs of processors and GPUs, sorted by both: these sizes are possible and no others. On a cluster that counts
+    /// no GPUs only those without GPUs are.
+    GpuTable(Arc<[GpuPoint]>),
 }
 
 /// Invalid parameters of a speedup model.
@@ -57,6 +60,11 @@ pub enum SpeedupError {
     /// A table is empty, has a zero count or a non-positive time, or is not sorted by processors.
     #[error("expected a table of positive times sorted by increasing processor counts")]
     Table,
+    /// A table with GPUs is empty or has none, has a zero count of processors or a non-positive time, or is not sorted.
+    #[error(
+        "expected a table of positive times sorted by increasing processor counts, then by GPUs, with GPUs in one entry at least"
+    )]
+    GpuTable,
 }
 
 impl Speedup {
@@ -84,13 +92,30 @@ impl Speedup {
                 let positive = entries.iter().all(|(n, t)| n.0 > 0 && *t > 0.0 && t.is_finite());
                 if !entries.is_empty() && sorted && positive { Ok(()) } else { Err(SpeedupError::Table) }
             }
+            Self::GpuTable(points) if gpu_table::is_valid(points) => Ok(()),
+            Self::GpuTable(_) => Err(SpeedupError::GpuTable),
         }
     }
 
     /// The time on `n` processors relative to the model's own unit: `1 / S(n)`. Only folding and rigid jobs use
     /// `requested`. Not capped at the model's limit: a log may have used more processors
-    /// than the limit of the job's type (paper 000, section 4.2.2).
+    /// than the limit of the job's type (paper 000, section 4.2.2). With as many GPUs as help.
     pub fn relative_time(&self, n: Procs, requested: Procs) -> f64 {
+        self.relative_time_with(n, u32::MAX, requested)
+    }
+
+    /// The relative time of the shape to which a walltime on the requested processors refers. Of a table with GPUs it is the entry with
+    /// as many processors that has the fewest GPUs.
+    pub fn reference_time(&self, requested: Procs) -> f64 {
+        match self {
+            Self::GpuTable(points) => gpu_table::reference(points, requested),
+            _ => self.relative_time(requested, requested),
+        }
+    }
+
+    /// The time on `n` processors with at most so many GPUs in all.
+    #[inline]
+    pub fn relative_time_with(&self, n: Procs, gpus: u32, requested: Procs) -> f64 {
         let count = f64::from(n.0.max(1));
         match self {
             Self::Rigid => 1.0,
@@ -101,6 +126,7 @@ impl Speedup {
                 let known = entries.partition_point(|(size, _)| *size <= n).max(1);
                 entries[..known].iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min)
             }
+            Self::GpuTable(points) => gpu_table::time(points, n, gpus),
         }
     }
 
@@ -119,6 +145,7 @@ impl Speedup {
                 (Procs::ONE, downey_limit(*average_parallelism, *sigma).min(cluster))
             }
             Self::Table(entries) => (entries[0].0, entries[entries.len() - 1].0.min(cluster)),
+            Self::GpuTable(points) => (points[0].procs, points[points.len() - 1].procs.min(cluster)),
         };
         (least.0 >= 1 && least <= most && most <= cluster).then_some((least, most))
     }

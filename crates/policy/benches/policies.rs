@@ -3,11 +3,14 @@
 
 #![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, Platform, Procs, Reason, Request, Span, Speed, Speedup, Time,
+    Cluster, ClusterId, ClusterNodes, GpuCount, Gpus, JobId, MapReason, Mebibytes, Memory, NodeGroup,
+    Platform, Procs, Reason, Request, Resources, Span, Speed, Speedup, Time,
 };
 use pliant_policy::allocation::{self, ClusterState, Free, Offer, Strategy, levels};
 use pliant_policy::batch::{self, BatchScheduler, Submission};
@@ -66,6 +69,73 @@ fn termination(criterion: &mut Criterion) {
                 || cluster.boxed_clone(),
                 |mut cluster| {
                     cluster.finish(Time(30), running[0]);
+                    cluster
+                },
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// So many nodes of 16 processors, 64 GiB and two GPUs each.
+fn node_cluster(nodes: u32) -> ClusterNodes {
+    let group = NodeGroup {
+        count: nodes,
+        procs: Procs(16),
+        memory: Mebibytes(64 << 10),
+        gpus: 2,
+        gpu_kind: Some("a100".to_owned()),
+        scratch: Mebibytes::ZERO,
+        features: Vec::new(),
+    };
+    ClusterNodes { groups: vec![group], licences: BTreeMap::new(), default_memory: Mebibytes(1 << 10) }
+}
+
+/// Memory for each processor; every fourth request needs GPUs as well.
+fn needs(id: u32, rng: &mut ChaCha8Rng) -> Resources {
+    let gpus = id.is_multiple_of(4).then_some(Gpus { count: GpuCount::Total(2), kind: None });
+    let memory = Some(Memory::PerProc(Mebibytes(rng.random_range(1..6) << 10)));
+    Resources { memory, gpus, ..Resources::default() }
+}
+
+/// Conservative backfilling on nodes with a queue of 100 jobs: an estimate of a moldable request, and a termination long before its
+/// walltime with the compression of the queue.
+fn on_nodes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("cbf_on_nodes");
+    group.sample_size(20);
+    for nodes in [10, 100, 1_000] {
+        let declared = node_cluster(nodes);
+        let policy = batch::by_name("cbf").expect("registered").on_nodes.expect("it plans nodes");
+        let mut cluster = policy(&declared, Time::ZERO);
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let mut id = 0;
+        // Jobs grow with the cluster, so that the queue does not.
+        while cluster.queue_length() < 100 {
+            let walltime = Span(rng.random_range(60..36_000));
+            let procs = Procs(rng.random_range(1..=declared.procs().0 / 8));
+            let resources = Some(Arc::new(needs(id, &mut rng)));
+            cluster
+                .submit(Time::ZERO, Submission { resources, ..Submission::new(JobId(id), procs, walltime) });
+            cluster.start_due(Time::ZERO, &mut Vec::new());
+            id += 1;
+        }
+        let running = cluster.dump().running[0].job;
+        let requests: Vec<Request> =
+            (0..16).map(|id| request(1_000_000 + id, &mut rng).needing(needs(id, &mut rng))).collect();
+        let mut next = 0;
+        group.bench_function(BenchmarkId::new("estimate", nodes), |bencher| {
+            bencher.iter(|| {
+                next = (next + 1) % requests.len();
+                let walltimes = requests[next].on(declared.procs(), Speed::REFERENCE).expect("it fits");
+                black_box(cluster.estimate(Time::ZERO, &walltimes, Tuner::Exact))
+            });
+        });
+        group.bench_function(BenchmarkId::new("early_termination", nodes), |bencher| {
+            bencher.iter_batched(
+                || cluster.boxed_clone(),
+                |mut cluster| {
+                    cluster.finish(Time(30), running);
                     cluster
                 },
                 BatchSize::LargeInput,
@@ -186,5 +256,5 @@ fn allocation(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, termination, tuning, earliest, allocation);
+criterion_group!(benches, termination, on_nodes, tuning, earliest, allocation);
 criterion_main!(benches);

@@ -1,6 +1,6 @@
 //! Mapping: which cluster an arriving request is sent to (paper 000, section 3.1).
 
-use pliant_model::{ClusterId, MapReason, Procs, RefusalCause, Request, Span, Time};
+use pliant_model::{ClusterId, Estimate, MapReason, Procs, RefusalCause, Request, Span, Time};
 use rand::Rng;
 
 use crate::federation::Federation;
@@ -38,8 +38,7 @@ pub fn map(
 ) -> Result<MappingDecision, RefusalCause> {
     match mapping {
         Mapping::Mct => {
-            let found = federation.earliest(now, request, None, Time::MAX);
-            let (cluster, estimate) = found.ok_or_else(|| too_large(federation, request))?;
+            let (cluster, estimate) = earliest(federation, now, request)?;
             Ok(MappingDecision { cluster, shape: estimate.shape(), reason: MapReason::EarliestCompletion })
         }
         Mapping::Random => {
@@ -67,6 +66,20 @@ pub fn map(
     }
 }
 
+/// The cluster that completes a request first, with its estimate.
+///
+/// # Errors
+///
+/// No cluster can ever run it.
+pub fn earliest(
+    federation: &mut Federation,
+    now: Time,
+    request: &Request,
+) -> Result<(ClusterId, Estimate), RefusalCause> {
+    let found = federation.earliest(now, request, None, Time::MAX);
+    found.ok_or_else(|| too_large(federation, request))
+}
+
 fn too_large(federation: &Federation, request: &Request) -> RefusalCause {
     let available = federation.ids().map(|id| federation.procs(id)).max().unwrap_or(Procs(0));
     match request.procs <= available && request.resources.is_some() {
@@ -77,7 +90,7 @@ fn too_large(federation: &Federation, request: &Request) -> RefusalCause {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{Cluster, Estimate, JobId, Owner, Platform, Reason, Speed, Speedup};
+    use pliant_model::{Cluster, JobId, Owner, Platform, Reason, Speed, Speedup};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;

@@ -11,9 +11,8 @@ mod processor_estimates;
 mod siblings;
 
 use pliant_model::{
-    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, Mebibytes, Memory, MoveRecord, Owner, PlannedJob,
-    Platform, Reason, RefusalCause, Request, Resources, Run, Span, Speedup, Time, rng::stream_seed,
-    runtime_at,
+    ClusterId, Estimate, Job, JobId, JobOutcome, MapReason, MoveRecord, Owner, PlannedJob, Platform, Reason,
+    RefusalCause, Request, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
@@ -23,14 +22,14 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
 use std::borrow::Borrow;
-use std::sync::Arc;
 
 use self::planning::{Planning, StartedRun};
 use self::processor_estimates::ProcessorEstimates;
 use self::siblings::Siblings;
 use crate::kernel::EventQueue;
+use crate::needs::Needs;
 use crate::ready::NextStarts;
-use crate::{Estimates, MoldableMemory, Observer, Policies, SimError, SimJob, Ties, folding};
+use crate::{Estimates, Observer, Policies, SimError, SimJob, Ties, folding};
 
 /// How many instants pass between two reports to the observer.
 const REPORT_EVERY: u32 = 4096;
@@ -57,8 +56,7 @@ pub(crate) struct Engine<'a, I: Iterator> {
     next_starts: NextStarts,
     siblings: Siblings,
     planning: Planning,
-    /// Whether a cluster distinguishes its nodes.
-    has_nodes: bool,
+    needs: Needs,
     /// A batch policy of the platform that folds jobs, if there is one.
     folding: Option<&'static str>,
     next_event: Time,
@@ -103,7 +101,7 @@ where
             next_starts: NextStarts::new(federation.len()),
             siblings: Siblings::new(federation.len()),
             planning: Planning::new(policies.plan_by),
-            has_nodes: platform.clusters().iter().any(|cluster| cluster.nodes.is_some()),
+            needs: Needs::on(platform, policies),
             folding: folding(platform).unwrap_or(None),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
@@ -226,7 +224,7 @@ where
 
     /// Tunes, maps and submits a request of a client.
     fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
-        let resources = self.resources(&next.job);
+        let resources = self.needs.of(&next.job);
         let request = Request { resources, ..request(id, next, self.planning.planned(&next.job)) };
         let MappingDecision { cluster, shape, reason } =
             mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
@@ -234,16 +232,6 @@ where
         self.federation.submit(now, tracked, shape);
         self.siblings.arrived(id, self.policies);
         Ok(cluster)
-    }
-
-    /// What a job needs besides processors, if a cluster counts it: the memory that its user requested, else what it used.
-    fn resources(&self, job: &Job) -> Option<Arc<Resources>> {
-        let each = job.memory.requested.or(job.memory.used).filter(|_| self.has_nodes)?;
-        let memory = match self.policies.memory {
-            MoldableMemory::PerProcessor => Memory::PerProc(each),
-            MoldableMemory::Total => Memory::Total(Mebibytes(each.0.saturating_mul(job.procs.0))),
-        };
-        Some(Arc::new(Resources { memory: Some(memory), ..Resources::default() }))
     }
 
     /// Submits a local user's rigid job to its own cluster, with the shape and time of the log (paper 000, section 4.3.2).
@@ -258,9 +246,10 @@ where
         let walltime = self.planning.planned(&next.job);
         let (submit, owner) = (next.job.submit, Owner::numbered(next.job.user));
         let submission = Submission { submit, owner, ..Submission::new(id, next.job.procs, walltime) };
-        let resources = self.resources(&next.job);
         let scheduler = self.federation.scheduler(cluster);
-        let may_not_fit = resources.is_some() && scheduler.counts_resources();
+        // What its log says of a local job counts only where it ran.
+        let resources = self.needs.of(&next.job).filter(|_| scheduler.counts_resources());
+        let may_not_fit = resources.is_some();
         scheduler.submit(now, Submission { resources, ..submission });
         if may_not_fit && scheduler.plan(now, id).is_none() {
             scheduler.cancel(now, &[id]);

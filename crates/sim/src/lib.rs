@@ -11,6 +11,7 @@ pub mod faults;
 mod kernel;
 pub mod limits;
 pub mod multi_job;
+mod needs;
 pub mod optional;
 pub mod protocol;
 mod ready;
@@ -71,7 +72,7 @@ pub struct Policies {
     pub ties: Ties,
     /// The runtimes that clusters and agent plan by.
     pub plan_by: PlanBy,
-    /// What estimates of clusters with nodes count. Simulations over a network do not distinguish nodes.
+    /// What estimates of clusters with nodes count. Simulations over a network count nodes.
     pub estimates: Estimates,
     /// What moldable jobs need of the memory of clusters with nodes.
     pub memory: MoldableMemory,

@@ -102,6 +102,7 @@ pub(crate) fn sim_job(index: usize, submit: Time, record: &JobRecord, origin: Op
         executable: -1,
         origin,
         memory: LoggedMemory::default(),
+        resources: work.resources.clone(),
     };
     SimJob { job, speedup: work.speedup.clone(), true_speedup: None, managed: true }
 }

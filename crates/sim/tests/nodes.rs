@@ -7,14 +7,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pliant_model::{
-    Cluster, ClusterNodes, Job, LoggedMemory, Mebibytes, NodeGroup, PlannedJob, Platform, Procs,
+    Cluster, ClusterId, ClusterNodes, Job, LoggedMemory, Mebibytes, NodeGroup, PlannedJob, Platform, Procs,
     RefusalCause, Run, Span, Speed, Speedup, Time,
 };
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
+use pliant_policy::tuning::Tuner;
 use pliant_sim::protocol::{Hierarchy, Network, Unsupported, simulate_protocol};
-use pliant_sim::{Estimates, MoldableMemory, NoObserver, Observer, Policies, SimError, SimJob, simulate};
+use pliant_sim::{
+    Estimates, MoldableMemory, NoObserver, Observer, Policies, SimError, SimJob, Ties, simulate,
+};
 use proptest::prelude::*;
+
+use crate::common::needs;
 
 /// So many nodes of two processors and 4 GiB.
 fn cluster(name: &str, count: u32, batch: &str) -> Cluster {
@@ -187,11 +192,72 @@ fn policies_that_do_not_distinguish_nodes_are_refused() {
             format!("expected a local policy for a cluster with nodes (cbf, cbf-replan), found `{batch}`")
         );
     }
+}
+
+#[test]
+fn servers_estimate_as_their_clusters_plan() {
     let platform = Platform::new(vec![cluster("a", 1, "cbf")]).unwrap();
     let (hierarchy, network) = (Hierarchy::flat(&platform), Network::default());
     let jobs: [SimJob; 0] = [];
-    let found = simulate_protocol(&platform, &hierarchy, &jobs, &Policies::default(), &network);
-    assert!(matches!(found, Err(SimError::Protocol(Unsupported::Nodes))));
+    let policies = Policies { estimates: Estimates::Processors, ..Policies::default() };
+    let found = simulate_protocol(&platform, &hierarchy, &jobs, &policies, &network);
+    assert_eq!(found, Err(SimError::Protocol(Unsupported::Estimates)));
+}
+
+fn workloads() -> impl Strategy<Value = Vec<SimJob>> {
+    let gap = prop_oneof![2 => Just(0_i64), 3 => 1..20_i64, 1 => 20..400_i64];
+    let percent = prop_oneof![1 => Just(100_i64), 3 => 1..100_i64];
+    let walltime = prop_oneof![2 => 1..300_i64, 1 => (1..6_i64).prop_map(|tens| tens * 50)];
+    let logged = prop::option::weighted(0.3, 1..2000_u32);
+    let shape = (gap, 1..14_u32, walltime, percent, logged);
+    let speedups = prop_oneof![4 => common::speedups(), 1 => needs::gpu_tables()];
+    let one = (shape, speedups, prop::bool::weighted(0.7), 0..5_u32, needs::needs());
+    prop::collection::vec(one, 1..50).prop_map(|drawn| {
+        let mut submit = 0;
+        let mut jobs = Vec::new();
+        for (number, ((gap, procs, walltime, percent, logged), speedup, managed, origin, resources)) in
+            drawn.into_iter().enumerate()
+        {
+            submit += gap;
+            let one = job(number as u64, submit, procs, walltime, logged);
+            let runtime = Span((walltime * percent / 100).max(1));
+            let origin = Some(ClusterId(origin));
+            jobs.push(SimJob { job: Job { runtime, origin, resources, ..one.job }, speedup, managed, ..one });
+        }
+        jobs
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_speeds_agree_on_nodes_job_for_job(
+        platform in needs::platforms(4),
+        jobs in workloads(),
+        tuner in prop::sample::select(Tuner::ALL),
+        submit_first in any::<bool>(),
+        memory in prop::sample::select(vec![MoldableMemory::PerProcessor, MoldableMemory::Total]),
+        moves in prop::option::of((
+            prop::sample::select(&[Algorithm::Regular, Algorithm::Siblings][..]),
+            prop::sample::select(Heuristic::ALL), 1..200_i64, 1..60_i64, 1..30_usize,
+        )),
+        depth in 1..=3_usize,
+    ) {
+        let reallocation = moves.map(|(algorithm, heuristic, period, threshold, window)| {
+            let (period, threshold) = (Span(period), Span(threshold));
+            Reallocation { algorithm, heuristic, period, threshold, window }
+        });
+        let ties = if submit_first { Ties::SubmitFirst } else { Ties::FinishFirst };
+        let policies = Policies { tuner, ties, memory, reallocation, ..Policies::default() };
+        let direct = simulate(&platform, &jobs, &policies, &mut NoObserver).unwrap();
+        let hierarchy = Hierarchy::regular(&platform, 2, depth);
+        let protocol = simulate_protocol(&platform, &hierarchy, &jobs, &policies, &Network::default()).unwrap();
+        let other = protocol.run.jobs.iter().zip(&direct.jobs).find(|(one, other)| one != other);
+        prop_assert_eq!(other, None, "the outcomes (protocol, direct) differ");
+        prop_assert_eq!(protocol.run, direct);
+        prop_assert_eq!(protocol.unplaced, []);
+    }
 }
 
 proptest! {

@@ -16,6 +16,7 @@ fn job(id: i64) -> SimJob {
         executable: -1,
         origin: None,
         memory: LoggedMemory::default(),
+        resources: None,
     };
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }

@@ -273,6 +273,7 @@ impl Repairer {
             executable: small(record.executable),
             origin: None,
             memory: LoggedMemory { requested: mebibytes(record.req_memory), used: mebibytes(record.memory) },
+            resources: None,
         };
         self.report.kept += 1;
         Ok(Some((job, small(record.partition))))

@@ -5,10 +5,12 @@ use pliant_model::{Owner, Span};
 use pliant_policy::batch::order::{
     Charge, JobPriority, PrioritySettings, Shares, UserPriority, UserUsage, Weights,
 };
-use pliant_policy::batch::{Dump, RunningJob, Start, Submission, Waiting};
+use pliant_policy::batch::{Dump, JobOnNodes, RunningJob, Start, Submission, Waiting};
+use pliant_policy::nodes::{Amounts, Part};
 
 use super::field::*;
 use super::history::TUNER;
+use super::resources::{MEBIBYTES, needed};
 use super::table::message;
 use super::types::AN_ESTIMATE;
 use super::{Malformed, bounds, proto};
@@ -23,7 +25,7 @@ message! {
             queued: list(nested(), bounds::QUEUE_MAX).exact(),
             head: optional(nested()),
             shares: optional(nested()),
-            on_nodes = Vec::new(),
+            on_nodes: list(nested(), bounds::QUEUE_MAX).exact(),
         },
         nodes: optional(nested()),
         movable: list(nested(), bounds::QUEUE_MAX).exact(),
@@ -42,13 +44,29 @@ message! {
         plan: required(AN_ESTIMATE),
     }
 
+    proto::JobOnNodes <=> JobOnNodes {
+        job: JOB_ID,
+        on: list(nested(), bounds::QUEUE_MAX),
+        resources: needed(),
+    }
+
+    proto::job_on_nodes::Part <=> Part {
+        node,
+        taken: Amounts {
+            cores,
+            memory_mib <=> memory: MEBIBYTES,
+            gpus,
+            scratch_mib <=> scratch: MEBIBYTES,
+        },
+    }
+
     proto::QueuedJob <=> Submission {
         job: JOB_ID,
         procs: PROCS,
         walltime_s <=> walltime: SCALED_WALLTIME,
         submitted <=> submit: TIME,
         owner: OWNER_IF_KNOWN,
-        resources = None,
+        resources: needed(),
     }
 
     proto::QueuedJob <=> Start {
@@ -57,6 +75,7 @@ message! {
         walltime_s <=> walltime: SCALED_WALLTIME,
         submitted <=> (): empty::<i64>(),
         owner <=> (): empty::<Option<u64>>(),
+        resources <=> (): empty::<Option<proto::Resources>>(),
     }
 
     proto::Shares <=> Shares {

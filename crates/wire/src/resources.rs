@@ -1,5 +1,7 @@
 //! What jobs need besides processors.
 
+use std::sync::Arc;
+
 use pliant_model::{BatchOptions, Constraint, GpuCount, Gpus, Mebibytes, Memory, Resources, WORD_BYTES_MAX};
 
 use super::field::*;
@@ -54,6 +56,11 @@ message! {
         licences: map(RESOURCE_NAME.exact(), COUNT, bounds::RESOURCE_NAMES_MAX),
         batch: unless(BatchOptions::default(), nested()),
     } => (check: in_domain, fit: crate::tests::fit::resources)
+}
+
+/// What a job needs besides processors, if it needs something.
+pub(super) fn needed() -> Optional<Converted<NestedMessage<Resources>, Arc<Resources>>> {
+    optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| Resources::clone(resources)))
 }
 
 /// The same, if it can be.

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use pliant_control::estimation_vector::EstimationVector;
 use pliant_control::job::{ComparedEstimate, Work};
-use pliant_model::{Estimate, Procs, Resources, Speedup, SpeedupError};
+use pliant_model::{Estimate, GpuPoint, Procs, Speedup, SpeedupError};
 
 use super::field::*;
+use super::resources::needed;
 use super::table::{message, one_of};
 use super::{Malformed, bounds, proto};
 
 /// What an estimate is, where one is missing.
 pub(super) const AN_ESTIMATE: &str = "an estimate";
 
-const A_SPEEDUP: &str = "rigid, amdahl, folding, downey or table";
+const A_SPEEDUP: &str = "rigid, amdahl, folding, downey, table or gpu_table";
 
 one_of! {
     proto::Speedup { model: proto::speedup::Model } <=> Speedup {
@@ -24,18 +25,27 @@ one_of! {
         Table(proto::speedup::Table) <=> Table(
             points: converted(list(nested(), bounds::POINTS_MAX), Arc::from, |points: &Arc<[_]>| points.to_vec())
         ),
+        GpuTable(proto::speedup::GpuTable) <=> GpuTable(
+            points: converted(list(nested(), bounds::POINTS_MAX), Arc::from, |points: &Arc<[_]>| points.to_vec())
+        ),
     } => (check: in_domain, fit: crate::tests::fit::speedup)
 }
 
 message! {
     proto::speedup::Point <=> (Procs, f64) (procs: ANY_PROCS, time)
 
+    proto::speedup::GpuPoint <=> GpuPoint {
+        procs: ANY_PROCS,
+        gpus,
+        time,
+    }
+
     proto::Work <=> Work {
         procs: PROCS,
         walltime_s <=> walltime: WALLTIME,
         fixed_time,
         speedup: required(A_SPEEDUP),
-        resources: optional(converted(nested(), Arc::new, |resources: &Arc<Resources>| (**resources).clone())),
+        resources: needed(),
         begin: optional(TIME),
         deadline: optional(TIME),
         nice: NICE,
@@ -82,6 +92,11 @@ fn out_of_domain(speedup: &Speedup, error: &SpeedupError) -> Malformed {
             let expected = "an average parallelism of at least 1 and a sigma of at least 0";
             Malformed::new("downey", expected, format!("{average_parallelism} and {sigma}"))
         }
+        SpeedupError::GpuTable => Malformed::new(
+            "gpu_table.points",
+            "points by increasing numbers of processors and then of GPUs, one at least with GPUs, with positive times",
+            "others",
+        ),
         SpeedupError::Table => {
             let Speedup::Table(points) = speedup else { return Malformed::new("", A_SPEEDUP, error) };
             let fits = |index: usize| {

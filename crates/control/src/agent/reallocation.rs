@@ -30,7 +30,6 @@ use super::{Agent, Command, DiscoveryQuery, DiscoveryResult, DiscoverySubject, R
 use crate::access::Caller;
 use crate::audit::{Actor, AuditAct};
 use crate::handoff::{Movable, MoveOutcome, MoveProposal, ServerSnapshot, StayReason};
-use crate::job::Work;
 use crate::names::Token;
 use crate::names::{Handle, Name, User};
 
@@ -430,19 +429,12 @@ fn federation_snapshot(snapshots: &[ServerSnapshot], now: Time) -> FederationSna
             if job.siblings.contains(&snapshot.info.name) {
                 federation.add_sibling(JobId(number), ClusterId(cluster));
             }
-            let lacks = job.work.resources.is_some() && !counts(snapshot, &job.work);
-            if lacks || job.avoids.contains(&snapshot.info.name) {
+            if job.avoids.contains(&snapshot.info.name) {
                 federation.exclude(JobId(number), ClusterId(cluster));
             }
         }
     }
     FederationSnapshot { federation, servers, jobs: jobs.into_iter().map(|(_, job)| job).collect(), left_out }
-}
-
-/// Whether a server counts what work needs besides processors: its nodes are known, or its host is the one node that is needed.
-fn counts(snapshot: &ServerSnapshot, work: &Work) -> bool {
-    // Only an embedded batch system has no nodes: its host is one.
-    snapshot.nodes.is_some() || work.needs_one_node(snapshot.info.procs)
 }
 
 /// Whether a server takes jobs from others.
@@ -464,6 +456,14 @@ fn scheduler(
         // The server has not listed its cluster yet.
         return None;
     }
+    let own: Option<LocalPolicy> = snapshot.info.policy.parse().ok();
+    // Servers of earlier versions do not say on which nodes their jobs are.
+    let knows_nodes = snapshot.queue.running.is_empty() || !snapshot.queue.on_nodes.is_empty();
+    if let (Some(nodes), Some(policy)) = (&snapshot.nodes, own.as_ref().filter(|_| knows_nodes)) {
+        let mut scheduler = policy.scheduler_on(&nodes.to_declared().ok()?, now).ok()?;
+        scheduler.restore(now, &snapshot.queue.clone().renumbered(number)).ok()?;
+        return Some(scheduler);
+    }
     if let Some(nodes) = &snapshot.nodes {
         let mut nodes = nodes.clone();
         nodes.running.iter_mut().for_each(|one| one.job = number(one.job));
@@ -471,8 +471,7 @@ fn scheduler(
         return Some(Box::new(Nodes::from_snapshot(now, &nodes).ok()?));
     }
     let queue = snapshot.queue.clone().renumbered(number);
-    let policy: LocalPolicy = snapshot.info.policy.parse().ok()?;
-    let mut scheduler = policy.scheduler(snapshot.info.procs, now);
+    let mut scheduler = own?.scheduler(snapshot.info.procs, now);
     scheduler.restore(now, &queue).ok()?;
     Some(scheduler)
 }

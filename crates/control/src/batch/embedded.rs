@@ -1,5 +1,5 @@
 //! Pliant's own batch system: any local policy of `policy`, on the processors of one host, which may count its memory, GPUs, local disk
-//! space and licences as well (`host`).
+//! space and licences as well (`host`). In simulations it may have several nodes.
 //!
 //! The policy plans with walltimes, which processes may exceed. A job that outlives its planned end no longer counts for the
 //! policy, but keeps its processors until its process has ended. The next job on them waits that long.
@@ -13,6 +13,7 @@ mod host;
 mod planning;
 mod priorities;
 mod restore_error;
+mod starting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -126,21 +127,6 @@ impl Embedded {
         })
     }
 
-    /// Collects the jobs that the policy starts now.
-    fn collect_starts(&mut self, now: Time) {
-        let mut starts = std::mem::take(&mut self.start_buffer);
-        self.scheduler.start_due(now, &mut starts);
-        for Start { job, procs, walltime } in starts.drain(..) {
-            let queued = self.queued.get(&job);
-            let asked = queued.map_or(procs, |one| one.procs);
-            let resources = queued.and_then(|one| one.resources.clone());
-            let started = Started { resources, ..Started::new(asked, procs, walltime, now) };
-            self.started.insert(job, started);
-            self.pending.push_back(job);
-        }
-        self.start_buffer = starts;
-    }
-
     /// Ends jobs at their planned ends for the policy.
     fn finish_overdue(&mut self, now: Time) {
         let mut is_any = false;
@@ -154,79 +140,6 @@ impl Embedded {
         if is_any && self.is_overbooked {
             self.plan_again(now);
         }
-    }
-
-    /// Starts pending jobs on free processors, strictly in order.
-    fn run_pending(&mut self, now: Time, effects: &mut Effects) {
-        while let Some(job) = self.pending.front().copied() {
-            let Some(started) = self.started.get(&job) else {
-                self.pending.pop_front();
-                continue;
-            };
-            if self.free.len() < started.procs.0 as usize {
-                break;
-            }
-            let taken = self.taken(started);
-            let gpus = match (&self.host, &taken) {
-                (Some(host), Some(taken)) => host.gpus_for(taken, self.running()),
-                _ => Some(Vec::new()),
-            };
-            let (Some(gpus), Some(started)) = (gpus, self.started.get_mut(&job)) else { break };
-            self.pending.pop_front();
-            self.queued.remove(&job);
-            (started.taken, started.gpus) = (taken, gpus);
-            started.cores = self.free.iter().copied().take(started.procs.0 as usize).collect();
-            for core in &started.cores {
-                self.free.remove(core);
-            }
-            self.priorities.remove(&job);
-            match self.tentative.contains(&job) {
-                true => effects.updates.push(StatusUpdate::Ready { job }),
-                false => started.run(now, job, effects),
-            }
-        }
-    }
-
-    /// What a job is to have of the host besides processors, if that is counted.
-    fn taken(&self, started: &Started) -> Option<Taken> {
-        let resources = started.resources.as_deref();
-        self.host.as_ref().map(|host| host.taken(started.procs, resources))
-    }
-
-    /// The jobs that have processors.
-    fn running(&self) -> impl Iterator<Item = &Started> {
-        self.started.values().filter(|started| !started.cores.is_empty())
-    }
-
-    /// Whether a job could run here if there were no others.
-    fn could_run(&self, job: &Submission) -> bool {
-        let resources = job.resources.as_deref();
-        job.procs <= self.procs
-            && match &self.host {
-                Some(host) => host.could_run(job.procs, resources),
-                None => resources.is_none_or(|resources| resources.is_one_node_of(job.procs)),
-            }
-    }
-
-    /// Gives a waiting job processors that are free, and beyond these ones that the cluster does not have: those that other jobs hold.
-    fn start_anyway(&mut self, now: Time, job: JobId) {
-        let waits = self.held.remove(&job).or_else(|| self.too_large.remove(&job));
-        let Some(submission) = waits.or_else(|| self.queued.remove(&job)) else { return };
-        let Submission { procs, walltime, resources, .. } = submission;
-        self.tentative.remove(&job);
-        self.pending.retain(|other| *other != job);
-        let in_use: BTreeSet<u32> =
-            self.started.values().flat_map(|started| &started.cores).copied().collect();
-        let beyond = (self.procs.0..).filter(|core| !in_use.contains(core));
-        let cores = self.free.iter().copied().chain(beyond).take(procs.0 as usize).collect();
-        let started = Started { cores, resources, ..Started::new(procs, procs, walltime, now) };
-        let taken = self.taken(&started);
-        let gpus = match (&self.host, &taken) {
-            (Some(host), Some(taken)) => host.gpus_of_running(taken, self.running()),
-            _ => Vec::new(),
-        };
-        self.started.insert(job, Started { taken, gpus, ..started });
-        self.plan_again(now);
     }
 
     /// Removes a job that waits or was not started yet; false if there is none.

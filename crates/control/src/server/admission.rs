@@ -279,10 +279,10 @@ impl Server {
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
         self.watch(number);
-        let resources = work.resources.clone();
+        let speed = self.speed_for(own_time);
+        let resources = work.request(JobId(number), now).resources_at(speed, procs, walltime);
         let submission = Submission::new(JobId(number), procs, walltime);
         let submission = Submission { submit, owner, resources, ..submission };
-        let speed = self.speed_for(own_time);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
             // It enters the queue as soon as the limits of its owner allow, and from the instant on at which it may start.
             Some(sizes) if is_kept => batch.hold_moldable(now, submission, sizes, effects),

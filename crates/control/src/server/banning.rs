@@ -116,7 +116,8 @@ impl Server {
     /// system, or the job had started before an older copy of the journal was put back.
     pub(super) fn keep_back(&mut self, now: Time, number: u32, commands: &mut Vec<Command>) {
         let waiting = self.jobs.get(&number).filter(|entry| entry.started_before.is_none());
-        let Some(submission) = waiting.map(ServerJob::submission) else { return };
+        let speed = self.config.speed;
+        let Some(submission) = waiting.map(|entry| entry.submission(speed)) else { return };
         if self.outgoing.get(&number).is_some_and(|one| matches!(one.phase, Phase::Preparing))
             && let Some(outgoing) = self.outgoing.remove(&number)
         {

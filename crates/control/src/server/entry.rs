@@ -1,6 +1,6 @@
 //! Jobs in a server's memory.
 
-use pliant_model::{JobId, Time};
+use pliant_model::{JobId, Speed, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
@@ -73,10 +73,11 @@ impl ServerJob {
     }
 
     /// The job as it is submitted to the batch system.
-    pub(super) fn submission(&self) -> Submission {
+    pub(super) fn submission(&self, speed: Speed) -> Submission {
         let JobRecord { procs, walltime, submitted, owner, work, .. } = &self.record;
         let submission = Submission::new(JobId(self.number), *procs, *walltime);
-        let resources = work.resources.clone();
+        let request = work.request(JobId(self.number), *submitted);
+        let resources = request.resources_at(speed, *procs, *walltime);
         Submission { submit: work.eligible(*submitted), owner: owner.owner(), resources, ..submission }
     }
 }

@@ -64,7 +64,7 @@ impl Server {
         }
         // It may be kept back already, for a ban or a limit.
         let is_kept = self.batch.held_jobs().contains(&JobId(number));
-        if !is_kept && !self.batch.keep_back(now, entry.submission()) {
+        if !is_kept && !self.batch.keep_back(now, entry.submission(self.config.speed)) {
             return Answer::Unsuited("it does not wait any more".to_owned());
         }
         if let Some(entry) = self.jobs.get_mut(&number) {

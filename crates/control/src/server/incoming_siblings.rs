@@ -4,12 +4,12 @@
 //! has yielded is not in the batch system; when it is queued again it gets a new number, so that updates about the old
 //! number do not concern it.
 
-use pliant_model::{Estimate, JobId, Span, Time};
+use pliant_model::{Estimate, JobId, Span, Speed, Time};
 use pliant_policy::batch::Submission;
 use serde::{Deserialize, Serialize};
 
 use super::target::{self, PreparedJob};
-use super::{Command, Server, ServerJob};
+use super::{Command, Server};
 use crate::handoff::{Call, Handoff, HandoffId};
 use crate::job::JobRecord;
 
@@ -88,7 +88,7 @@ impl Server {
         }
         let Some(prepared) = self.prepared.get_mut(&id.job) else { return };
         (prepared.sibling_state, prepared.inquire_at) = (SiblingState::Waiting, now + INQUIRE_EVERY);
-        let submission = prepared.submission();
+        let submission = prepared.submission(self.config.speed);
         self.with_batch(now, commands, |batch, effects| batch.submit_tentatively(now, submission, effects));
     }
 }
@@ -101,7 +101,8 @@ impl Server {
             return self.end_too_late(now, number, commands);
         }
         let Some(number) = self.renumber(number) else { return };
-        let Some(submission) = self.jobs.get(&number).map(ServerJob::submission) else { return };
+        let speed = self.config.speed;
+        let Some(submission) = self.jobs.get(&number).map(|entry| entry.submission(speed)) else { return };
         self.watch(number);
         self.with_batch(now, commands, |batch, effects| batch.submit(now, submission, effects));
     }
@@ -130,11 +131,12 @@ impl Server {
 
 impl PreparedJob {
     /// The job as it is submitted to the batch system.
-    pub(super) fn submission(&self) -> Submission {
+    pub(super) fn submission(&self, speed: Speed) -> Submission {
         let Estimate { procs, walltime, .. } = self.estimate;
         let Handoff { work, submitted, owner, .. } = &self.handoff;
         let (submit, owner) = (work.eligible(*submitted), owner.owner());
-        let resources = work.resources.clone();
+        let request = work.request(JobId(self.number), *submitted);
+        let resources = request.resources_at(speed, procs, walltime);
         Submission { submit, owner, resources, ..Submission::new(JobId(self.number), procs, walltime) }
     }
 

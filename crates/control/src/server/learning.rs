@@ -9,7 +9,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pliant_model::{Span, Time};
+use pliant_model::{JobId, Span, Time};
 use pliant_policy::runtimes::history::{FinishedRun, History, Recent};
 use pliant_policy::runtimes::{Choice, Settings, rounds};
 
@@ -68,11 +68,14 @@ impl Server {
         }
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
+        let request = record.work.request(JobId(0), Time::ZERO);
+        let gpus = request.gpus_at(self.config.speed, record.procs, record.walltime);
         let run = FinishedRun {
             // The arguments of a user may make the scale as small as they like.
             runtime: Duration::try_from_secs_f64(elapsed.as_secs_f64() / (f64::from(rounds) * sample.scale))
                 .unwrap_or(Duration::MAX),
             procs: asked,
+            gpus,
             speed: self.config.speed,
             requested: record.work.procs,
             speedup: &record.work.speedup,

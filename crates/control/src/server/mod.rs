@@ -353,7 +353,7 @@ impl Server {
         act: impl FnOnce(&mut dyn BatchSystem, Option<&Walltimes<'_>>, &mut Effects),
     ) {
         let request = work.request(JobId(self.next), now);
-        let sizes = request.on(self.procs(), speed);
+        let sizes = request.where_counted(self.procs(), speed, self.batch.counts_resources());
         // A batch system that chooses among sizes takes the one that completes first.
         let sizes = sizes.filter(|sizes| self.config.tuner.is_greedy() && sizes.least() < sizes.most());
         self.with_batch(now, commands, |batch, effects| act(batch, sizes.as_ref(), effects));

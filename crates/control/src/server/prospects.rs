@@ -213,7 +213,9 @@ impl Server {
         let expected_runtime = entry.and_then(|ServerJob { number, record, sample, .. }| {
             let request = record.work.request(JobId(*number), Time::ZERO);
             let speed = self.config.speed;
-            let shape = InShape { walltimes: &request.on(self.procs(), speed)?, procs, speed };
+            let walltimes = &request.on(self.procs(), speed)?;
+            let shape =
+                InShape { walltimes, procs, gpus: walltimes.gpus_at(record.procs, record.walltime), speed };
             let units = |level| sample.as_ref().map_or(1.0, |sample| sample.units(level));
             self.runtimes.predict_in_shape(&categories(record, sample.as_ref()), shape, units, elapsed)
         });
@@ -230,7 +232,8 @@ impl Server {
         let procs = run.as_ref().map_or(record.procs, |run| run.procs);
         let request = record.work.request(JobId(number), Time::ZERO);
         let Some(walltimes) = request.on(processors, speed) else { return };
-        let shape = InShape { walltimes: &walltimes, procs, speed };
+        let gpus = walltimes.gpus_at(record.procs, record.walltime);
+        let shape = InShape { walltimes: &walltimes, procs, gpus, speed };
         let whole = Ran { shape, got: record.procs, elapsed };
         let unit = sample.as_ref().map(|sample| whole.unit_ms(sample.units(Level::Executable)));
         let ran = whole.unit_ms(sample.as_ref().map_or(1.0, |sample| sample.units(Level::All)));

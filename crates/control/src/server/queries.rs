@@ -2,9 +2,10 @@
 
 use crate::payload::Payload;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Bound;
 
-use pliant_model::{Estimate, JobId, Procs, Request, Resources, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
 use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_earlier;
 use pliant_policy::nodes;
@@ -97,10 +98,9 @@ impl Server {
         if let Some(why) = self.batch.closed_partition(partition) {
             return Err(AdmissionRefusal::Other(Cause::BatchSystem.because(why)));
         }
-        let most = if matches!(request.speedup, Speedup::Rigid) { request.procs } else { self.procs() };
         if let Some(needed) = request.resources.as_deref()
             && !self.batch.counts_resources()
-            && !(self.batch.mirror().is_none() && needed.is_one_node_of(most))
+            && !(self.batch.mirror().is_none() && request.needs_one_node(self.procs()))
         {
             return Err(AdmissionRefusal::Other(uncounted(needed)));
         }
@@ -131,7 +131,13 @@ impl Server {
                     .because(format!("the nodes that are up do not have {} processors", request.procs)),
             ),
         };
-        let Some(mut walltimes) = request.on(available, speed) else { return Err(too_large) };
+        let counts = self.batch.counts_resources();
+        let Some(mut walltimes) = request.where_counted(available, speed, counts) else {
+            return Err(match request.on(available, speed) {
+                Some(_) => AdmissionRefusal::Other(uncounted("a table of times whose sizes all have GPUs")),
+                None => too_large,
+            });
+        };
         if let Some(most) = bounds.walltime {
             let walltime = walltimes.at(walltimes.most());
             walltimes = walltimes.within(most).ok_or(AdmissionRefusal::TooLong { walltime, most })?;
@@ -180,7 +186,7 @@ impl Server {
                 return DiscoveryResult { refusals, ..DiscoveryResult::default() };
             }
         };
-        let resources = request.resources.clone();
+        let resources = request.resources_at(self.config.speed, estimate.procs, estimate.walltime);
         let submission = Submission::new(request.id, estimate.procs, estimate.walltime);
         let partition = self.batch.named_partition(now, &Submission { resources, ..submission });
         let vector = EstimationVector {
@@ -384,7 +390,7 @@ fn no_partition() -> Reason {
 }
 
 /// Why a cluster that counts only processors does not take work that needs more.
-fn uncounted(needed: &Resources) -> Reason {
+fn uncounted(needed: impl fmt::Display) -> Reason {
     let why = format!(
         "expected work that needs processors only, since this cluster counts nothing else; found {needed}"
     );

@@ -57,7 +57,7 @@ impl Server {
         entry.forget_run();
         entry.record.requeues = requeues;
         self.waiting.add_job(entry);
-        let (submission, is_held) = (entry.submission(), entry.held.is_some());
+        let (submission, is_held) = (entry.submission(self.config.speed), entry.held.is_some());
         let (work, owner) = (entry.record.work.clone(), entry.record.owner.clone());
         self.watch(number);
         let is_kept = is_held || self.keeps_back(&owner);

@@ -146,7 +146,8 @@ impl Server {
             size_choice,
             signed: None,
         };
-        let (submission, speed) = (prepared.submission(), self.config.speed);
+        let speed = self.config.speed;
+        let submission = prepared.submission(speed);
         self.waiting.add_prepared(&prepared.handoff);
         self.prepared.insert(job, prepared);
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
@@ -273,7 +274,7 @@ impl Server {
     ) {
         let Some(prepared) = self.prepared.remove(&id.job) else { return };
         self.waiting.remove_prepared(&prepared.handoff);
-        let submission = prepared.submission();
+        let submission = prepared.submission(self.config.speed);
         let PreparedJob { handoff, number, estimate, sibling_state, ended, size_choice, signed, .. } =
             prepared;
         let Handoff {

@@ -141,6 +141,11 @@ pub trait BatchScheduler: Send {
         None
     }
 
+    /// What a running job has of the nodes, then of the licences, where nodes are distinguished; none if any nodes will do.
+    fn allocation(&self, _job: JobId) -> Option<&[nodes::Part]> {
+        None
+    }
+
     /// Number of waiting jobs.
     fn queue_length(&self) -> usize;
 

@@ -87,10 +87,11 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// The submission in a shape.
-    fn submission(&self, (procs, walltime): (Procs, Span)) -> Submission {
-        let Request { id: job, submit, owner, ref resources, .. } = self.request;
-        Submission { job, procs, walltime, submit, owner, resources: resources.clone() }
+    /// The submission in a shape on a cluster of that speed.
+    fn submission(&self, speed: Speed, (procs, walltime): (Procs, Span)) -> Submission {
+        let Request { id: job, submit, owner, .. } = self.request;
+        let resources = self.request.resources_at(speed, procs, walltime);
+        Submission { job, procs, walltime, submit, owner, resources }
     }
 }
 
@@ -233,18 +234,25 @@ impl Federation {
     pub fn shape(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<(Procs, Span)> {
         let walltimes = self.walltimes(request, cluster)?;
         let scheduler = &self.clusters[cluster.index()].scheduler;
-        let may_not_fit = request.resources.is_some() && scheduler.counts_resources();
+        let needs_more = request.resources.is_some() || walltimes.gpu_sizes().is_some();
+        let may_not_fit = needs_more && scheduler.counts_resources();
         if walltimes.least() == walltimes.most() && !may_not_fit {
             return Some((walltimes.least(), walltimes.at(walltimes.least())));
         }
         self.estimate(now, request, cluster).map(|estimate| estimate.shape())
     }
 
-    /// The walltimes of a request on a cluster; none if the cluster accepts no requests or the request does not fit.
+    /// The walltimes of a request on a cluster; none if the cluster accepts no requests, does not count what the request needs, or the
+    /// request does not fit.
     fn walltimes<'a>(&self, request: &'a Request, cluster: ClusterId) -> Option<Walltimes<'a>> {
-        let ClusterState { admission, procs, speed, .. } = self.clusters[cluster.index()];
+        let ClusterState { admission, procs, speed, ref scheduler, .. } = self.clusters[cluster.index()];
         let is_avoided = || self.excluded.get(&request.id).is_some_and(|avoided| avoided.contains(&cluster));
-        if admission == Admission::Open && !is_avoided() { request.on(procs, speed) } else { None }
+        let is_counted = scheduler.counts_resources() || request.needs_one_node(procs);
+        if admission == Admission::Open && is_counted && !is_avoided() {
+            request.where_counted(procs, speed, scheduler.counts_resources())
+        } else {
+            None
+        }
     }
 
     /// The cluster that completes a request first (MCT), except `except` and completions after `latest`. Ties go to the
@@ -302,7 +310,7 @@ impl Federation {
     /// Submits a request in the shape of a present estimate and tracks it while it waits.
     pub fn submit(&mut self, now: Time, tracked: Tracked, shape: (Procs, Span)) {
         let job = tracked.request.id;
-        let submission = tracked.submission(shape);
+        let submission = tracked.submission(self.clusters[tracked.cluster.index()].speed, shape);
         self.scheduler(tracked.cluster).submit(now, submission);
         self.waiting.insert(job, tracked);
     }
@@ -324,10 +332,8 @@ impl Federation {
 
     /// Submits a sibling job of a waiting request in the shape of a present estimate.
     pub fn submit_sibling(&mut self, now: Time, job: JobId, cluster: ClusterId, estimate: Estimate) {
-        let Some(submission) = self.waiting.get(&job).map(|tracked| tracked.submission(estimate.shape()))
-        else {
-            return;
-        };
+        let Some(tracked) = self.waiting.get(&job) else { return };
+        let submission = tracked.submission(self.clusters[cluster.index()].speed, estimate.shape());
         self.scheduler(cluster).submit(now, submission);
         self.add_sibling(job, cluster);
     }

@@ -32,6 +32,8 @@ pub struct FinishedRun<'a> {
     pub procs: Procs,
     /// Their speed.
     pub speed: Speed,
+    /// The GPUs that it used, where the time depends on them.
+    pub gpus: u32,
     /// The processors to which a requested walltime refers.
     pub requested: Procs,
     /// The speedup model.
@@ -42,8 +44,8 @@ impl FinishedRun<'_> {
     /// The time of the same work on the requested processors at speed 1, in milliseconds, rounded up:
     /// `runtime * speed * time(requested) / time(procs)`, reduced slightly before rounding like a walltime.
     pub fn reference_ms(&self) -> u64 {
-        let Self { procs, requested, speedup, .. } = *self;
-        let ratio = speedup.relative_time(requested, requested) / speedup.relative_time(procs, requested);
+        let Self { procs, gpus, requested, speedup, .. } = *self;
+        let ratio = speedup.reference_time(requested) / speedup.relative_time_with(procs, gpus, requested);
         let exact = self.runtime.as_secs_f64() * 1000.0 * self.speed.get() * ratio;
         (exact * (1.0 - 1e-12)).ceil() as u64
     }

@@ -20,7 +20,7 @@ fn choice(quantile: f64, margin: f64) -> Choice {
 fn run(ms: u64) -> FinishedRun<'static> {
     let runtime = Duration::from_millis(ms);
     let (procs, speed) = (Procs::ONE, Speed::REFERENCE);
-    FinishedRun { runtime, procs, speed, requested: procs, speedup: &Speedup::Rigid }
+    FinishedRun { runtime, procs, gpus: 0, speed, requested: procs, speedup: &Speedup::Rigid }
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn runs_are_scaled_to_the_requested_size_and_speed_1() {
     let check = |seconds, procs, speed, requested, speedup: &Speedup, reference_ms| {
         let (runtime, speed) = (Duration::from_secs_f64(seconds), Speed::new(speed).unwrap());
         let (procs, requested) = (Procs(procs), Procs(requested));
-        let run = FinishedRun { runtime, procs, speed, requested, speedup };
+        let run = FinishedRun { runtime, procs, gpus: 0, speed, requested, speedup };
         assert_eq!(run.reference_ms(), reference_ms, "{run:?}");
     };
     check(10.0, 4, 1.0, 4, &Speedup::Rigid, 10_000);
@@ -240,7 +240,7 @@ fn a_prediction_covers_the_recorded_run(
             let speedup = if folding { Speedup::Folding } else { AMDAHL };
             let (speed, runtime) = (Speed::new(speed).unwrap(), Duration::from_secs(seconds));
             let mut history = History::new(window(1));
-            history.record("a", "ann", &FinishedRun { runtime, procs, speed, requested, speedup: &speedup });
+            history.record("a", "ann", &FinishedRun { runtime, procs, gpus: 0, speed, requested, speedup: &speedup });
             let walltime = history.predict("a", "ann", choice(1.0, 1.0)).unwrap();
             let (id, submit) = (JobId(0), Time::ZERO);
             let request = Request::new(id, submit, requested, walltime, speedup);

@@ -14,6 +14,8 @@ pub struct InShape<'a> {
     pub walltimes: &'a Walltimes<'a>,
     /// On how many processors.
     pub procs: Procs,
+    /// With how many GPUs, where the times depend on them.
+    pub gpus: u32,
     /// How fast they are.
     pub speed: Speed,
 }
@@ -21,9 +23,9 @@ pub struct InShape<'a> {
 impl InShape<'_> {
     /// The time in this shape relative to that on the fewest processors that will do.
     fn relative_time(&self) -> f64 {
-        let Self { walltimes, procs, .. } = self;
+        let Self { walltimes, procs, gpus, .. } = self;
         let procs = (*procs).clamp(walltimes.least(), walltimes.most());
-        walltimes.ratio(procs) / walltimes.ratio(walltimes.least())
+        walltimes.ratio_with(procs, *gpus) / walltimes.ratio(walltimes.least())
     }
 }
 

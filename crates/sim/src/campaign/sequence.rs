@@ -111,6 +111,7 @@ mod tests {
             executable: -1,
             origin: None,
             memory: pliant_model::LoggedMemory::default(),
+            resources: None,
         };
         (0..jobs).map(job).collect()
     }

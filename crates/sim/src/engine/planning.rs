@@ -97,7 +97,9 @@ where
             asked.speedup = speedup.clone();
         }
         let target = &self.run.platform.clusters()[cluster.index()];
-        asked.on(target.procs, target.speed).map_or(start.walltime, |walltimes| walltimes.at(start.procs))
+        let gpus = tracked.request.gpus_at(target.speed, start.procs, start.walltime);
+        let walltimes = asked.on(target.procs, target.speed);
+        walltimes.map_or(start.walltime, |walltimes| walltimes.at_with(start.procs, gpus))
     }
 
     /// Tracks a job that runs from now to `end`.

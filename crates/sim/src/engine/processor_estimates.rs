@@ -73,7 +73,11 @@ impl ProcessorEstimates {
     /// Whether the batch system could ever run a request in the shape of an estimate.
     fn fits(&self, walltimes: &Walltimes<'_>, Estimate { procs, walltime, start }: Estimate) -> bool {
         let job = JobId(0);
-        let resources = walltimes.resources().cloned().map(Arc::new);
+        let resources = match walltimes.gpu_sizes() {
+            Some(_) => Some(walltimes.resources_with(walltimes.gpus_at(procs, walltime))),
+            None => walltimes.resources().cloned(),
+        };
+        let resources = resources.map(Arc::new);
         let mut empty = self.empty.boxed_clone();
         empty.submit(start, Submission { resources, ..Submission::new(job, procs, walltime) });
         empty.plan(start, job).is_some()

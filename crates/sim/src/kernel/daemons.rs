@@ -1,12 +1,15 @@
 //! Agents, servers and coordinators as the machines of nodes.
 
+use std::sync::Arc;
+
 use pliant_control::agent::{self, Agent, AgentConfig};
+use pliant_control::batch::embedded::HostResources;
 use pliant_control::coallocation::{Coordinator, CoordinatorConfig};
 use pliant_control::names::Name;
 use pliant_control::replay::Machine;
 use pliant_control::server::{self, Server, ServerConfig, WaitingLimits};
 use pliant_control::server_info::ServerInfo;
-use pliant_model::{Cluster, Time};
+use pliant_model::{Cluster, ClusterNodes, Time};
 use pliant_policy::tuning::Tuner;
 
 use super::node::{JournalRow, NodeMachine};
@@ -144,8 +147,14 @@ pub(crate) fn server_config(
         policy: cluster.batch.clone(),
         tuner,
         waiting,
-        host: None,
+        host: cluster.nodes.as_ref().map(|nodes| Arc::new(host(nodes))),
     }
+}
+
+/// The nodes of a cluster, with names for their GPUs.
+fn host(nodes: &ClusterNodes) -> HostResources {
+    let gpus: u64 = nodes.groups.iter().map(|group| u64::from(group.count) * u64::from(group.gpus)).sum();
+    HostResources { nodes: nodes.clone(), gpus: (0..gpus).map(|gpu| format!("gpu{gpu}")).collect() }
 }
 
 /// The description of a server. Its rank is the position of its cluster, so that ties are broken as in a direct simulation.

@@ -7,9 +7,10 @@ use pliant_control::job::{ComparedEstimate, Work};
 use pliant_control::names::Token;
 use pliant_control::names::{Key, Name, User};
 use pliant_control::payload::Payload;
-use pliant_control::reason::{DiscoverySummary, Reason};
+use pliant_control::reason::{Cause, DiscoverySummary, Reason};
 use pliant_control::server::{self, AdmissionRefusal, Submit};
-use pliant_model::{ClusterId, Job, JobId, Platform, RefusalCause, Speedup, Time};
+use pliant_model::{ClusterId, Job, JobId, RefusalCause, Request, Speedup, Time};
+use pliant_policy::mapping;
 
 use super::Unplaced;
 use super::Unsupported;
@@ -52,7 +53,8 @@ impl Driver<'_> {
         if !managed {
             return self.submit_locally(now, number, job);
         }
-        let work = Work::new(job.procs, job.walltime, speedup.clone());
+        let resources = self.needs.of(job);
+        let work = Work { resources, ..Work::new(job.procs, job.walltime, speedup.clone()) };
         let submission = Box::new(Submission::new(Time::MAX));
         let client = Client::Federation { submission, work, owner: owner(job), crashes: 0 };
         self.clients.insert(number, client);
@@ -70,7 +72,9 @@ impl Driver<'_> {
             return Ok(());
         };
         self.clients.insert(number, Client::Local(id));
-        let work = Work::new(job.procs, job.walltime, Speedup::Rigid);
+        // What its log says of a local job counts only where it ran.
+        let resources = self.needs.of(job).filter(|_| clusters[id.index()].nodes.is_some());
+        let work = Work { resources, ..Work::new(job.procs, job.walltime, Speedup::Rigid) };
         let submit = Submit { own_time: true, ..submit(number, work, owner(job), None, Default::default()) };
         self.send_submission(now, token(number, 0), id.index(), submit);
         Ok(())
@@ -140,10 +144,10 @@ impl Driver<'_> {
             }
             Command::WakeAt(at) => self.set_timer(Peer::Client(number), Some(at)),
             Command::Done(outcome) => {
-                let fits = fits(work, self.platform);
+                let request = work.request(JobId(0), now);
                 self.clients.remove(&number);
                 self.set_timer(Peer::Client(number), None);
-                self.record_outcome(number, fits, *outcome);
+                self.record_outcome(now, number, &request, *outcome);
             }
         }
     }
@@ -169,21 +173,20 @@ impl Driver<'_> {
         self.send(now, Link::ClientServer, NetworkMessage::Server(server, event));
     }
 
-    /// Records the outcome of a submission to the federation; `fits` if some cluster is large enough.
-    fn record_outcome(&mut self, number: u32, fits: bool, outcome: SubmissionOutcome) {
+    /// Records the outcome of a submission to the federation.
+    fn record_outcome(&mut self, now: Time, number: u32, request: &Request, outcome: SubmissionOutcome) {
         let why = match outcome {
             SubmissionOutcome::Accepted(_) => return,
             SubmissionOutcome::Refused(reasons) => sentence(&reasons),
             SubmissionOutcome::Unknown { server, why } => format!("{server} may have accepted it: {why}"),
         };
-        if !fits {
-            let Some(Submitted { job, .. }) = self.submitted.get(&number) else { return };
-            let requested = job.procs;
-            let largest = self.platform.clusters().iter().map(|cluster| cluster.procs).max();
-            let available = largest.unwrap_or_default();
-            self.refuse(number, RefusalCause::LargerThanAll { requested, available });
-        } else if let Some(Submitted { job, .. }) = self.submitted.remove(&number) {
-            self.unplaced.insert(number, Unplaced { log_id: job.log_id, why });
+        match mapping::earliest(&mut self.empty, now, request) {
+            Err(cause) => self.refuse(number, cause),
+            Ok(_) => {
+                if let Some(Submitted { job, .. }) = self.submitted.remove(&number) {
+                    self.unplaced.insert(number, Unplaced { log_id: job.log_id, why });
+                }
+            }
         }
     }
 
@@ -191,6 +194,9 @@ impl Driver<'_> {
         match event {
             client::Event::Refused(AdmissionRefusal::TooLarge { needed: requested, available }) => {
                 self.refuse(number, RefusalCause::LargerThanCluster { cluster, requested, available });
+            }
+            client::Event::Refused(AdmissionRefusal::Other(reason)) if reason.cause == Cause::Resources => {
+                self.refuse(number, RefusalCause::InsufficientResources);
             }
             other => debug_assert!(matches!(other, client::Event::Accepted(_)), "{other:?}"),
         }
@@ -201,12 +207,6 @@ impl Driver<'_> {
             self.refused.insert(number, (job.log_id, cause));
         }
     }
-}
-
-/// True if some cluster is large enough.
-fn fits(work: &Work, platform: &Platform) -> bool {
-    let request = work.request(JobId(0), Time::ZERO);
-    platform.clusters().iter().any(|cluster| request.on(cluster.procs, cluster.speed).is_some())
 }
 
 fn submit(

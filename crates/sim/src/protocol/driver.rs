@@ -14,6 +14,7 @@ use pliant_control::client;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server, ServerConfig, WaitingLimits};
 use pliant_model::{Job, JobId, JobOutcome, Platform, RefusalCause, Run, Span, Time};
+use pliant_policy::federation::Federation;
 use rustc_hash::FxHashMap;
 
 use super::clients::Client;
@@ -25,6 +26,7 @@ use crate::kernel::Peer;
 use crate::kernel::{
     self, EventQueue, Node, ServerStart, Simulation, daemon_name, server_config, server_info,
 };
+use crate::needs::Needs;
 use crate::{Policies, SimError, SimJob, Ties};
 
 /// The number of every daemon's journal: no journal is ever lost here.
@@ -93,6 +95,9 @@ pub(super) struct Driver<'a> {
     /// The class of the current event.
     class: Class,
     pub(super) links: Links,
+    pub(super) needs: Needs,
+    /// The clusters without jobs: what fits on none of them is refused.
+    pub(super) empty: Federation,
     /// The next timer of each machine.
     timers: FxHashMap<Peer, Time>,
     /// True until the daemons have attached: these messages arrive without delay.
@@ -127,7 +132,8 @@ impl<'a> Driver<'a> {
         network: &Network,
         watcher: &'a mut dyn Watcher,
         origin: Time,
-    ) -> Driver<'a> {
+    ) -> Result<Driver<'a>, SimError> {
+        let empty = Federation::new(platform, policies.tuner, origin).map_err(SimError::Batch)?;
         let agent_configs = agent_configs(layout, network, policies);
         let clusters = platform.clusters().iter().enumerate();
         let server_configs: Vec<ServerConfig> = clusters
@@ -161,6 +167,8 @@ impl<'a> Driver<'a> {
             queue: EventQueue::new(origin),
             class: Class { pass: 0, rank: Rank::Message },
             links: Links::new(network, levels),
+            needs: Needs::on(platform, policies),
+            empty,
             timers: FxHashMap::default(),
             attaching: true,
             outcomes: Vec::new(),
@@ -171,7 +179,7 @@ impl<'a> Driver<'a> {
             server_commands: Vec::new(),
         };
         driver.attach(origin);
-        driver
+        Ok(driver)
     }
 
     /// Attaches every server to its agent; each agent then announces its servers to its own agent.

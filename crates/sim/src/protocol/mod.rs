@@ -26,7 +26,7 @@ use pliant_policy::runtimes::predicted::Basis;
 pub use hierarchy::{Hierarchy, HierarchyError, Node};
 pub use network::{Latency, Network, Traffic};
 
-use crate::{NoObserver, PlanBy, Policies, SimError, SimJob};
+use crate::{Estimates, NoObserver, PlanBy, Policies, SimError, SimJob};
 
 /// A finished run with its traffic.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,8 +58,8 @@ pub enum Unsupported {
     PlanBy(Basis),
     /// All speedups must be as assumed.
     Misjudged,
-    /// Servers do not distinguish nodes.
-    Nodes,
+    /// Servers estimate as their clusters plan.
+    Estimates,
 }
 
 impl fmt::Display for Unsupported {
@@ -74,12 +74,10 @@ impl fmt::Display for Unsupported {
                 "expected jobs with the assumed speedup in a protocol simulation, found one with another speedup: simulate \
                  directly"
             ),
-            Self::Nodes => {
-                write!(
-                    f,
-                    "expected clusters without nodes in a protocol simulation, found some: simulate directly"
-                )
-            }
+            Self::Estimates => write!(
+                f,
+                "expected estimates by nodes in a protocol simulation, found estimates by processors: simulate directly"
+            ),
             Self::PlanBy(found) => write!(
                 f,
                 "expected plans by walltimes in a protocol simulation, found plans by {found}: simulate directly"
@@ -148,12 +146,12 @@ where
     if policies.plan_by != PlanBy::Walltimes {
         return Err(SimError::Protocol(Unsupported::PlanBy(policies.plan_by.basis())));
     }
-    if platform.clusters().iter().any(|cluster| cluster.nodes.is_some()) {
-        return Err(SimError::Protocol(Unsupported::Nodes));
+    if policies.estimates != Estimates::Nodes {
+        return Err(SimError::Protocol(Unsupported::Estimates));
     }
     policies.check(platform)?;
     let layout = hierarchy.layout(platform).map_err(SimError::Hierarchy)?;
     let mut jobs = jobs.into_iter().peekable();
     let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
-    driver::Driver::new(platform, &layout, policies, network, watcher, origin).run(jobs)
+    driver::Driver::new(platform, &layout, policies, network, watcher, origin)?.run(jobs)
 }

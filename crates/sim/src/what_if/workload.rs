@@ -189,6 +189,7 @@ fn rigid(submit: Time, procs: Procs, walltime: Span, elapsed: Span, cluster: Clu
         executable: -1,
         origin: Some(cluster),
         memory: LoggedMemory::default(),
+        resources: None,
     };
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: false }
 }

@@ -1,5 +1,8 @@
 //! Strategies for platforms, jobs and speedup models, shared by the tests of both speeds.
 
+#[allow(dead_code, reason = "not every test draws nodes")]
+pub(crate) mod needs;
+
 use pliant_model::{Cluster, Job, LoggedMemory, Platform, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::batch;
 use pliant_sim::SimJob;
@@ -51,6 +54,7 @@ pub(crate) fn job(log_id: u64, submit: i64, procs: u32, walltime: i64, runtime: 
         executable: -1,
         origin: None,
         memory: LoggedMemory::default(),
+        resources: None,
     };
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }

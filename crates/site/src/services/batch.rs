@@ -76,7 +76,7 @@ impl Service {
                 .work
                 .narrowest()
                 .map_or(1.0, |narrow| one.work.speedup.relative_time(narrow.procs, asked))
-                / one.work.speedup.relative_time(asked, asked);
+                / one.work.speedup.reference_time(asked);
             let work = one.work.narrowest().unwrap_or(one.work);
             let values = self.read(&given)?;
             let values = varied.iter().map(|name| values.get(name).cloned().unwrap_or_default()).collect();

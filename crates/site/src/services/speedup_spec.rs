@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pliant_model::{Procs, Speedup, SpeedupError};
+use pliant_model::{GpuPoint, Procs, Speedup, SpeedupError};
 
 /// A speedup model and the number of processors that times are given on: `rigid:8`, `folding:8`,
-/// `amdahl:0.95,64`, `downey:40,0.7`, `table:1=100,2=55,4=30`.
+/// `amdahl:0.95,64`, `downey:40,0.7`, `table:1=100,2=55,4=30`, or with GPUs `table:4=100,4+1g=30,8+2g=16`.
 ///
 /// Times are given on the requested number for `rigid` and `folding`, on the smallest for a table, and on 1 for
 /// the others; `@N` behind a model other than `rigid` and `folding` says another: `amdahl:0.95,64@8`.
@@ -50,12 +50,14 @@ pub enum SpeedupSpecError {
 }
 
 /// The models, and how each is written.
+///
+/// An entry of a table may name GPUs in all: `table:4=100,4+1g=30,8+2g=16`.
 const FORMS: [(&str, &str); 5] = [
     ("rigid", "rigid:PROCS"),
     ("folding", "folding:PROCS"),
     ("amdahl", "amdahl:PARALLEL_FRACTION,PROCS_MAX"),
     ("downey", "downey:AVERAGE_PARALLELISM,SIGMA"),
-    ("table", "table:PROCS=TIME,PROCS=TIME,..."),
+    ("table", "table:PROCS[+GPUSg]=TIME,PROCS[+GPUSg]=TIME,..."),
 ];
 
 impl SpeedupSpec {
@@ -74,6 +76,9 @@ impl SpeedupSpec {
             Speedup::Table(entries) if least <= allowed => {
                 Speedup::Table(entries.iter().copied().filter(|(procs, _)| *procs <= allowed).collect())
             }
+            Speedup::GpuTable(points) if least <= allowed => {
+                table(points.iter().copied().filter(|one| one.procs <= allowed).collect())
+            }
             _ => return Err(SpeedupSpecError::TooWide { allowed, found: most }),
         };
         Ok(SpeedupSpec { speedup, procs: self.procs })
@@ -82,6 +87,7 @@ impl SpeedupSpec {
     fn usual_procs(speedup: &Speedup) -> Procs {
         match speedup {
             Speedup::Table(entries) => entries.first().map_or(Procs(1), |(procs, _)| *procs),
+            Speedup::GpuTable(points) => points.first().map_or(Procs(1), |one| one.procs),
             _ => Procs(1),
         }
     }
@@ -92,9 +98,23 @@ fn whole(text: &str) -> Option<Procs> {
     text.parse().ok().filter(|count| plain && *count > 0).map(Procs)
 }
 
-fn entry(text: &str) -> Option<(Procs, f64)> {
-    let (procs, time) = text.split_once('=')?;
-    Some((whole(procs)?, time.parse().ok()?))
+/// `PROCS=TIME` or `PROCS+GPUSg=TIME`.
+fn entry(text: &str) -> Option<GpuPoint> {
+    let (size, time) = text.split_once('=')?;
+    let (procs, gpus) = match size.split_once('+') {
+        Some((procs, gpus)) => (procs, gpus.strip_suffix('g')?),
+        None => (size, "0"),
+    };
+    let gpus = if gpus == "0" { 0 } else { whole(gpus)?.0 };
+    Some(GpuPoint { procs: whole(procs)?, gpus, time: time.parse().ok()? })
+}
+
+/// A table of these entries, with GPUs only if one has some.
+fn table(points: Vec<GpuPoint>) -> Speedup {
+    match points.iter().any(|one| one.gpus > 0) {
+        true => Speedup::GpuTable(points.into()),
+        false => Speedup::Table(points.iter().map(|one| (one.procs, one.time)).collect()),
+    }
 }
 
 fn read(model: &str, parameters: &str) -> Option<SpeedupSpec> {
@@ -107,7 +127,7 @@ fn read(model: &str, parameters: &str) -> Option<SpeedupSpec> {
         None => (parameters, None),
     };
     let speedup = match model {
-        "table" => Speedup::Table(parameters.split(',').map(entry).collect::<Option<Vec<_>>>()?.into()),
+        "table" => table(parameters.split(',').map(entry).collect::<Option<Vec<_>>>()?),
         _ => {
             let (first, second) = parameters.split_once(',')?;
             match model {
@@ -153,6 +173,15 @@ impl fmt::Display for SpeedupSpec {
                     write!(f, "{before}{}={time}", procs.0)?;
                 }
             }
+            Speedup::GpuTable(points) => {
+                for (index, GpuPoint { procs, gpus, time }) in points.iter().enumerate() {
+                    let before = if index == 0 { "table:" } else { "," };
+                    match gpus {
+                        0 => write!(f, "{before}{}={time}", procs.0)?,
+                        _ => write!(f, "{before}{}+{gpus}g={time}", procs.0)?,
+                    }
+                }
+            }
         }
         if self.procs == Self::usual_procs(&self.speedup) { Ok(()) } else { write!(f, "@{}", self.procs.0) }
     }
@@ -184,7 +213,7 @@ impl fmt::Display for SpeedupSpecError {
                 write!(f, "expected {expected} with at least 1 processor, found `{}`", shown(found))
             }
             // The others say it themselves.
-            Self::Domain { problem: problem @ SpeedupError::Table, found } => {
+            Self::Domain { problem: problem @ (SpeedupError::Table | SpeedupError::GpuTable), found } => {
                 write!(f, "{problem}, found `{}`", shown(found))
             }
             Self::Domain { problem, .. } => problem.fmt(f),
@@ -224,6 +253,13 @@ mod tests {
         let table = Speedup::Table([(Procs(2), 100.0), (Procs(4), 55.5)].into());
         check("table:2=100,4=55.5", table.clone(), 2);
         check("table:2=100,4=55.5@4", table, 4);
+        let point = |procs, gpus, time| GpuPoint { procs: Procs(procs), gpus, time };
+        let table = Speedup::GpuTable([point(4, 0, 100.0), point(4, 1, 30.0), point(8, 2, 16.5)].into());
+        check("table:4=100,4+1g=30,8+2g=16.5", table.clone(), 4);
+        assert_eq!(
+            "table:4+0g=100,4+1g=30,8+2g=16.5".parse(),
+            Ok(SpeedupSpec { speedup: table, procs: Procs(4) })
+        );
     }
 
     #[test]
@@ -270,6 +306,8 @@ mod tests {
         check("amdahl:0.9,4", 8, Ok("amdahl:0.9,4"));
         check("table:1=9,8=3,9=2", 8, Ok("table:1=9,8=3"));
         check("table:9=2", 8, Err(9));
+        check("table:1=9,8+1g=3,9+1g=2", 8, Ok("table:1=9,8+1g=3"));
+        check("table:1=9,9+1g=2", 8, Ok("table:1=9"));
         check("downey:10,0.5", 19, Ok("downey:10,0.5"));
         check("downey:10,0.5", 18, Err(19));
     }
@@ -277,7 +315,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_reads_back(
-            model in 0..5u8, procs in 1..5000u32, at in 1..5000u32, a in 0.0..1.0f64, sigma in 0.0..9.0f64
+            model in 0..6u8, procs in 1..5000u32, at in 1..5000u32, a in 0.0..1.0f64, sigma in 0.0..9.0f64
         ) {
             let table = [(Procs(procs), sigma + 0.5), (Procs(procs + at), a + 1e-9)];
             let speedup = match model {
@@ -285,7 +323,11 @@ mod tests {
                 1 => Speedup::Folding,
                 2 => Speedup::Amdahl { parallel: a, limit: Procs(procs) },
                 3 => Speedup::Downey { average_parallelism: 1.0 + 100.0 * a, sigma },
-                _ => Speedup::Table(table.into()),
+                4 => Speedup::Table(table.into()),
+                _ => {
+                    let with = |(gpus, (procs, time)): (u32, (Procs, f64))| GpuPoint { procs, gpus, time };
+                    Speedup::GpuTable((at % 2..).zip(table).map(with).collect())
+                }
             };
             let spec = SpeedupSpec { speedup, procs: Procs(at) };
             prop_assert_eq!(spec.to_string().parse::<SpeedupSpec>(), Ok(spec));

@@ -163,6 +163,7 @@ fn job(submit: f64, procs: u32, walltime: i64, runtime: i64) -> Job {
         executable: -1,
         origin: None,
         memory: LoggedMemory::default(),
+        resources: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pliant_control::coallocation::Application;
 use pliant_control::reason::Cause;
-use pliant_model::{BatchOptions, Constraint, Memory, Procs, Resources, Speedup};
+use pliant_model::{BatchOptions, Constraint, GpuPoint, Memory, Procs, Resources, Speedup};
 
 use super::super::{InstanceBatch, SubmissionRefusal};
 
@@ -21,6 +21,15 @@ pub(crate) fn speedup(drawn: Speedup) -> Speedup {
             let times = points.iter().map(|(_, time)| (time.abs() % 1e9).max(f64::MIN_POSITIVE));
             let point = |(index, time)| (Procs(1 + index as u32 * 3), time);
             Speedup::Table(times.chain([1.0]).enumerate().map(point).collect())
+        }
+        Speedup::GpuTable(points) => {
+            let times = points.iter().map(|one| (one.time.abs() % 1e9).max(f64::MIN_POSITIVE));
+            let point = |(index, time): (usize, f64)| GpuPoint {
+                procs: Procs(1 + index as u32 / 2),
+                gpus: 1 + index as u32 % 2,
+                time,
+            };
+            Speedup::GpuTable(times.chain([1.0]).enumerate().map(point).collect())
         }
     }
 }

@@ -109,7 +109,7 @@ fn speedups() {
     };
     let many: Vec<(u32, f64)> = (1..=4097).map(|procs| (procs, 1.0)).collect();
     let cases = [
-        (proto::Speedup { model: None }, "", "rigid, amdahl, folding, downey or table", NOTHING),
+        (proto::Speedup { model: None }, "", "rigid, amdahl, folding, downey, table or gpu_table", NOTHING),
         (amdahl(1.5, 8), ".amdahl.parallel", "a fraction from 0 to 1", "1.5"),
         (amdahl(f64::NAN, 8), ".amdahl.parallel", "a fraction from 0 to 1", "NaN"),
         (amdahl(0.5, 0), ".amdahl.limit", "at least 1 processor", "0"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pliant_model::{ClusterNodes, GpuCount, Gpus, Mebibytes, Memory, NodeGroup, Resources};
+use pliant_model::{ClusterNodes, GpuCount, GpuPoint, Gpus, Mebibytes, Memory, NodeGroup, Resources};
 use pliant_policy::batch::BatchScheduler;
 use pliant_policy::nodes::Nodes;
 
@@ -96,6 +96,37 @@ fn gpus_are_handed_out_by_number_and_memory_is_not_given_twice() {
     assert!(bench.at(169).is_empty());
     bench.ended(3, Exit::Code(0));
     assert_eq!(held(&bench.at(169)), [(4, 4, String::new())]);
+}
+
+/// 100 s on one processor, 40 s with a GPU, 30 s on two processors with two GPUs.
+fn with_table(submit: Submit) -> Submit {
+    let point = |procs, gpus, time| GpuPoint { procs: Procs(procs), gpus, time };
+    let speedup = Speedup::GpuTable([point(1, 0, 100.0), point(1, 1, 40.0), point(2, 2, 30.0)].into());
+    let work = Work { speedup, walltime: Span(100), procs: Procs(1), ..submit.work };
+    Submit { work, ..submit }
+}
+
+#[test]
+fn a_table_of_times_chooses_processors_and_gpus_together() {
+    let mut bench = bench();
+    let first = bench.accepted(with_table(rigid(1, 1, 100)));
+    assert_eq!((first.procs, first.walltime), (Procs(2), Span(30)));
+    assert_eq!(held(&bench.at(100)), [(1, 2, "a,b".to_owned())]);
+    // Without GPUs it would complete 100 s from now, and with them when the first one has ended.
+    let second = bench.accepted(with_table(rigid(2, 1, 100)));
+    assert_eq!((second.procs, second.walltime, second.expected.start), (Procs(2), Span(30), Time(130)));
+    bench.accepted(needing(rigid(3, 1, 200), gpus(2, None)));
+    // Others have the GPUs for longer than it takes without any.
+    let fourth = bench.accepted(with_table(rigid(4, 1, 100)));
+    assert_eq!((fourth.procs, fourth.walltime, fourth.expected.start), (Procs(1), Span(100), Time(100)));
+    assert_eq!(held(&bench.at(100)), [(4, 1, String::new())]);
+    restored(&mut bench);
+    bench.now = Time(130);
+    bench.ended(1, Exit::Code(0));
+    assert_eq!(held(&bench.at(130)), [(2, 2, "a,b".to_owned())]);
+    configure(&mut bench, None);
+    let plain = bench.accepted(with_table(rigid(5, 1, 100)));
+    assert_eq!(plain.walltime, Span(100), "GPUs are not counted");
 }
 
 #[test]

@@ -57,7 +57,8 @@ impl Amounts {
     }
 
     /// What is left without `taken`, at least nothing.
-    pub(in crate::batch) fn without(self, taken: Amounts) -> Amounts {
+    #[must_use]
+    pub fn without(self, taken: Amounts) -> Amounts {
         self.each(taken, u32::saturating_sub)
     }
 

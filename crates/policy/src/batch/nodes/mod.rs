@@ -22,6 +22,7 @@ mod amounts;
 mod announced;
 mod catalogue;
 mod choice;
+mod declared;
 mod layout;
 mod needs;
 mod passes;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use pliant_model::{ClusterNodes, Estimate, JobId, Owner, Procs, Resources, Span, Time, Walltimes};
 
 pub use amounts::{Amounts, Part};
+pub use declared::DeclaredNodes;
 pub use needs::{KindSet, Needs};
 pub(crate) use reservations::NodeReservations;
 pub use rules::{Reserve, Rules};

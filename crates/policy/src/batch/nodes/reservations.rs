@@ -256,6 +256,11 @@ impl BatchScheduler for NodeReservations {
         true
     }
 
+    fn allocation(&self, job: JobId) -> Option<&[Part]> {
+        let held = self.running.get(&job).filter(|_| !self.layout.is_pool())?;
+        Some(&held.on)
+    }
+
     fn queue_length(&self) -> usize {
         self.waiting.len()
     }

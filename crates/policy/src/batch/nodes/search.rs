@@ -151,11 +151,11 @@ impl<'a, 'b> NodesPlan<'a, 'b> {
         let nodes = walltimes.resources().and_then(|resources| resources.nodes);
         let least = walltimes.least().max(Procs(nodes.unwrap_or(0)));
         let mut most = walltimes.most().min(layout.rows.capacity());
-        if !is_sum_of_nodes(walltimes.resources()) {
+        if walltimes.gpu_sizes().is_none() && !is_sum_of_nodes(walltimes.resources()) {
             most = most.min(Procs(least.0.saturating_add(SIZES_MAX)));
         }
         let mut plan = NodesPlan { catalogue, layout, timeline, now, walltimes, fitting: (least, most) };
-        if least < most {
+        if least < most || walltimes.gpu_sizes().is_some() {
             plan.fitting = plan.fitting(least, most);
         }
         plan
@@ -163,6 +163,39 @@ impl<'a, 'b> NodesPlan<'a, 'b> {
 
     fn shape(&self, procs: Procs) -> Shape {
         self.layout.shape(&self.catalogue.shape(procs, self.walltimes.resources()))
+    }
+
+    /// The shape of a size of a table with GPUs.
+    fn shape_with(&self, procs: Procs, gpus: u32) -> Shape {
+        let resources = self.walltimes.resources_with(gpus);
+        self.layout.shape(&self.catalogue.shape(procs, Some(&resources)))
+    }
+
+    /// The sizes from `least` to `most`: numbers of processors, each once.
+    fn sizes(&self, least: Procs, most: Procs) -> Box<dyn DoubleEndedIterator<Item = Procs>> {
+        let Some(sizes) = self.walltimes.gpu_sizes() else {
+            return Box::new((least.0..=most.0).map(Procs));
+        };
+        let mut sizes: Vec<Procs> = sizes.map(|(procs, ..)| procs).collect();
+        sizes.retain(|procs| (least..=most).contains(procs));
+        sizes.dedup();
+        Box::new(sizes.into_iter())
+    }
+
+    /// The sizes of a table with GPUs on so many processors, by their GPUs.
+    fn with_gpus(&self, procs: Procs) -> impl Iterator<Item = (u32, Span)> + '_ {
+        let sizes = self.walltimes.gpu_sizes().into_iter().flatten();
+        let sizes = sizes.filter(move |(size, ..)| *size == procs);
+        // Walltimes rounded to the same need the fewest GPUs of these.
+        sizes.map(|(procs, _, walltime)| (self.walltimes.gpus_at(procs, walltime), walltime))
+    }
+
+    /// The earliest start in a shape.
+    fn estimate_in(&self, shape: &Shape, procs: Procs, walltime: Span) -> Option<Estimate> {
+        let rules = &self.layout.rules;
+        let walltime = rounded(walltime, rules);
+        let fit = earliest(self.timeline, rules, shape, occupied(walltime, rules), self.now)?;
+        Some(Estimate { procs, walltime, start: fit.start })
     }
 
     /// Neither more processors nor fewer need fit where some do: a job on one node can be too large for it, and one with a
@@ -173,8 +206,13 @@ impl<'a, 'b> NodesPlan<'a, 'b> {
             let usable: u64 = rows.usable(&rows.all, &shape).into_iter().map(u64::from).sum();
             return (least, Procs(usable.min(u64::from(most.0)) as u32));
         }
-        let fits = |procs: &Procs| choose(&rows.all, rows, &self.shape(*procs)).is_some();
-        let sizes = || (least.0..=most.0).map(Procs);
+        let fits_in = |shape: &Shape| choose(&rows.all, rows, shape).is_some();
+        let has_table = self.walltimes.gpu_sizes().is_some();
+        let fits = |procs: &Procs| match has_table {
+            true => self.with_gpus(*procs).any(|(gpus, _)| fits_in(&self.shape_with(*procs, gpus))),
+            false => fits_in(&self.shape(*procs)),
+        };
+        let sizes = || self.sizes(least, most);
         let ends = sizes().find(fits).zip(sizes().rev().find(fits));
         ends.unwrap_or((Procs(most.0.saturating_add(1)), most))
     }
@@ -184,14 +222,16 @@ impl<'a, 'b> NodesPlan<'a, 'b> {
     fn of_any_size(&self, most: Procs) -> Option<Shape> {
         let resources = self.walltimes.resources();
         let asked = self.catalogue.shape(most, resources);
-        let is_sum = is_sum_of_nodes(resources) && self.layout.is_sum_of_nodes(&asked);
+        let is_sum = self.walltimes.gpu_sizes().is_none()
+            && is_sum_of_nodes(resources)
+            && self.layout.is_sum_of_nodes(&asked);
         is_sum.then(|| self.layout.shape(&asked))
     }
 
     /// From the largest size down, until a size would be too late even if it started now.
     fn each_size(&mut self, least: Procs, most: Procs) -> Option<Estimate> {
         let mut best: Option<Estimate> = None;
-        for procs in (least.0..=most.0).rev().map(Procs) {
+        for procs in self.sizes(least, most).rev() {
             let latest = best.map_or(Time::MAX, |best| best.completion());
             if self.now + self.walltime(procs) > latest {
                 break;
@@ -221,10 +261,15 @@ impl SizePlan for NodesPlan<'_, '_> {
     }
 
     fn estimate_at(&mut self, procs: Procs) -> Option<Estimate> {
-        let (walltime, rules) = (self.walltime(procs), &self.layout.rules);
-        let shape = self.shape(procs);
-        let fit = earliest(self.timeline, rules, &shape, occupied(walltime, rules), self.now)?;
-        Some(Estimate { procs, walltime, start: fit.start })
+        if self.walltimes.gpu_sizes().is_none() {
+            return self.estimate_in(&self.shape(procs), procs, self.walltimes.at(procs));
+        }
+        let sizes = self.with_gpus(procs);
+        let estimates = sizes.filter_map(|(gpus, walltime)| {
+            let estimate = self.estimate_in(&self.shape_with(procs, gpus), procs, walltime)?;
+            Some((estimate.completion(), gpus, estimate))
+        });
+        estimates.min_by_key(|(completion, gpus, _)| (*completion, *gpus)).map(|(.., estimate)| estimate)
     }
 
     /// Where the largest size that can start is a sum over nodes, this scans every interval that can still lead to an earlier
@@ -239,11 +284,21 @@ impl SizePlan for NodesPlan<'_, '_> {
         }
     }
 
-    /// One search for each size from the smallest that is short enough if started now.
+    /// One search for each size from the smallest that is short enough if started now. Of a table with GPUs the sizes on as many
+    /// processors are tried by their GPUs.
     fn fewest(&mut self, least: Procs, known: Estimate, latest: Time) -> Estimate {
+        let is_in_time = |one: &Estimate| one.completion() <= latest;
+        if self.walltimes.gpu_sizes().is_some() {
+            let sizes = self.sizes(least, known.procs);
+            let sizes = sizes.flat_map(|procs| self.with_gpus(procs).map(move |size| (procs, size)));
+            let mut estimates = sizes.filter_map(|(procs, (gpus, walltime))| {
+                self.estimate_in(&self.shape_with(procs, gpus), procs, walltime)
+            });
+            return estimates.find(is_in_time).unwrap_or(known);
+        }
         let least = tuning::fewest_with(latest - self.now, least, known.procs, self.walltimes);
         let mut sizes = (least.0..known.procs.0).map(Procs);
-        let in_time = |procs| self.estimate_at(procs).filter(|one| one.completion() <= latest);
+        let in_time = |procs| self.estimate_at(procs).filter(is_in_time);
         sizes.find_map(in_time).unwrap_or(known)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pliant_model::{ClusterNodes, Constraint, JobId, Mebibytes, Procs, Resources, Span, Time};
+use pliant_model::{
+    ClusterNodes, Constraint, JobId, Mebibytes, NodeGroup, NodesError, Procs, Resources, Span, Time,
+};
 
 use super::catalogue::{self, Catalogue};
 use super::needs::{KindSet, Needs};
@@ -310,6 +312,29 @@ impl ClusterSnapshot {
         let (nodes, catalogue) = Catalogue::declared(cluster);
         let Catalogue { kinds, licences, default_memory, .. } = catalogue;
         ClusterSnapshot { nodes, kinds, licences, default_memory, ..ClusterSnapshot::default() }
+    }
+
+    /// The nodes and licences as they are declared: the inverse of [`ClusterSnapshot::declared`], where neighbours that are alike are one
+    /// group.
+    ///
+    /// # Errors
+    ///
+    /// No cluster can declare such nodes.
+    pub fn to_declared(&self) -> Result<ClusterNodes, NodesError> {
+        let mut groups: Vec<NodeGroup> = Vec::new();
+        for Node { cores, memory, gpus, scratch, kind, .. } in &self.nodes {
+            let NodeKind { features, gpu_kind } =
+                self.kinds.get(usize::from(*kind)).cloned().unwrap_or_default();
+            let (procs, memory, gpus, scratch) = (*cores, *memory, *gpus, *scratch);
+            let group = NodeGroup { count: 1, procs, memory, gpus, gpu_kind, scratch, features };
+            match groups.last_mut() {
+                Some(last) if (NodeGroup { count: 1, ..last.clone() }) == group => last.count += 1,
+                _ => groups.push(group),
+            }
+        }
+        let licences = self.licences.iter().map(|licence| (licence.name.clone(), licence.count)).collect();
+        let declared = ClusterNodes { groups, licences, default_memory: self.default_memory };
+        declared.check().map(|()| declared)
     }
 
     /// The kinds of nodes that have these features and GPUs of that kind.
