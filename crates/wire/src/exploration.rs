@@ -6,6 +6,7 @@ use pliant_control::agent::ExplorationServer;
 use pliant_control::names::Key;
 use pliant_control::optional::server::{Prospects, RequestState, UserShare};
 use pliant_control::reason::Reason;
+use pliant_control::server_info::OfferedWork;
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, Prospect, Share};
 use pliant_staging::FileSpec;
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 use super::field::*;
 use super::proto::{self, explore_reply, explore_request};
 use super::table::{conversions, enumeration, message, one_of};
-use super::{Malformed, bounds};
+use super::{Executable, Malformed, bounds};
 
 /// A message of a client to a server.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,7 +26,7 @@ pub enum ExplorationRequest {
         /// Its key.
         exploration: Key,
         /// What its requests run.
-        service: String,
+        executable: Executable,
         /// The deadline of optional requests.
         deadline: Option<TimeMs>,
         /// Files that every request finds in its folder, uploaded under that key.
@@ -137,11 +138,11 @@ message! {
         at_ms <=> at: TimeMs = TIME_MS,
     }
 
-    /// Asks for servers that offer a service for explorations.
+    /// Asks for servers that offer a service, or run scripts, for explorations.
     #[derive(Clone, PartialEq, Debug)]
     proto::OffersRequest <=> pub struct OffersQuery {
-        /// The service.
-        service: String = SERVICE,
+        /// What they have to offer.
+        offered: OfferedWork = one_of::<proto::offers_request::Offered, _>(),
         /// The largest number of servers.
         most: u32 = number("a number of servers", bounds::OFFERS),
         /// The exploration.
@@ -153,7 +154,7 @@ one_of! {
     explore_request::Message <=> ExplorationRequest {
         Begin(explore_request::Begin) <=> Begin {
             exploration: KEY,
-            service: SERVICE,
+            executable: one_of::<explore_request::begin::Executable, _>(),
             deadline_ms <=> deadline: optional(TIME_MS),
             inputs: list(nested(), bounds::INPUTS_MAX).exact(),
             shares_every_s,

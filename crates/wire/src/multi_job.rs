@@ -14,15 +14,15 @@ use super::proto::{self, prospects_reply::Answer};
 use super::runtimes::LEVEL;
 use super::server::SubmissionRefusal;
 use super::table::{conversions, message};
-use super::{Malformed, bounds};
+use super::{Executable, Malformed, bounds};
 
 // What comes from a user is not cut: the user is informed if there is too much of it.
 message! {
     /// Instances of a multi-job that one job runs one after the other.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     proto::InstanceBatch <=> pub struct InstanceBatch {
-        /// The service that they call.
-        service: String = SERVICE,
+        /// What they run.
+        executable: Executable = one_of::<proto::instance_batch::Executable, _>(),
         /// The arguments that are the same for all.
         arguments: BTreeMap<String, String> = ARGUMENTS,
         /// The names of those that differ.
@@ -61,8 +61,8 @@ impl InstanceCall {
 /// What is asked of a server that may get instances.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProspectsQuery {
-    /// The service that they call.
-    pub service: String,
+    /// What they run. The first line of a script is enough.
+    pub executable: Executable,
     /// The arguments of the first.
     pub arguments: BTreeMap<String, String>,
     /// The names of those in which others differ.
@@ -141,10 +141,11 @@ impl HasMessage for ProspectsQuery {
     type Message = proto::ProspectsRequest;
 
     fn to_message(&self) -> proto::ProspectsRequest {
-        let ProspectsQuery { service, arguments, varied, others, without, elsewhere } = self;
-        let service = proto::ServiceCall { name: service.clone(), arguments: arguments.clone() };
+        let ProspectsQuery { executable, arguments, varied, others, without, elsewhere } = self;
+        let name = if let Executable::Service(name) = executable { name.clone() } else { String::new() };
         proto::ProspectsRequest {
-            service: Some(service),
+            service: Some(proto::ServiceCall { name, arguments: arguments.clone() }),
+            script: executable.script().map(Into::into),
             varied: argument_names().encode(varied),
             others: samples().encode(others),
             without: without.clone(),
@@ -154,8 +155,15 @@ impl HasMessage for ProspectsQuery {
 
     fn from_message(message: proto::ProspectsRequest) -> Result<ProspectsQuery, Malformed> {
         let call = message.service.unwrap_or_default();
+        let executable = match optional(nested()).decode("script", message.script)? {
+            Some(_) if !call.name.is_empty() => {
+                return Err(Malformed::text("service.name", "no service, for a script", &call.name));
+            }
+            Some(script) => Executable::Script(Box::new(script)),
+            None => Executable::Service(SERVICE.decode("service.name", call.name)?),
+        };
         let query = ProspectsQuery {
-            service: SERVICE.decode("service.name", call.name)?,
+            executable,
             arguments: ARGUMENTS.decode("service.arguments", call.arguments)?,
             elsewhere: optional(nested()).decode("elsewhere", message.elsewhere)?,
             varied: argument_names().decode("varied", message.varied)?,
@@ -171,8 +179,8 @@ impl HasMessage for ProspectsQuery {
         let elsewhere = optional(nested()).strategy();
         let drawn = (InstanceBatch::strategy(), any::<Vec<u32>>(), elsewhere);
         let query = |(batch, without, elsewhere)| {
-            let InstanceBatch { service, arguments, varied, instances: others, .. } = batch;
-            ProspectsQuery { service, arguments, varied, others, without, elsewhere }
+            let InstanceBatch { executable, arguments, varied, instances: others, .. } = batch;
+            ProspectsQuery { executable, arguments, varied, others, without, elsewhere }
         };
         drawn.prop_map(query).boxed()
     }

@@ -16,7 +16,7 @@ use crate::reason::Cause;
 mod refused;
 
 fn plan(instances: u32, retries: u8) -> Plan {
-    Plan { instances, retries, strategy: Strategy::Statistics, batch_most: 1_000, once: false }
+    Plan { instances, retries, strategy: Strategy::Statistics, batch_most: 1_000, once: false, at_once: None }
 }
 
 fn prospects(slots: u32, instance_ms: i64, source: RuntimeSource) -> InstanceProspects {

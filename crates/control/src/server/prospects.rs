@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, SpanMs, Time};
+use pliant_model::{JobId, Procs, Span, SpanMs, Speed, Time};
 use pliant_policy::allocation::ClusterState;
 use pliant_policy::allocation::instances::{Expected, expected_before_samples, slots};
 use pliant_policy::allocation::pending::{Free, PendingJob, least, state};
@@ -58,7 +58,8 @@ impl Server {
         instance: &Instance,
         without: &[u32],
     ) -> Result<InstanceProspects, AdmissionRefusal> {
-        let speed = self.config.speed;
+        let fixed_time = instance.work.fixed_time;
+        let speed = if fixed_time { Speed::REFERENCE } else { self.config.speed };
         let alone = Work { walltime: instance.work.walltime + instance.spare, ..instance.work.clone() };
         let request = alone.request(JobId(self.next), now).owned_by(user.owner());
         let batch = self.estimate_for(user, now, &request)?.walltime;

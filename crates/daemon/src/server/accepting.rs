@@ -82,8 +82,16 @@ impl Service {
         // A batch says what it runs by itself, and goes to no other server.
         let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let program =
-            Program { prepared, submitted, batch, inputs, shared, account, request: id.to_string() };
+        let program = Program {
+            prepared,
+            submitted,
+            script: None,
+            batch,
+            inputs,
+            shared,
+            account,
+            request: id.to_string(),
+        };
         let payload = Payload::of(&program);
         let bytes = payload.bytes();
         let mut reserved = match self.gate.reserve(&caller.user, journaled_bytes(request_bytes, &payload)) {

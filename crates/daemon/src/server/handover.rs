@@ -66,8 +66,16 @@ impl Service {
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
-        let program =
-            Program { prepared, submitted: Some(what), batch, inputs, shared: None, account, request };
+        let program = Program {
+            prepared,
+            submitted: Some(what),
+            script: None,
+            batch,
+            inputs,
+            shared: None,
+            account,
+            request,
+        };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -152,9 +160,10 @@ impl Service {
         let Prepared { name, scale, .. } = &made.prepared;
         let instances = made.batch.as_ref().map_or(1, Batch::count);
         let scale = scale.max(f64::MIN_POSITIVE);
-        let promises = self.offer.catalogue.is_learned(name);
+        // A script has the walltime that its user gives, whatever services are called.
+        let promises = what.service().is_some() && self.offer.catalogue.is_learned(name);
         let is_batch = made.batch.is_some();
-        what.service().is_some().then(|| RuntimeSample {
+        (what.service().is_some() || is_batch).then(|| RuntimeSample {
             category: name.clone(),
             scale,
             promises,

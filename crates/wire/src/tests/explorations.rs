@@ -10,16 +10,23 @@ use super::sent;
 #[test]
 fn questions() {
     use explore_request::Message;
+    let of_service = |service: &str| Some(explore_request::begin::Executable::Service(service.to_owned()));
     let begin = |exploration: usize, service: &str, deadline| {
-        let (exploration, service) = (vec![1; exploration], service.to_owned());
+        let (exploration, executable) = (vec![1; exploration], of_service(service));
         let (deadline_ms, inputs, shares_every_s) = (deadline, Vec::new(), 5);
-        Message::Begin(explore_request::Begin { exploration, service, deadline_ms, inputs, shares_every_s })
+        Message::Begin(explore_request::Begin {
+            exploration,
+            executable,
+            deadline_ms,
+            inputs,
+            shares_every_s,
+        })
     };
     let with_input = |sha256: usize| {
         let input = proto::InputFile { name: "data".to_owned(), size: 1, sha256: vec![0; sha256] };
-        let (exploration, service) = (vec![1; 16], "pi".to_owned());
+        let (exploration, executable) = (vec![1; 16], of_service("pi"));
         let inputs = vec![input];
-        Message::Begin(explore_request::Begin { exploration, service, inputs, ..Default::default() })
+        Message::Begin(explore_request::Begin { exploration, executable, inputs, ..Default::default() })
     };
     let call = |name: &str| {
         let arguments = [(name.to_owned(), "1".to_owned())].into();
@@ -81,7 +88,11 @@ fn shares() {
 
 #[test]
 fn servers_with_cores() {
-    let query = proto::OffersRequest { service: "pi".to_owned(), most: 3, exploration: vec![1; 16] };
+    let query = proto::OffersRequest {
+        offered: Some(proto::offers_request::Offered::Service("pi".to_owned())),
+        most: 3,
+        exploration: vec![1; 16],
+    };
     check::<_, OffersQuery>(
         query,
         |query| query.most = 0,

@@ -29,7 +29,7 @@ pub(crate) fn server(name: &'static str, optional: &str) -> Cluster {
 pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> ExplorationSpec {
     let fixed = [("ms".to_owned(), ms.to_string())].into();
     ExplorationSpec {
-        service: "pause".to_owned(),
+        executable: "pause".into(),
         parameters: ParameterSpace { fixed, ..ParameterSpace::default() },
         inputs: Vec::new(),
         mandatory: 3,

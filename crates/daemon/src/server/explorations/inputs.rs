@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Key, User};
-use pliant_staging::{FileSpec, StagingError, Store, UploadSet, WORK, counted_bytes};
+use pliant_staging::{Checksum, FileSpec, StagingError, Store, UploadSet, WORK, counted_bytes};
 
 use crate::server::execution::blocking;
+
+/// The folder of scripts among the files of an exploration.
+const SCRIPTS: &str = ".pliant-scripts";
 
 /// Takes the files of an exploration out of those that were uploaded, unless its folder `dir` has them.
 pub(super) async fn take_in(
@@ -27,6 +31,34 @@ pub(super) async fn take_in(
         taken
     };
     blocking(dir, take).await
+}
+
+/// Takes in the script of an exploration, unless its folder `dir` has it: it counts like the input files, and no request finds it among
+/// them.
+pub(super) async fn take_in_script(
+    store: &Store,
+    of: &UploadSet,
+    text: &ExactText,
+    dir: &Path,
+) -> Result<FileSpec, StagingError> {
+    let sha256 = Checksum::of(text.as_bytes());
+    let name = format!("{SCRIPTS}/{sha256}").parse().expect("it is two plain words");
+    let spec = FileSpec { name, size: text.as_bytes().len() as u64, sha256 };
+    if missing_bytes(dir, std::slice::from_ref(&spec)) > 0 {
+        let _lock = store.lock(&of.user, of.key).await;
+        let (store, of, spec, text) = (store.clone(), of.clone(), spec.clone(), text.clone());
+        let send = move |_: &Path| {
+            let upload = store.begin(&of, spec)?;
+            // An earlier call may have been broken off.
+            let offset = upload.offset();
+            let rest = text.as_bytes().get(usize::try_from(offset).unwrap_or(usize::MAX)..);
+            upload.append(offset, rest.unwrap_or_default())?;
+            upload.finish()
+        };
+        blocking(dir, send).await?;
+    }
+    take_in(store, of, std::slice::from_ref(&spec), dir).await?;
+    Ok(spec)
 }
 
 /// What those of the files count that are not in the folder of an exploration.
@@ -69,7 +101,7 @@ pub(super) fn uploads_of(user: &User, exploration: Key) -> UploadSet {
 
 #[cfg(test)]
 mod tests {
-    use pliant_staging::{Checksum, Limits};
+    use pliant_staging::Limits;
 
     use super::*;
 
