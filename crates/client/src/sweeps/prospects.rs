@@ -13,6 +13,10 @@ use crate::{Client, ClientError, ParameterSpace, ServerRefusal};
 /// How many servers are asked at a time.
 const AT_ONCE: usize = 32;
 
+/// What agents are asked about for a script: they know runtimes by the names of services, and those of all jobs of the user. No service
+/// has this name.
+const OF_SCRIPTS: &str = "script:";
+
 /// The sample instances that servers are asked about.
 #[derive(Clone, Debug)]
 pub(super) struct ProspectsRequest {
@@ -107,7 +111,10 @@ impl Client {
         if servers.iter().any(offers) {
             servers.retain(offers);
         }
-        let name = executable.name();
+        let name = match executable {
+            Executable::Service(name) => name,
+            Executable::Script(_) => OF_SCRIPTS,
+        };
         let elsewhere = self.expectation(name).await.unwrap_or_else(|error| {
             // Servers have statistics of their own.
             tracing::debug!(%error, name, "the agent cannot be asked how long it takes");

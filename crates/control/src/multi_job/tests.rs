@@ -349,6 +349,35 @@ fn batches_respect_the_longest_walltime_of_a_job() {
 }
 
 #[test]
+fn no_more_batches_are_open_than_the_plan_says() {
+    let mut bench = Bench::new(Plan { at_once: Some(2), ..plan(40, 2) }, 1);
+    let one = |server| (name(server), prospects(8, 1_000, RuntimeSource::Statistics { jobs: 5 }));
+    let all = || found_all(["lyon", "nancy", "rennes"].map(one).into());
+    bench.handle(Event::Begin);
+    bench.handle(all());
+    let mut steps = 0;
+    while !bench.done {
+        assert_eq!(bench.open.len(), 2.min(bench.machine.batches.len()));
+        match steps % 5 {
+            0 => bench.handle(all()),
+            1 => bench.restart(),
+            // An instance fails, and one that a server refuses goes to another one.
+            2 => bench.step(None, |instance| instance % 7 == 0 && steps < 10, 1_000),
+            3 => {
+                if let Some((batch, ..)) = bench.open.pop_back() {
+                    bench.handle(Event::Refused { batch, cause: Cause::Invalid });
+                }
+            }
+            _ => bench.step(None, |_| false, 1_000),
+        }
+        steps += 1;
+        assert!(steps < 1_000, "{:?}", bench.machine.progress());
+    }
+    assert_eq!(bench.machine.progress().done, 40);
+    assert!(bench.most_open.values().all(|most| *most <= 2), "{:?}", bench.most_open);
+}
+
+#[test]
 fn instances_stay_on_their_servers_if_the_plan_says_so() {
     let once = Plan { strategy: Strategy::Random, once: true, ..plan(1_000, 0) };
     let mut machine = MultiJob::new(once);

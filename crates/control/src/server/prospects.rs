@@ -21,7 +21,7 @@ use super::{AdmissionRefusal, LimitKey, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, FreeSlots, InstanceProspects};
 use crate::names::User;
-use crate::runtime_sample::RuntimeSample;
+use crate::runtime_sample::{RuntimeSample, script_category};
 
 /// Empty statistics.
 pub(super) fn empty() -> Runtimes<String> {
@@ -242,11 +242,10 @@ impl Server {
     }
 }
 
-/// The categories of a job. Names of services have no colons.
+/// The categories of a job.
 fn categories(record: &JobRecord, sample: Option<&RuntimeSample>) -> Categories<String> {
     let JobRecord { owner, name, .. } = record;
-    let executable =
-        sample.map_or_else(|| format!("script:{owner}/{name}"), |sample| sample.category.clone());
+    let executable = sample.map_or_else(|| script_category(owner, name), |sample| sample.category.clone());
     Categories { executable: Some(executable), ..of_user(owner) }
 }
 

@@ -62,7 +62,7 @@ impl Service {
             SubmittedWork::Service { .. } | SubmittedWork::Script(_) => None,
         };
         let made = self.offer.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
-        let sample = self.sample(&what, &made);
+        let sample = self.sample(&caller.user, &what, &made);
         let PreparedWork { prepared, batch, account } = made;
         let account = account.map(String::from);
         // The estimates of a batch are those of its server alone.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pliant_control::access::Caller;
 use pliant_control::multi_job::InstanceProspects;
+use pliant_control::runtime_sample::script_category;
 use pliant_control::server::{AdmissionRefusal, Instance, Server};
 use pliant_model::Span;
 use pliant_site::services::{Refusal, RunFolder};
@@ -46,7 +47,11 @@ impl Service {
             work.walltime = Span(walltime.ceil() as i64);
         }
         let ProspectsQuery { executable, without, elsewhere, .. } = query;
-        let (service, spare) = (executable.name().to_owned(), self.offer.margin(&work));
+        let spare = self.offer.margin(&work);
+        let service = match executable {
+            Executable::Service(name) => name,
+            Executable::Script(script) => script_category(&caller.user, &script.name),
+        };
         let instance = Instance { service, scale, work, spare, elsewhere };
         let user = caller.user.clone();
         self.refresh_listing().await;

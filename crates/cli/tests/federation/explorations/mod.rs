@@ -5,6 +5,7 @@ mod folders;
 mod moving;
 mod occupancy;
 mod paper;
+mod scripts;
 mod shares;
 mod verbs;
 

@@ -81,10 +81,11 @@ impl Explorations {
             self.unless_of_other(&user, exploration).await?;
             let (of, dir) = (inputs::uploads_of(&user, exploration), host.exploration_inputs(exploration));
             if let Some(ParameterScript { text, .. }) = executable.script() {
-                let taken = inputs::take_in_script(&host.store, &of, text, &dir).await;
-                script = Some(taken.map_err(|error| not_taken(&error))?);
+                let put = inputs::put_script(&host.store, &of, text, &dir).await;
+                script = Some(put.map_err(|error| not_taken(&error))?);
             }
-            let taken = inputs::take_in(&host.store, &of, &inputs, &dir).await;
+            let files: Vec<FileSpec> = inputs.iter().chain(&script).cloned().collect();
+            let taken = inputs::take_in(&host.store, &of, &files, &dir).await;
             taken.map_err(|error| not_taken(&error))?;
         }
         log_call!(info, user, %user, %exploration, executable = executable.name(), "explores");
