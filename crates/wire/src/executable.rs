@@ -8,8 +8,13 @@ use pliant_control::server_info::OfferedWork;
 use serde::{Deserialize, Serialize};
 
 use super::field::*;
-use super::table::{message, one_of};
-use super::{bounds, proto};
+use super::table::message;
+use super::{Malformed, bounds, proto};
+
+/// What is expected where a service or a script is named.
+const A_SERVICE: &str = "the name of a service, or a script";
+/// What is expected of the service where a script is named.
+const NO_SERVICE: &str = "no service in addition to a script";
 
 /// What each instance of a multi-job or each request of an exploration runs, with arguments of its own.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -107,23 +112,40 @@ impl TaskArray {
     pub const INDEX: &'static str = "array_task_id";
 }
 
-one_of! {
-    proto::instance_batch::Executable <=> Executable {
-        Service <=> Service(SERVICE),
-        Script <=> Script(boxed_script()),
-    }
-
-    proto::explore_request::begin::Executable <=> Executable {
-        Service <=> Service(SERVICE),
-        Script <=> Script(boxed_script()),
-    }
-
-    proto::offers_request::Offered <=> OfferedWork {
-        Service <=> Service(SERVICE),
-        Scripts(FLAG) <=> Scripts,
+/// An executable as fields of a message: a service or a script.
+pub(crate) fn executable_parts(executable: &Executable) -> (Option<String>, Option<ParameterScript>) {
+    match executable {
+        Executable::Service(name) => (Some(name.clone()), None),
+        Executable::Script(script) => (None, Some((**script).clone())),
     }
 }
 
-fn boxed_script() -> impl FieldType<Value = Box<ParameterScript>, Wire = proto::ParameterScript> {
-    converted(nested::<ParameterScript>(), Box::new, |script: &Box<ParameterScript>| (**script).clone())
+/// The executable of these fields.
+pub(crate) fn whole_executable(
+    (service, script): (Option<String>, Option<ParameterScript>),
+) -> Result<Executable, Malformed> {
+    match (service, script) {
+        (Some(service), None) => Ok(Executable::Service(service)),
+        (None, Some(script)) => Ok(Executable::Script(Box::new(script))),
+        (None, None) => Err(Malformed::text("service", A_SERVICE, "")),
+        (Some(service), Some(_)) => Err(Malformed::text("service", NO_SERVICE, &service)),
+    }
+}
+
+/// What servers have to offer as fields of a message: a service, or that they run scripts.
+pub(crate) fn offered_parts(offered: &OfferedWork) -> (Option<String>, bool) {
+    match offered {
+        OfferedWork::Service(name) => (Some(name.clone()), false),
+        OfferedWork::Scripts => (None, true),
+    }
+}
+
+/// What servers have to offer, of these fields.
+pub(crate) fn whole_offered((service, scripts): (Option<String>, bool)) -> Result<OfferedWork, Malformed> {
+    match (service, scripts) {
+        (Some(service), false) => Ok(OfferedWork::Service(service)),
+        (None, true) => Ok(OfferedWork::Scripts),
+        (None, false) => Err(Malformed::text("service", A_SERVICE, "")),
+        (Some(service), true) => Err(Malformed::text("service", NO_SERVICE, &service)),
+    }
 }

@@ -13,6 +13,7 @@ use pliant_staging::FileSpec;
 #[cfg(test)]
 use proptest::prelude::*;
 
+use super::executable::{executable_parts, offered_parts, whole_executable, whole_offered};
 use super::field::*;
 use super::proto::{self, explore_reply, explore_request};
 use super::table::{conversions, enumeration, message, one_of};
@@ -137,16 +138,24 @@ message! {
         /// The time of the report.
         at_ms <=> at: TimeMs = TIME_MS,
     }
+}
 
-    /// Asks for servers that offer a service, or run scripts, for explorations.
-    #[derive(Clone, PartialEq, Debug)]
-    proto::OffersRequest <=> pub struct OffersQuery {
-        /// What they have to offer.
-        offered: OfferedWork = one_of::<proto::offers_request::Offered, _>(),
-        /// The largest number of servers.
-        most: u32 = number("a number of servers", bounds::OFFERS),
-        /// The exploration.
-        exploration: Key = KEY,
+/// Asks for servers that offer a service, or run scripts, for explorations.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OffersQuery {
+    /// What they have to offer.
+    pub offered: OfferedWork,
+    /// The largest number of servers.
+    pub most: u32,
+    /// The exploration.
+    pub exploration: Key,
+}
+
+message! {
+    proto::OffersRequest <=> OffersQuery {
+        offered: join(offered_parts, whole_offered) => (service: unless_empty(SERVICE), scripts),
+        most: number("a number of servers", bounds::OFFERS),
+        exploration: KEY,
     }
 }
 
@@ -154,7 +163,8 @@ one_of! {
     explore_request::Message <=> ExplorationRequest {
         Begin(explore_request::Begin) <=> Begin {
             exploration: KEY,
-            executable: one_of::<explore_request::begin::Executable, _>(),
+            executable: join(executable_parts, whole_executable) =>
+                (service: unless_empty(SERVICE), script: optional(nested())),
             deadline_ms <=> deadline: optional(TIME_MS),
             inputs: list(nested(), bounds::INPUTS_MAX).exact(),
             shares_every_s,

@@ -3,15 +3,14 @@
 use pliant_control::environment::VARIABLE_NAME;
 use pliant_control::explain::Explanation;
 
-use super::super::proto::instance_batch::Executable;
 use super::super::proto::{self, download_request, submit_request, upload_request};
 use super::super::{
     Download, JobResults, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmissionRefusal,
     SubmitAnswer, Upload, UploadAnswer, accuracies, accuracy_query, bounds, handle_of,
 };
 use super::samples::{
-    A_SERVICE, AN_ARGUMENT, AN_ESTIMATE, EMPTY, FIRST_LINE, HANDLE, KEY, NAME, NO_DOTS, NOTHING, PRINTABLE,
-    PROCS, STATE, TIME, USER, amdahl, check, estimate, file, job, script, submit, work,
+    A_SERVICE_OR_SCRIPT, AN_ARGUMENT, AN_ESTIMATE, EMPTY, FIRST_LINE, HANDLE, KEY, NAME, NO_DOTS, NOTHING,
+    PRINTABLE, PROCS, STATE, TIME, USER, amdahl, check, estimate, file, job, script, submit, work,
 };
 
 #[test]
@@ -24,18 +23,19 @@ fn batches() {
             work: Some(work()),
             ..proto::ParameterScript::default()
         };
-        match batch.executable.insert(Executable::Script(script)) {
-            Executable::Script(script) => script,
-            other => panic!("a script, not {other:?}"),
-        }
+        batch.service.clear();
+        batch.script.insert(script)
     }
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|batch| batch.executable = None, "batch", "service or script", NOTHING),
+        (|batch| batch.service.clear(), "batch.service", A_SERVICE_OR_SCRIPT, EMPTY),
         (
-            |batch| batch.executable = Some(Executable::Service(String::new())),
+            |batch| {
+                of_script(batch);
+                batch.service = "fit".to_owned();
+            },
             "batch.service",
-            A_SERVICE,
-            EMPTY,
+            "no service in addition to a script",
+            "`fit`",
         ),
         (|batch| of_script(batch).name.clear(), "batch.script.name", "the name of a script", EMPTY),
         (|batch| of_script(batch).text = b"echo".to_vec(), "batch.script.text", FIRST_LINE, "`echo`"),
@@ -64,7 +64,8 @@ fn batches() {
     ];
     let instance = |number| proto::instance_batch::Instance { number, values: vec!["7".to_owned()] };
     let batch = proto::InstanceBatch {
-        executable: Some(Executable::Service("fit".to_owned())),
+        service: "fit".to_owned(),
+        script: None,
         arguments: Default::default(),
         varied: vec!["x".to_owned()],
         instances: vec![instance(1), instance(2)],

@@ -50,7 +50,8 @@ async fn a_batch_and_an_exploration_are_calls_of_their_user() {
 
     let begin = proto::explore_request::Begin {
         exploration: vec![7; 16],
-        executable: Some(proto::explore_request::begin::Executable::Service("touch".to_owned())),
+        service: "touch".to_owned(),
+        script: None,
         ..proto::explore_request::Begin::default()
     };
     let message = Some(proto::explore_request::Message::Begin(begin));
