@@ -40,8 +40,9 @@ struct IndexRange {
 }
 
 impl IndexRange {
-    fn count(self) -> u32 {
-        (self.last - self.first) / self.step + 1
+    /// All numbers of 32 bits are one more than such a number can say.
+    fn count(self) -> u64 {
+        u64::from((self.last - self.first) / self.step) + 1
     }
 }
 
@@ -61,9 +62,9 @@ impl FromStr for TaskIndices {
         let ranges: Option<Vec<IndexRange>> = ranges.split(',').map(range).collect();
         let ranges = ranges.ok_or_else(|| wrong(FORMS))?;
         if let [range] = ranges[..] {
-            return match range.count() {
-                ..=REQUESTS_MAX => Ok(TaskIndices { indices: Indices::Range(range), at_once }),
-                _ => Err(wrong(&format!("at most {REQUESTS_MAX} indices"))),
+            return match range.count() <= u64::from(REQUESTS_MAX) {
+                true => Ok(TaskIndices { indices: Indices::Range(range), at_once }),
+                false => Err(wrong(&format!("at most {REQUESTS_MAX} indices"))),
             };
         }
         let mut listed = BTreeSet::new();
@@ -117,7 +118,7 @@ impl TaskIndices {
     pub(crate) fn array(&self) -> TaskArray {
         match &self.indices {
             Indices::Range(range @ IndexRange { first, last, step }) => {
-                TaskArray { first: *first, last: *last, count: range.count(), step: *step }
+                TaskArray { first: *first, last: *last, count: range.count() as u32, step: *step }
             }
             Indices::Listed(indices) => TaskArray {
                 first: indices.first().copied().unwrap_or(0),
