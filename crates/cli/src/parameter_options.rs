@@ -29,11 +29,11 @@ pub(crate) struct ParameterOptions {
 }
 
 impl ParameterOptions {
-    /// The parameter space; each argument occurs once.
-    pub(crate) fn space(&self) -> Result<ParameterSpace, Failure> {
+    /// The parameter space, with one more argument that is the same for all runs; each argument occurs once.
+    pub(crate) fn space(&self, first: Option<(String, String)>) -> Result<ParameterSpace, Failure> {
         let table = self.vary_file.as_deref().map(read_table).transpose()?;
         let mut fixed = BTreeMap::new();
-        for (name, value) in &self.arguments {
+        for (name, value) in first.iter().chain(&self.arguments) {
             if fixed.insert(name.clone(), value.clone()).is_some() {
                 return Err(Failure::input(format!("expected each argument once, found `{name}` twice")));
             }

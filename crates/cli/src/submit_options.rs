@@ -16,12 +16,14 @@ use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
 use pliant_staging::FileName;
 use pliant_wire::{Script, bounds};
 
+use crate::executable_options::Runs;
 use crate::failure::Failure;
 use crate::federation::timeout;
 use crate::job_files::{Input, input};
 use crate::numbers::whole;
 use crate::resource_options::ResourceOptions;
 use crate::schedule_options::ScheduleOptions;
+use crate::task_indices::TaskIndices;
 
 /// How long a submission is tried if no option says it.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,19 +41,12 @@ pub(crate) struct JobOptions {
     /// The exact number of processors of the script [default: 1].
     #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
-    /// The walltime of the script, such as 90s or 2h. With --speedup: on the processors of the model, at speed 1.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
-    time: Option<Span>,
-    /// The name of the job [default: the name of the script].
-    #[arg(long, value_name = "NAME", value_parser = job_name)]
-    job_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
     /// Runs the script in this folder, on a server that shares its file system (`[shared]` of the client's file). No files are
     /// sent or fetched.
     #[arg(long, value_name = "DIR")]
     chdir: Option<PathBuf>,
-    /// A variable of the script's environment; may be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    env: Vec<(String, String)>,
     /// The file that is the script's standard input: sent like --in, or with --chdir a file of that folder.
     #[arg(long, value_name = "[NAME=]FILE", value_parser = input)]
     stdin: Option<Input>,
@@ -74,6 +69,24 @@ pub(crate) struct JobOptions {
     /// How long to try until a server takes the job [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     server_timeout: Option<Duration>,
+    /// Runs the script once for each of these indices, as a sweep, which needs --out: 1-100, 0-90:10 or 1,5-9; %LIMIT behind
+    /// them runs at most so many at a time.
+    #[arg(long, value_name = "INDICES")]
+    pub(crate) array: Option<TaskIndices>,
+}
+
+/// Options of a script however it is run.
+#[derive(Args, Clone, PartialEq, Default, Debug)]
+pub(crate) struct RunOptions {
+    /// The walltime of the script, such as 90s or 2h. With --speedup: on the processors of the model, at speed 1.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    time: Option<Span>,
+    /// The name of the job [default: the name of the script].
+    #[arg(long, value_name = "NAME", value_parser = job_name)]
+    job_name: Option<String>,
+    /// A variable of the script's environment; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
     /// Ignores the #SBATCH lines of the script, or only these options in them, by their long names.
     #[arg(
         long,
@@ -84,6 +97,23 @@ pub(crate) struct JobOptions {
         value_delimiter = ','
     )]
     pub(crate) ignore_sbatch: Vec<String>,
+}
+
+/// The size of a script that runs with parameters.
+#[derive(Args, Clone, PartialEq, Default, Debug)]
+pub(crate) struct SizeOptions {
+    /// The exact number of processors of an instance of the script [default: 1].
+    #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
+    rigid: Option<u32>,
+    #[command(flatten)]
+    resources: ResourceOptions,
+}
+
+impl SizeOptions {
+    /// The options of a job of that size.
+    pub(crate) fn of_job(&self) -> JobOptions {
+        JobOptions { rigid: self.rigid, resources: self.resources.clone(), ..JobOptions::default() }
+    }
 }
 
 /// The value of `--ignore-sbatch` for all options.
@@ -122,6 +152,24 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// The first of these options that is given.
+fn first_given<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {
+    options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+}
+
+impl RunOptions {
+    /// These options, with those of `weaker` where these say nothing.
+    fn over(self, weaker: RunOptions) -> RunOptions {
+        RunOptions {
+            time: self.time.or(weaker.time),
+            job_name: self.job_name.or(weaker.job_name),
+            // The last one of a name counts.
+            env: [weaker.env, self.env].concat(),
+            ignore_sbatch: [weaker.ignore_sbatch, self.ignore_sbatch].concat(),
+        }
+    }
+}
+
 impl JobOptions {
     /// These options, with those of `weaker` where these say nothing. Files that may be named repeatedly are added.
     pub(crate) fn over(self, weaker: JobOptions) -> JobOptions {
@@ -133,11 +181,8 @@ impl JobOptions {
             inputs: [weaker.inputs, self.inputs].concat(),
             speedup,
             rigid,
-            time: self.time.or(weaker.time),
-            job_name: self.job_name.or(weaker.job_name),
+            run: self.run.over(weaker.run),
             chdir: self.chdir.or(weaker.chdir),
-            // The last one of a name counts.
-            env: [weaker.env, self.env].concat(),
             stdin: self.stdin.or(weaker.stdin),
             merge_output: self.merge_output || weaker.merge_output,
             resources: self.resources.over(weaker.resources),
@@ -146,8 +191,42 @@ impl JobOptions {
             wait: self.wait || weaker.wait,
             out: self.out.or(weaker.out),
             server_timeout: self.server_timeout.or(weaker.server_timeout),
-            ignore_sbatch: [weaker.ignore_sbatch, self.ignore_sbatch].concat(),
+            array: self.array.or(weaker.array),
         }
+    }
+
+    /// The options of runs with parameters, of a size that `sized` gives.
+    pub(crate) fn of_runs(run: RunOptions, sized: JobOptions) -> JobOptions {
+        JobOptions { run, ..sized }
+    }
+
+    /// The first of these options that `sweep` or `explore` has no use for.
+    pub(crate) fn without_use(&self, runs: Runs) -> Option<&'static str> {
+        let of_submit = [
+            ("--array", self.array.is_some()),
+            ("--out", self.out.is_some()),
+            ("--server-timeout", self.server_timeout.is_some()),
+        ];
+        let option = first_given(of_submit).or_else(|| self.without_use_in_array());
+        match runs {
+            Runs::Instances => option,
+            // On one core each.
+            Runs::Requests => option
+                .or_else(|| self.rigid.filter(|procs| *procs > 1).map(|_| "--rigid"))
+                .or_else(|| self.resources.first()),
+        }
+    }
+
+    /// The first of these options that an array has no use for.
+    pub(crate) fn without_use_in_array(&self) -> Option<&'static str> {
+        let of_jobs = [
+            ("--server", self.server.is_some()),
+            ("--speedup", self.speedup.is_some()),
+            ("--chdir", self.chdir.is_some()),
+            ("--stdin", self.stdin.is_some()),
+            ("--merge-output", self.merge_output),
+        ];
+        first_given(of_jobs).or_else(|| self.schedule.first())
     }
 
     /// True if the command waits until the job has ended.
@@ -165,16 +244,16 @@ impl JobOptions {
         let options = [
             ("--speedup", self.speedup.is_some()),
             ("--rigid", self.rigid.is_some()),
-            ("--time", self.time.is_some()),
-            ("--job-name", self.job_name.is_some()),
+            ("--time", self.run.time.is_some()),
+            ("--job-name", self.run.job_name.is_some()),
             ("--chdir", self.chdir.is_some()),
-            ("--env", !self.env.is_empty()),
+            ("--env", !self.run.env.is_empty()),
             ("--stdin", self.stdin.is_some()),
             ("--merge-output", self.merge_output),
-            ("--ignore-sbatch", !self.ignore_sbatch.is_empty()),
+            ("--ignore-sbatch", !self.run.ignore_sbatch.is_empty()),
+            ("--array", self.array.is_some()),
         ];
-        let option = options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option);
-        option.or_else(|| self.resources.first()).or_else(|| self.schedule.first())
+        first_given(options).or_else(|| self.resources.first()).or_else(|| self.schedule.first())
     }
 
     /// The script that these options describe, without the folder of `--chdir`.
@@ -188,7 +267,7 @@ impl JobOptions {
             return Err(Failure::input("expected --chdir or --in, found both")
                 .hint("a script that runs in a folder of yours reads its files there: leave --in out"));
         }
-        let walltime = self.time.ok_or_else(|| {
+        let walltime = self.run.time.ok_or_else(|| {
             Failure::input("expected --time with a script, found none").hint(
                 "--time 1h, or a line `#PLIANT --time 1h`: how long it runs at most on one processor of speed 1",
             )
@@ -209,8 +288,8 @@ impl JobOptions {
             ..Work::new(procs, walltime, speedup)
         };
         let work = self.schedule.applied(work);
-        let name = self.job_name.clone().unwrap_or(name);
-        let environment: BTreeMap<String, String> = self.env.iter().cloned().collect();
+        let name = self.run.job_name.clone().unwrap_or(name);
+        let environment: BTreeMap<String, String> = self.run.env.iter().cloned().collect();
         if environment.len() > bounds::ARGUMENTS_MAX {
             let (most, found) = (bounds::ARGUMENTS_MAX, environment.len());
             let problem = format!("--env: expected at most {most} variables, found {found}");

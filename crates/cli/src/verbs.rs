@@ -47,6 +47,7 @@ mod servers_runtimes;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod submit;
+mod submit_array;
 mod submit_dry_run;
 mod submit_refused;
 pub(crate) mod sweep;

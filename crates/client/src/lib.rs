@@ -10,6 +10,7 @@ mod history;
 mod launches;
 mod parameters;
 mod poll;
+mod same_executable;
 mod servers;
 mod signing;
 mod submit;

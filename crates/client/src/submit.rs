@@ -77,7 +77,7 @@ impl SubmitOrder {
             },
             // Any of its instances will do.
             SubmittedWork::Batch(batch) => DiscoverySubject::Service {
-                name: batch.service.clone(),
+                name: batch.executable.name().to_owned(),
                 arguments: batch
                     .instances
                     .first()

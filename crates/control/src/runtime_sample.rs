@@ -3,10 +3,12 @@
 use pliant_policy::runtimes::Level;
 use serde::{Deserialize, Serialize};
 
+use crate::names::User;
+
 /// How a job's runtime is learned from.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RuntimeSample {
-    /// The service.
+    /// The service, or [`script_category`].
     pub category: String,
     /// The scale of this request's arguments relative to the learned runtimes; positive.
     pub scale: f64,
@@ -23,4 +25,9 @@ impl RuntimeSample {
     pub fn units(&self, level: Level) -> f64 {
         if level == Level::Executable { self.scale } else { f64::from(self.instances.max(1)) }
     }
+}
+
+/// The category of the runs of a script: those of the same name and user. Names of services have no colons.
+pub fn script_category(owner: &User, name: &str) -> String {
+    format!("script:{owner}/{name}")
 }

@@ -31,3 +31,22 @@ pub struct ServerInfo {
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub optional_per_core: u32,
 }
+
+/// What a server may offer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OfferedWork {
+    /// A service, by its name.
+    Service(String),
+    /// To run users' own scripts.
+    Scripts,
+}
+
+impl ServerInfo {
+    /// True if the server offers that to everyone.
+    pub fn offers(&self, offered: &OfferedWork) -> bool {
+        match offered {
+            OfferedWork::Service(wanted) => self.services.iter().any(|(name, _)| name == wanted),
+            OfferedWork::Scripts => self.scripts,
+        }
+    }
+}

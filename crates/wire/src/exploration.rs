@@ -6,16 +6,18 @@ use pliant_control::agent::ExplorationServer;
 use pliant_control::names::Key;
 use pliant_control::optional::server::{Prospects, RequestState, UserShare};
 use pliant_control::reason::Reason;
+use pliant_control::server_info::OfferedWork;
 use pliant_model::{SpanMs, TimeMs};
 use pliant_policy::optional::{Kind, Prospect, Share};
 use pliant_staging::FileSpec;
 #[cfg(test)]
 use proptest::prelude::*;
 
+use super::executable::{executable_parts, offered_parts, whole_executable, whole_offered};
 use super::field::*;
 use super::proto::{self, explore_reply, explore_request};
 use super::table::{conversions, enumeration, message, one_of};
-use super::{Malformed, bounds};
+use super::{Executable, Malformed, bounds};
 
 /// A message of a client to a server.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,7 +27,7 @@ pub enum ExplorationRequest {
         /// Its key.
         exploration: Key,
         /// What its requests run.
-        service: String,
+        executable: Executable,
         /// The deadline of optional requests.
         deadline: Option<TimeMs>,
         /// Files that every request finds in its folder, uploaded under that key.
@@ -136,16 +138,24 @@ message! {
         /// The time of the report.
         at_ms <=> at: TimeMs = TIME_MS,
     }
+}
 
-    /// Asks for servers that offer a service for explorations.
-    #[derive(Clone, PartialEq, Debug)]
-    proto::OffersRequest <=> pub struct OffersQuery {
-        /// The service.
-        service: String = SERVICE,
-        /// The largest number of servers.
-        most: u32 = number("a number of servers", bounds::OFFERS),
-        /// The exploration.
-        exploration: Key = KEY,
+/// Asks for servers that offer a service, or run scripts, for explorations.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OffersQuery {
+    /// What they have to offer.
+    pub offered: OfferedWork,
+    /// The largest number of servers.
+    pub most: u32,
+    /// The exploration.
+    pub exploration: Key,
+}
+
+message! {
+    proto::OffersRequest <=> OffersQuery {
+        offered: join(offered_parts, whole_offered) => (service: unless_empty(SERVICE), scripts),
+        most: number("a number of servers", bounds::OFFERS),
+        exploration: KEY,
     }
 }
 
@@ -153,7 +163,8 @@ one_of! {
     explore_request::Message <=> ExplorationRequest {
         Begin(explore_request::Begin) <=> Begin {
             exploration: KEY,
-            service: SERVICE,
+            executable: join(executable_parts, whole_executable) =>
+                (service: unless_empty(SERVICE), script: optional(nested())),
             deadline_ms <=> deadline: optional(TIME_MS),
             inputs: list(nested(), bounds::INPUTS_MAX).exact(),
             shares_every_s,

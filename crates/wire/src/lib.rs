@@ -26,6 +26,7 @@ mod cluster_snapshots;
 pub(crate) mod codec;
 mod digests;
 mod discovery;
+mod executable;
 mod exploration;
 mod field;
 mod files;
@@ -60,6 +61,7 @@ pub use admin::{
 pub use attach::{FromChild, FromParent};
 pub use digests::{claim_digest, placed_task_digest, submission_digest, task_digest, tasks_digest};
 pub use discovery::{address_of, asked, discover};
+pub use executable::{Executable, ParameterScript, TaskArray};
 pub use exploration::{
     Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, OffersQuery, Shares, offers,
     offers_reply,

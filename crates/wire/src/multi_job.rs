@@ -9,30 +9,42 @@ use pliant_policy::runtimes::Level;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::executable::{executable_parts, whole_executable};
 use super::field::*;
 use super::proto::{self, prospects_reply::Answer};
 use super::runtimes::LEVEL;
 use super::server::SubmissionRefusal;
 use super::table::{conversions, message};
-use super::{Malformed, bounds};
+use super::{Executable, Malformed, bounds};
+
+/// Instances of a multi-job that one job runs one after the other.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct InstanceBatch {
+    /// What they run.
+    pub executable: Executable,
+    /// The arguments that are the same for all.
+    pub arguments: BTreeMap<String, String>,
+    /// The names of those that differ.
+    pub varied: Vec<String>,
+    /// The instances.
+    pub instances: Vec<InstanceCall>,
+    /// The key of the uploads that are the inputs of every batch, if there are any.
+    pub inputs_key: Option<Key>,
+}
 
 // What comes from a user is not cut: the user is informed if there is too much of it.
 message! {
-    /// Instances of a multi-job that one job runs one after the other.
-    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-    proto::InstanceBatch <=> pub struct InstanceBatch {
-        /// The service that they call.
-        service: String = SERVICE,
-        /// The arguments that are the same for all.
-        arguments: BTreeMap<String, String> = ARGUMENTS,
-        /// The names of those that differ.
-        varied: Vec<String> = argument_names(),
-        /// The instances.
-        instances: Vec<InstanceCall> = list(nested(), bounds::BATCH_MAX).exact().not_empty("at least one instance"),
-        /// The key of the uploads that are the inputs of every batch, if there are any.
-        inputs_key: Option<Key> = unless_empty(KEY),
+    proto::InstanceBatch <=> InstanceBatch {
+        executable: join(executable_parts, whole_executable) =>
+            (service: unless_empty(SERVICE), script: optional(nested())),
+        arguments: ARGUMENTS,
+        varied: argument_names(),
+        instances: list(nested(), bounds::BATCH_MAX).exact().not_empty("at least one instance"),
+        inputs_key: unless_empty(KEY),
     } => (check: whole_batch, fit: crate::tests::fit::batch)
+}
 
+message! {
     /// An instance of a batch.
     #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
     proto::instance_batch::Instance <=> pub struct InstanceCall {
@@ -61,8 +73,8 @@ impl InstanceCall {
 /// What is asked of a server that may get instances.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProspectsQuery {
-    /// The service that they call.
-    pub service: String,
+    /// What they run. The first line of a script is enough.
+    pub executable: Executable,
     /// The arguments of the first.
     pub arguments: BTreeMap<String, String>,
     /// The names of those in which others differ.
@@ -141,10 +153,12 @@ impl HasMessage for ProspectsQuery {
     type Message = proto::ProspectsRequest;
 
     fn to_message(&self) -> proto::ProspectsRequest {
-        let ProspectsQuery { service, arguments, varied, others, without, elsewhere } = self;
-        let service = proto::ServiceCall { name: service.clone(), arguments: arguments.clone() };
+        let ProspectsQuery { executable, arguments, varied, others, without, elsewhere } = self;
+        let (name, script) = executable_parts(executable);
+        let name = name.unwrap_or_default();
         proto::ProspectsRequest {
-            service: Some(service),
+            service: Some(proto::ServiceCall { name, arguments: arguments.clone() }),
+            script: script.as_ref().map(Into::into),
             varied: argument_names().encode(varied),
             others: samples().encode(others),
             without: without.clone(),
@@ -154,8 +168,10 @@ impl HasMessage for ProspectsQuery {
 
     fn from_message(message: proto::ProspectsRequest) -> Result<ProspectsQuery, Malformed> {
         let call = message.service.unwrap_or_default();
+        let service = unless_empty(SERVICE).decode("service.name", call.name)?;
+        let script = optional(nested()).decode("script", message.script)?;
         let query = ProspectsQuery {
-            service: SERVICE.decode("service.name", call.name)?,
+            executable: whole_executable((service, script))?,
             arguments: ARGUMENTS.decode("service.arguments", call.arguments)?,
             elsewhere: optional(nested()).decode("elsewhere", message.elsewhere)?,
             varied: argument_names().decode("varied", message.varied)?,
@@ -171,8 +187,8 @@ impl HasMessage for ProspectsQuery {
         let elsewhere = optional(nested()).strategy();
         let drawn = (InstanceBatch::strategy(), any::<Vec<u32>>(), elsewhere);
         let query = |(batch, without, elsewhere)| {
-            let InstanceBatch { service, arguments, varied, instances: others, .. } = batch;
-            ProspectsQuery { service, arguments, varied, others, without, elsewhere }
+            let InstanceBatch { executable, arguments, varied, instances: others, .. } = batch;
+            ProspectsQuery { executable, arguments, varied, others, without, elsewhere }
         };
         drawn.prop_map(query).boxed()
     }

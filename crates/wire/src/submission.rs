@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::field::*;
 use super::signed::A_CLAIM;
 use super::table::{message, one_of};
-use super::{InstanceBatch, bounds, proto};
+use super::{Executable, InstanceBatch, bounds, proto};
 
 message! {
     /// What a client submits. Whose it is comes from the certificate, which the claim has to say, too; the shape of a service's work from the server.
@@ -59,11 +59,14 @@ pub enum SubmittedWork {
 }
 
 impl SubmittedWork {
-    /// The service that it calls; none if it is a script.
+    /// The service that it calls; none if it runs a script.
     pub fn service(&self) -> Option<&str> {
         match self {
             SubmittedWork::Service { name, .. } => Some(name),
-            SubmittedWork::Batch(batch) => Some(&batch.service),
+            SubmittedWork::Batch(batch) => match &batch.executable {
+                Executable::Service(name) => Some(name),
+                Executable::Script(_) => None,
+            },
             SubmittedWork::Script(_) => None,
         }
     }

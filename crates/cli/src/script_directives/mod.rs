@@ -48,7 +48,7 @@ pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found
         let parsed = parsed(words).map_err(|failure| failure.at(&format!("{shown}:{line}")))?;
         options = parsed.over(options);
     }
-    let ignored: Vec<&String> = given.ignore_sbatch.iter().chain(&options.ignore_sbatch).collect();
+    let ignored: Vec<&String> = given.run.ignore_sbatch.iter().chain(&options.run.ignore_sbatch).collect();
     if ignored.iter().any(|name| *name == ALL_OPTIONS) {
         return Ok(Found { options, notes: Vec::new() });
     }

@@ -68,7 +68,7 @@ const LATER: &str = "`pliant wait JOB && pliant submit ...` submits after the en
 pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("account", Some('A'), With, Same("--account")),
     option("acctg-freq", None, With, Ignored),
-    option("array", Some('a'), With, Unsupported("`pliant sweep` runs many instances of a service")),
+    option("array", Some('a'), With, Same("--array")),
     option("batch", None, With, Unsupported(NODES)),
     option("begin", Some('b'), With, Same("--begin")),
     option("chdir", Some('D'), With, Same("--chdir")),

@@ -49,6 +49,7 @@ fn lines_are_options_of_submit() {
     );
     check("#SBATCH --begin=2030-12-01T08:00 --time=5", "--begin 2030-12-01T08:00 --time 5m");
     check("#SBATCH --nice --time=5", "--nice 100 --time 5m");
+    check("#SBATCH -a 1-9:2%3 --time=5\n#PLIANT --array 4", "--array 4 --time 5m");
     check("#SBATCH --nice=7\n#PLIANT --begin 2031-01-01", "--nice 7 --begin 2031-01-01");
     check("#SBATCH --requeue --time=5", "--requeue 5 --time 5m");
     check("#SBATCH --requeue\n#PLIANT --requeue 2", "--requeue 2");
@@ -142,9 +143,9 @@ fn what_is_wrong_is_named_with_its_line() {
     );
     // Everything at once.
     check(
-        "#SBATCH --array=1-10 --frobnicate 3\n#SBATCH -d afterok:7 --time=x",
+        "#SBATCH --hold --frobnicate 3\n#SBATCH -d afterok:7 --time=x",
         "job.sh:2: #SBATCH --frobnicate is not known: expected an option of sbatch that Pliant knows\n  \
-         job.sh:2: #SBATCH --array is not supported: `pliant sweep` runs many instances of a service\n  \
+         job.sh:2: #SBATCH --hold is not supported: --begin, or submit it when it may start\n  \
          job.sh:3: #SBATCH -d is not supported: `pliant wait JOB && pliant submit ...` submits after the end of another \
          job\n  \
          job.sh:3: #SBATCH --time: expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `x`",

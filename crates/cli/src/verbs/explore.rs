@@ -1,4 +1,4 @@
-//! `pliant explore`: a few mandatory runs of a service, and as many optional ones as free cores allow until a deadline (paper
+//! `pliant explore`: a few mandatory runs of a service or a script, and as many optional ones as free cores allow until a deadline (paper
 //! 004).
 
 use std::future::Future;
@@ -13,13 +13,15 @@ use pliant_policy::optional::Reallocation;
 use pliant_site::services::{DurationError, parse_duration};
 use serde_json::{Value, json};
 
+use crate::executable_options::{ExecutableChoice, ExecutableOptions, Runs};
 use crate::failure::Failure;
 use crate::federation::{Access, Session, ctrl_c, inform, interrupted, timeout};
 use crate::job_files::{Input, announced, input};
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::parameter_options::{ParameterOptions, REQUESTS_MAX};
+use crate::parameter_options::REQUESTS_MAX;
 use crate::progress::spinner;
+use crate::submit_options::JobOptions;
 use crate::table::{counted, grouped};
 use crate::time_text::rough;
 
@@ -30,16 +32,17 @@ const NOT_COMPLETED: u8 = 3;
 /// How long a cancellation waits for a server.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(20);
 
-const USAGE: &str = "pliant explore [OPTIONS] --deadline TIME --out DIR SERVICE [KEY=VALUE]...";
+const USAGE: &str = "pliant explore [OPTIONS] --deadline TIME --out DIR SERVICE [KEY=VALUE]...
+       pliant explore [OPTIONS] --deadline TIME --out DIR --time TIME --script FILE [KEY=VALUE]... [-- ARGUMENT...]";
 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// A service of the federation that runs on one core.
-    #[arg(value_name = "SERVICE")]
-    service: String,
+    /// A service of the federation that runs on one core; or with a slash in it the path of a script, as with --script.
+    #[arg(value_name = "SERVICE", required_unless_present = "script")]
+    service: Option<String>,
     #[command(flatten)]
-    varying: ParameterOptions,
+    executable: ExecutableOptions,
     /// An input file, in the folder of every request under its own name or NAME; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
     inputs: Vec<Input>,
@@ -73,7 +76,8 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn spec(&self) -> Result<ExplorationSpec, Failure> {
-        let parameters = self.varying.space()?;
+        let ExecutableChoice { executable, parameters, inputs } =
+            self.executable.choice(self.service.as_deref(), JobOptions::default(), Runs::Requests)?;
         let most = match (self.max, parameters.combinations()) {
             (Some(max), Some(combinations)) if max > combinations => {
                 let message = format!(
@@ -98,9 +102,9 @@ impl Arguments {
                 format!("--legacy: expected {} (--min) to {most} requests, found {guess}", self.min);
             return Err(Failure::input(message).hint("a guess is of all requests, mandatory ones included"));
         }
-        let inputs = announced("--in", &self.inputs)?;
+        let inputs = announced("--in", &[inputs, self.inputs.clone()].concat())?;
         Ok(ExplorationSpec {
-            service: self.service.clone(),
+            executable,
             parameters,
             inputs,
             mandatory: self.min,

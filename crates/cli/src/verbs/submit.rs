@@ -10,18 +10,19 @@ use pliant_wire::SubmittedWork;
 use rand_chacha::rand_core::{OsRng, TryRngCore};
 use serde_json::json;
 
+use crate::executable_options::{self, is_path};
 use crate::failure::Failure;
 use crate::federation::{Access, Session, inform, interrupted, none_failed};
 use crate::job::{all_completed, described, promise};
-use crate::job_files::{announced, script_file, script_on_standard_input};
+use crate::job_files::announced;
 use crate::output::Output;
-use crate::script_directives;
 use crate::service_arguments::{argument, once_each};
 use crate::submission_note::SubmissionNote;
 use crate::submit_options::JobOptions;
 use crate::table::counted;
 use crate::time_text::now;
 use crate::verbs::fetch;
+use crate::verbs::submit_array;
 use crate::verbs::submit_dry_run;
 use crate::verbs::submit_refused::{answers as answered, check_service, refused};
 use crate::verbs::wait::{self, WaitResult};
@@ -67,6 +68,21 @@ struct Request {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let request = arguments.request()?;
+    if let (SubmittedWork::Script(script), Some(indices)) = (&request.what, &request.options.array) {
+        let array = submit_array::spec(script, indices, &request.options)?;
+        if arguments.key.is_some() {
+            let problem = "expected --key or --array, found both";
+            return Err(Failure::input(problem).hint("the folder of --out has the keys of the array's jobs"));
+        }
+        let session = arguments.access.open()?;
+        return submit_array::run(
+            output,
+            &session,
+            &array,
+            arguments.dry_run,
+            request.options.out.as_deref(),
+        );
+    }
     let options = request.options.clone();
     if let Some(out) = &options.out {
         fetch::is_folder(out)?;
@@ -169,7 +185,7 @@ fn same_name(what: &SubmittedWork, accepted: &JobRecord) -> Result<(), Failure> 
     let asked = match what {
         SubmittedWork::Service { name, .. } => name.as_str(),
         SubmittedWork::Script(script) => script.name.rsplit('/').next().unwrap_or_default(),
-        SubmittedWork::Batch(batch) => batch.service.as_str(),
+        SubmittedWork::Batch(batch) => batch.executable.name(),
     };
     if accepted.name == asked {
         return Ok(());
@@ -227,24 +243,14 @@ impl Arguments {
             let problem = format!("expected arguments of a script after --, found `{key}={value}`");
             return Err(Failure::input(problem).hint(format!("pliant submit ... -- {key}={value}")));
         }
-        let is_standard_input = path == Path::new("-");
-        let (name, text) = match is_standard_input {
-            true => script_on_standard_input()?,
-            false => script_file("--script", path)?,
-        };
-        let shown = if is_standard_input { "standard input".into() } else { path.to_string_lossy() };
-        let directives = script_directives::read(&shown, text.as_bytes(), &self.options)?;
-        for note in &directives.notes {
-            inform(|| note.clone());
-        }
-        let options = self.options.clone().over(directives.options);
-        let script = options.script(name, text, self.script_arguments.clone())?;
+        let (script, options) =
+            executable_options::read(path, self.options.clone(), self.script_arguments.clone())?;
         Ok(Request { what: SubmittedWork::Script(script), options })
     }
 
     /// The script: of `--script`, or a service that is a path.
     fn script_path(&self) -> Option<&Path> {
-        let path = self.service.as_deref().filter(|service| service.contains('/')).map(Path::new);
+        let path = self.service.as_deref().filter(|service| is_path(service)).map(Path::new);
         self.script.as_deref().or(path)
     }
 

@@ -1,4 +1,4 @@
-//! `pliant sweep`: many runs of a service with different arguments, allocated to servers by statistics (paper 002).
+//! `pliant sweep`: many runs of a service or a script with different arguments, allocated to servers by statistics (paper 002).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,14 +15,16 @@ use pliant_policy::runtimes::Level;
 use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
+use crate::executable_options::{EXECUTABLE_OPTIONS, ExecutableChoice, ExecutableOptions, Runs};
 use crate::failure::Failure;
 use crate::federation::{Access, Session, ctrl_c, inform, interrupted, timeout};
 use crate::job_files::{Input, announced, input};
 use crate::name_options::strategy;
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::parameter_options::{ParameterOptions, REQUESTS_MAX};
+use crate::parameter_options::REQUESTS_MAX;
 use crate::progress::spinner;
+use crate::submit_options::SizeOptions;
 use crate::table::{Table as Shown, counted, grouped};
 use crate::time_text::rough;
 
@@ -34,30 +36,29 @@ const NOT_COMPLETED: u8 = 3;
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 const USAGE: &str = "pliant sweep [OPTIONS] SERVICE [KEY=VALUE]... --vary KEY=VALUES --out DIR
+       pliant sweep [OPTIONS] --time TIME --script FILE [KEY=VALUE]... --vary KEY=VALUES --out DIR [-- ARGUMENT...]
        pliant sweep --resume DIR";
+/// How many times a failed instance is run again if no option says it.
+pub(super) const RETRIES: u8 = 2;
+
 /// The options that a new sweep takes and a resumed one has in its folder.
-const BEGINNING: [&str; 11] = [
-    "service",
-    "arguments",
-    "vary",
-    "vary_file",
-    "zip",
-    "inputs",
-    "allocate",
-    "allocate_once",
-    "retries",
-    "out",
-    "dry_run",
-];
+fn beginning() -> impl Iterator<Item = &'static str> {
+    let of_sweep =
+        ["service", "inputs", "allocate", "allocate_once", "retries", "at_once", "out", "dry_run", "rigid"];
+    of_sweep.into_iter().chain(EXECUTABLE_OPTIONS)
+}
 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// A service of the federation; `pliant servers --services` lists them.
-    #[arg(value_name = "SERVICE", required_unless_present = "resume")]
+    /// A service of the federation, which `pliant servers --services` lists; or with a slash in it the path of a script, as
+    /// with --script.
+    #[arg(value_name = "SERVICE", required_unless_present_any = ["resume", "script"])]
     service: Option<String>,
     #[command(flatten)]
-    varying: ParameterOptions,
+    executable: ExecutableOptions,
+    #[command(flatten)]
+    size: SizeOptions,
     /// A read-only input file, in the folder of every instance under its own name or NAME; may be repeated. Each server
     /// gets it once.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
@@ -69,13 +70,16 @@ pub(crate) struct Arguments {
     #[arg(long)]
     allocate_once: bool,
     /// How many times a failed instance is run again.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole(0..=RETRIES_MAX))]
+    #[arg(long, value_name = "N", default_value_t = RETRIES, value_parser = whole(0..=RETRIES_MAX))]
     retries: u8,
+    /// Runs at most N instances at a time [default: any number].
+    #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
+    at_once: Option<u32>,
     /// The folder of results and progress. The same command resumes the sweep in it.
     #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
     out: Option<PathBuf>,
     /// Resumes the sweep of this folder.
-    #[arg(long, value_name = "DIR", conflicts_with_all = BEGINNING)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = beginning())]
     resume: Option<PathBuf>,
     /// Shows the allocation and the expected makespan, and submits nothing.
     #[arg(long)]
@@ -89,7 +93,8 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn spec(&self) -> Result<SweepSpec, Failure> {
-        let parameters = self.varying.space()?;
+        let ExecutableChoice { executable, parameters, inputs } =
+            self.executable.choice(self.service.as_deref(), self.size.of_job(), Runs::Instances)?;
         match parameters.combinations() {
             Some(1..=REQUESTS_MAX) => {}
             Some(_) => {
@@ -101,14 +106,15 @@ impl Arguments {
                 return Err(Failure::input(message).hint("one of them lists the instances"));
             }
         }
-        let inputs = announced("--in", &self.inputs)?;
+        let inputs = announced("--in", &[inputs, self.inputs.clone()].concat())?;
         Ok(SweepSpec {
-            service: self.service.clone().unwrap_or_default(),
+            executable,
             parameters,
             inputs,
             strategy: self.allocate,
             once: self.allocate_once,
             retries: self.retries,
+            at_once: self.at_once,
             timeout: self.server_timeout,
         })
     }
@@ -116,24 +122,31 @@ impl Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
-    if arguments.dry_run {
-        return dry_run(output, &session, &arguments.spec()?);
-    }
-    let (sweeper, dir) = match (&arguments.resume, &arguments.out) {
-        (Some(dir), _) => (existing(&session, dir, arguments.server_timeout)?, dir),
-        (None, Some(dir)) => {
-            let spec = arguments.spec()?;
-            let folder = SweepFolder::open(dir)?;
-            let new = session.run(async { Sweeper::new(&session.client, &spec, folder) });
-            (new?, dir)
+    match (&arguments.resume, &arguments.out) {
+        (Some(dir), _) => {
+            let sweeper = existing(&session, dir, arguments.server_timeout)?;
+            follow(output, &session, sweeper, dir)
         }
-        (None, None) => return Err(Failure::input("expected --out DIR or --resume DIR, found neither")),
-    };
+        (None, _) if arguments.dry_run => dry_run(output, &session, &arguments.spec()?),
+        (None, Some(dir)) => begin(output, &session, &arguments.spec()?, dir),
+        (None, None) => Err(Failure::input("expected --out DIR or --resume DIR, found neither")),
+    }
+}
+
+/// Begins a sweep, or resumes it if it is the one of the folder, and follows it.
+pub(super) fn begin(output: Output, session: &Session, spec: &SweepSpec, dir: &Path) -> Result<(), Failure> {
+    let folder = SweepFolder::open(dir)?;
+    let sweeper = session.run(async { Sweeper::new(&session.client, spec, folder) })?;
+    follow(output, session, sweeper, dir)
+}
+
+/// Follows a sweep until it is over or interrupted.
+fn follow(output: Output, session: &Session, sweeper: Sweeper, dir: &Path) -> Result<(), Failure> {
     let resumed = sweeper.is_resumed();
     if resumed {
         inform(|| format!("resumes the sweep in {}", dir.display()));
     }
-    let DrivenSweep { status, names, failures } = driven(&session, sweeper, dir)?;
+    let DrivenSweep { status, names, failures } = driven(session, sweeper, dir)?;
     let mut value = described_sweep(&status, dir);
     value["resumed"] = json!(resumed);
     value["failures"] = failures.iter().map(described).collect();
@@ -330,7 +343,7 @@ fn text(status: &SweepStatus, names: &[String], failures: &[InstanceRecord]) -> 
     text
 }
 
-fn dry_run(output: Output, session: &Session, spec: &SweepSpec) -> Result<(), Failure> {
+pub(super) fn dry_run(output: Output, session: &Session, spec: &SweepSpec) -> Result<(), Failure> {
     let preview = session.run(session.client.allocation(spec))?;
     let SweepPreview { shares, makespan, others, asked, refused } = &preview;
     let share = |share: &Share| {

@@ -8,12 +8,14 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use rustix::process::{Pid, Signal, kill_process};
 
+mod arrays;
 mod busy;
 mod cancelled;
 mod compared;
 mod elsewhere;
 mod inputs;
 mod requeued;
+mod scripts;
 mod units;
 
 use crate::harness::{

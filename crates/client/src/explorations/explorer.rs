@@ -41,14 +41,14 @@ impl Explorer {
         let (header, machine) = match found {
             Some((header, machine)) => {
                 if let Some(folder) = &folder {
-                    folder.expect_exploration(&header, &spec.service, &spec.parameters, &inputs, &plan)?;
+                    folder.expect_exploration(&header, &spec.executable, &spec.parameters, &inputs, &plan)?;
                 }
                 (header, machine)
             }
             None => {
-                let (service, parameters) = (spec.service.clone(), spec.parameters.clone());
+                let (executable, parameters) = (spec.executable.clone(), spec.parameters.clone());
                 let exploration = Key(rand::random());
-                let header = Header { exploration, service, parameters, inputs, began: now, plan };
+                let header = Header { exploration, executable, parameters, inputs, began: now, plan };
                 if let Some(folder) = &folder {
                     folder.begin(&header)?;
                 }
@@ -56,8 +56,8 @@ impl Explorer {
                 (header, machine)
             }
         };
-        let calls =
-            client.calls(header.exploration, &spec.service, Some(machine.plan().deadline), spec.timeout);
+        let (executable, deadline) = (header.executable.clone(), Some(machine.plan().deadline));
+        let calls = client.calls(header.exploration, executable, deadline, spec.timeout);
         let calls = calls.with_inputs(spec.inputs.clone());
         let executor =
             ExplorationExecutor::new(client, header, machine, is_resumed, calls, clock, spec.timeout);
@@ -77,7 +77,8 @@ impl Explorer {
     ) -> Result<Explorer, WorkError> {
         let nothing = FolderError::Empty { dir: folder.dir().to_owned() };
         let (header, machine) = folder.resume_begun()?.ok_or(nothing)?;
-        let calls = client.calls(header.exploration, &header.service, Some(machine.plan().deadline), timeout);
+        let (executable, deadline) = (header.executable.clone(), Some(machine.plan().deadline));
+        let calls = client.calls(header.exploration, executable, deadline, timeout);
         let clock = Clock::start(Time::ZERO);
         let executor = ExplorationExecutor::new(client, header, machine, true, calls, clock, timeout);
         Ok(Explorer { driver: Driver::new(executor, Some(folder)) })

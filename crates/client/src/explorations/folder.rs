@@ -17,6 +17,7 @@ use pliant_control::names::Key;
 use pliant_control::optional::explore::{Command, Dispatch, Event, ExplorationClient, Plan};
 use pliant_model::TimeMs;
 use pliant_staging::FileSpec;
+use pliant_wire::Executable;
 use serde::{Deserialize, Serialize};
 
 use crate::ParameterSpace;
@@ -29,7 +30,9 @@ const FAILED: &str = "failed";
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Header {
     pub(super) exploration: Key,
-    pub(super) service: String,
+    /// What its requests run: with the text of a script, which may change elsewhere.
+    #[serde(flatten)]
+    pub(super) executable: Executable,
     pub(super) parameters: ParameterSpace,
     pub(super) inputs: Vec<FileSpec>,
     /// When the first client began.
@@ -111,13 +114,13 @@ impl ExplorationFolder {
     pub(super) fn expect_exploration(
         &self,
         found: &Header,
-        service: &str,
+        executable: &Executable,
         parameters: &ParameterSpace,
         inputs: &[FileSpec],
         plan: &Plan,
     ) -> Result<(), FolderError> {
         let there = &found.plan;
-        self.expect("service", service, found.service.as_str())?;
+        self.expect_executable(executable, &found.executable)?;
         self.expect("arguments", parameters, &found.parameters)?;
         self.expect("input files", &named(inputs.iter()), &named(found.inputs.iter()))?;
         self.expect("--min", &plan.mandatory, &there.mandatory)?;
@@ -191,8 +194,8 @@ mod tests {
             seed: 7,
         };
         let (exploration, began) = (Key([1; 16]), TimeMs(0));
-        let (service, inputs) = ("pause".to_owned(), Vec::new());
-        let header = Header { exploration, service, parameters, inputs, began, plan };
+        let (executable, inputs) = ("pause".into(), Vec::new());
+        let header = Header { exploration, executable, parameters, inputs, began, plan };
         let server: pliant_control::names::Name = "lyon".parse().unwrap();
         let offer = pliant_control::optional::explore::ServerOffer {
             server: server.clone(),

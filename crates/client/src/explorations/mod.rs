@@ -22,10 +22,11 @@ use parking_lot::Mutex;
 use pliant_control::agent::ExplorationServer;
 use pliant_control::names::{Key, Name};
 use pliant_control::optional::server::{RequestState, UserShare};
+use pliant_control::server_info::OfferedWork;
 use pliant_model::TimeMs;
 use pliant_policy::optional::Kind;
 use pliant_staging::FileSpec;
-use pliant_wire::{self as wire, Attempt, Call, ExplorationRequest, OffersQuery, Shares, proto};
+use pliant_wire::{self as wire, Attempt, Call, Executable, ExplorationRequest, OffersQuery, Shares, proto};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 use tonic::Request;
@@ -88,14 +89,14 @@ pub struct ExplorationCalls {
 }
 
 impl Client {
-    /// Discovers at most `most` servers that offer a service for explorations.
+    /// Discovers at most `most` servers that offer a service, or run scripts, for explorations.
     pub async fn offers(
         &self,
-        service: &str,
+        offered: OfferedWork,
         most: u32,
         exploration: Key,
     ) -> Result<Vec<ExplorationServer>, ClientError> {
-        let query = OffersQuery { service: service.to_owned(), most, exploration };
+        let query = OffersQuery { offered, most, exploration };
         let request = proto::OffersRequest::from(&query);
         let reply = self.ask_agent(request, |mut agent, request| async move { agent.offers(request).await });
         wire::offers(reply.await?).map_err(ClientError::protocol)
@@ -108,7 +109,7 @@ impl Client {
         Shares::try_from(reply.into_inner()).map_err(ClientError::protocol)
     }
 
-    /// Requests of a service. `exploration` identifies them after a crash; a server that is unreachable for `timeout` is given
+    /// Requests of a service, or of a script with parameters. `exploration` identifies them after a crash; a server that is unreachable for `timeout` is given
     /// up.
     ///
     /// ```no_run
@@ -151,7 +152,7 @@ impl Client {
     pub fn calls(
         &self,
         exploration: Key,
-        service: &str,
+        executable: impl Into<Executable>,
         deadline: Option<TimeMs>,
         timeout: Duration,
     ) -> ExplorationCalls {
@@ -160,7 +161,7 @@ impl Client {
             client: self.clone(),
             begin: ExplorationRequest::Begin {
                 exploration,
-                service: service.to_owned(),
+                executable: executable.into(),
                 deadline,
                 inputs: Vec::new(),
                 shares_every_s: 0,
@@ -212,12 +213,12 @@ impl ExplorationCalls {
         addresses.extend(offers.iter().map(|offer| (offer.server.clone(), offer.address.clone())));
     }
 
-    /// Discovers at most `most` servers that offer the service.
+    /// Discovers at most `most` servers that offer the service, or run scripts.
     pub async fn discover(&mut self, most: u32) -> Result<Vec<ExplorationServer>, ClientError> {
-        let ExplorationRequest::Begin { exploration, service, .. } = &self.begin else {
+        let ExplorationRequest::Begin { exploration, executable, .. } = &self.begin else {
             return Ok(Vec::new());
         };
-        let offers = self.client.offers(service, most, *exploration).await?;
+        let offers = self.client.offers(executable.offered(), most, *exploration).await?;
         self.know(&offers);
         Ok(offers)
     }

@@ -7,6 +7,7 @@ use pliant_control::optional::explore::Progress;
 use pliant_model::SpanMs;
 use pliant_policy::optional::Reallocation;
 use pliant_staging::FileSpec;
+use pliant_wire::Executable;
 
 use super::PlatformUsage;
 use crate::ParameterSpace;
@@ -14,8 +15,8 @@ use crate::ParameterSpace;
 /// An exploration as its user asks for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ExplorationSpec {
-    /// The service that each request runs.
-    pub service: String,
+    /// What each request runs.
+    pub executable: Executable,
     /// The arguments of each request.
     pub parameters: ParameterSpace,
     /// Files that every request finds in its folder, and their local paths.

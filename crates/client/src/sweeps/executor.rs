@@ -129,9 +129,9 @@ impl SweepExecutor {
         let Some(SubmittedBatch { server, instances, job, .. }) = self.state.batches.get(&number) else {
             return;
         };
-        let Header { key, service, parameters, inputs, .. } = &self.header;
+        let Header { key, executable, parameters, inputs, .. } = &self.header;
         let batch = InstanceBatch {
-            service: service.clone(),
+            executable: executable.clone(),
             arguments: parameters.fixed.clone(),
             varied: parameters.names().map(str::to_owned).collect(),
             instances: calls(parameters, instances),
@@ -156,8 +156,8 @@ impl SweepExecutor {
     fn ask_servers(&mut self) {
         // Any sample that servers take will do: instances differ in their runtimes.
         let first = self.state.machine.sample(self.attempts).unwrap_or(0);
-        let Header { service, parameters, .. } = &self.header;
-        let asked = ProspectsRequest::about(service, parameters, first, self.state.machine.samples());
+        let Header { executable, parameters, .. } = &self.header;
+        let asked = ProspectsRequest::about(executable, parameters, first, self.state.machine.samples());
         let mut batches: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
         for job in self.state.batches.values().filter_map(|open| open.job.as_ref()) {
             batches.entry(job.server.clone()).or_default().push(job.number);

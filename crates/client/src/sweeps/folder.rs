@@ -12,7 +12,7 @@ use pliant_control::multi_job::{Command, Plan};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::reason::Cause;
 use pliant_staging::FileSpec;
-use pliant_wire::InstanceEnd;
+use pliant_wire::{Executable, InstanceEnd};
 use serde::{Deserialize, Serialize};
 
 use super::SweepSpec;
@@ -30,7 +30,9 @@ pub struct Header {
     pub(super) key: Key,
     /// The owner of its jobs.
     pub(super) user: String,
-    pub(super) service: String,
+    /// What its instances run: with the text of a script, which may change elsewhere.
+    #[serde(flatten)]
+    pub(super) executable: Executable,
     pub(super) parameters: ParameterSpace,
     /// Files that every instance finds in its folder.
     pub(super) inputs: Vec<InputFile>,
@@ -58,7 +60,7 @@ impl Header {
         Header {
             key: Key(rand::random()),
             user: user.to_owned(),
-            service: spec.service.clone(),
+            executable: spec.executable.clone(),
             parameters: spec.parameters.clone(),
             inputs: spec.inputs.iter().map(input).collect(),
             plan,
@@ -207,15 +209,17 @@ pub(super) fn numbers(runs: &[(u32, u32)]) -> Vec<u32> {
 impl SweepFolder {
     /// An error unless it is the sweep that was asked for.
     pub(super) fn expect_sweep(&self, found: &Header, spec: &SweepSpec) -> Result<(), FolderError> {
-        let SweepSpec { service, parameters, inputs, strategy, once, retries, .. } = spec;
+        let SweepSpec { executable, parameters, inputs, strategy, once, retries, at_once, .. } = spec;
         let Header { plan, .. } = found;
-        self.expect("service", service, &found.service)?;
+        self.expect_executable(executable, &found.executable)?;
         self.expect("arguments", parameters, &found.parameters)?;
         let files = named(inputs.iter().map(|(file, _)| file));
         self.expect("input files", &files, &named(found.inputs.iter().map(|input| &input.file)))?;
         self.expect("--allocate", strategy, &plan.strategy)?;
         self.expect("--allocate-once", once, &plan.once)?;
-        self.expect("--retries", retries, &plan.retries)
+        self.expect("--retries", retries, &plan.retries)?;
+        let limit = |most: Option<u32>| most.map_or("any number".to_owned(), |most| most.to_string());
+        self.expect("instances at a time", &limit(*at_once), &limit(plan.at_once))
     }
 
     /// An error unless the sweep is that user's, who alone can see its jobs.
@@ -241,7 +245,7 @@ mod tests {
     #[test]
     fn a_sweep_and_its_journal_are_of_its_instances() {
         let spec = SweepSpec {
-            service: "nap".to_owned(),
+            executable: "nap".into(),
             parameters: ParameterSpace {
                 varied: vec!["x=1..4".parse().unwrap()],
                 ..ParameterSpace::default()
@@ -250,6 +254,7 @@ mod tests {
             strategy: pliant_policy::allocation::Strategy::Statistics,
             once: false,
             retries: 0,
+            at_once: None,
             timeout: std::time::Duration::ZERO,
         };
         let header = Header::new("alice", &spec, super::super::spec::plan(&spec));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pliant_control::multi_job::InstanceProspects;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
-use pliant_wire::{self as wire, InstanceCall, ProspectsQuery, SubmissionRefusal, proto};
+use pliant_wire::{self as wire, Executable, InstanceCall, ProspectsQuery, SubmissionRefusal, proto};
 use tokio::task::JoinSet;
 
 use crate::{Client, ClientError, ParameterSpace, ServerRefusal};
@@ -13,10 +13,14 @@ use crate::{Client, ClientError, ParameterSpace, ServerRefusal};
 /// How many servers are asked at a time.
 const AT_ONCE: usize = 32;
 
+/// What agents are asked about for a script: they know runtimes by the names of services, and those of all jobs of the user. No service
+/// has this name.
+const OF_SCRIPTS: &str = "script:";
+
 /// The sample instances that servers are asked about.
 #[derive(Clone, Debug)]
 pub(super) struct ProspectsRequest {
-    service: String,
+    executable: Executable,
     arguments: BTreeMap<String, String>,
     varied: Vec<String>,
     others: Vec<InstanceCall>,
@@ -25,13 +29,13 @@ pub(super) struct ProspectsRequest {
 impl ProspectsRequest {
     /// A request about the instance `first`, with other samples.
     pub(super) fn about(
-        service: &str,
+        executable: &Executable,
         parameters: &ParameterSpace,
         first: u32,
         others: Vec<u32>,
     ) -> ProspectsRequest {
         ProspectsRequest {
-            service: service.to_owned(),
+            executable: executable.head(),
             arguments: parameters.arguments(first),
             varied: parameters.names().map(str::to_owned).collect(),
             others: calls(parameters, &others),
@@ -98,18 +102,22 @@ impl Client {
         asked: &ProspectsRequest,
         mut without: BTreeMap<Name, Vec<u32>>,
     ) -> Result<ProspectsFound, ClientError> {
-        let ProspectsRequest { service, arguments, varied, others } = asked;
+        let ProspectsRequest { executable, arguments, varied, others } = asked;
         let mut servers = self.servers().await?.servers;
         servers.retain(|server| server.attached);
-        let offers =
-            |server: &pliant_wire::ServerStatus| server.info.services.iter().any(|(name, _)| name == service);
+        let offered = executable.offered();
+        let offers = |server: &pliant_wire::ServerStatus| server.info.offers(&offered);
         // Services for some users only are not listed: then all servers are asked.
         if servers.iter().any(offers) {
             servers.retain(offers);
         }
-        let elsewhere = self.expectation(service).await.unwrap_or_else(|error| {
+        let name = match executable {
+            Executable::Service(name) => name,
+            Executable::Script(_) => OF_SCRIPTS,
+        };
+        let elsewhere = self.expectation(name).await.unwrap_or_else(|error| {
             // Servers have statistics of their own.
-            tracing::debug!(%error, service, "the agent cannot be asked how long it takes");
+            tracing::debug!(%error, name, "the agent cannot be asked how long it takes");
             None
         });
         let mut answers = ProspectsFound::default();
@@ -120,7 +128,7 @@ impl Client {
             {
                 let (client, info) = (self.clone(), server.info);
                 let query = ProspectsQuery {
-                    service: service.clone(),
+                    executable: executable.clone(),
                     arguments: arguments.clone(),
                     varied: varied.clone(),
                     others: others.clone(),

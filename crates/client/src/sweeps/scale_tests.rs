@@ -35,13 +35,15 @@ pub(super) fn header(instances: u32) -> Header {
     let varied = vec![format!("x=1..{}", instances / 10).parse().unwrap(), "seed=1..10".parse().unwrap()];
     let parameters = ParameterSpace { varied, ..ParameterSpace::default() };
     assert_eq!(parameters.combinations(), Some(instances));
-    let plan = Plan { instances, retries: 2, strategy: Strategy::Statistics, batch_most: 1_000, once: false };
+    let (retries, strategy, batch_most) = (2, Strategy::Statistics, 1_000);
+    let plan = Plan { instances, retries, strategy, batch_most, once: false, at_once: None };
     let spec = SweepSpec {
-        service: "nothing".to_owned(),
+        executable: "nothing".into(),
         parameters,
         inputs: Vec::new(),
         strategy: plan.strategy,
         once: plan.once,
+        at_once: None,
         retries: plan.retries,
         timeout: Duration::ZERO,
     };

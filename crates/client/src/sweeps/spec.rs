@@ -8,6 +8,7 @@ use pliant_control::multi_job::{MultiJob, Plan, Progress, Share};
 use pliant_model::SpanMs;
 use pliant_policy::allocation::Strategy;
 use pliant_staging::FileSpec;
+use pliant_wire::Executable;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -22,8 +23,8 @@ const BATCH_BYTES: usize = 1 << 19;
 /// A sweep as its user asks for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SweepSpec {
-    /// The service that each instance runs.
-    pub service: String,
+    /// What each instance runs.
+    pub executable: Executable,
     /// The arguments of each instance.
     pub parameters: ParameterSpace,
     /// Files that every instance finds in its folder, and their local paths.
@@ -34,6 +35,8 @@ pub struct SweepSpec {
     pub once: bool,
     /// How often a failed instance is run again.
     pub retries: u8,
+    /// The most instances that run at a time; none for any number.
+    pub at_once: Option<u32>,
     /// How long to wait for a first server.
     pub timeout: Duration,
 }
@@ -72,8 +75,8 @@ pub struct SweepPreview {
 pub(super) fn plan(spec: &SweepSpec) -> Plan {
     let batch_most = (BATCH_BYTES / spec.parameters.bytes_most().max(1)).clamp(1, BATCH_MOST) as u32;
     let instances = spec.parameters.combinations().unwrap_or(1);
-    let SweepSpec { retries, strategy, once, .. } = *spec;
-    Plan { instances, retries, strategy, batch_most, once }
+    let SweepSpec { retries, strategy, once, at_once, .. } = *spec;
+    Plan { instances, retries, strategy, batch_most, once, at_once }
 }
 
 impl Client {
@@ -87,7 +90,8 @@ impl Client {
         let mut prospects = ProspectsFound::default();
         // Servers may take other instances than the first sample.
         for sample in (0..).map_while(|attempts| machine.sample(attempts)) {
-            let asked = ProspectsRequest::about(&spec.service, &spec.parameters, sample, machine.samples());
+            let asked =
+                ProspectsRequest::about(&spec.executable, &spec.parameters, sample, machine.samples());
             prospects = self.all_prospects(&asked, BTreeMap::new()).await?;
             if !prospects.found.is_empty() || !prospects.is_of_instance() {
                 break;

@@ -1,4 +1,4 @@
-//! Servers for explorations (paper 004, section 4.1.2): which servers below offer a service and have cores for it.
+//! Servers for explorations (paper 004, section 4.1.2): which servers below offer a service, or run scripts, and have cores for it.
 //!
 //! The agent does not query them. Optional requests can run on any free core, so a client uses all servers that it can, and
 //! estimates would not help it choose. If there are more servers than the client can use, [`draw_servers`] chooses among
@@ -10,7 +10,7 @@ use pliant_policy::optional::draw_servers;
 
 use super::Agent;
 use crate::names::{Key, Name};
-use crate::server_info::ServerInfo;
+use crate::server_info::{OfferedWork, ServerInfo};
 
 /// A server that takes the requests of explorations.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,11 +26,9 @@ pub struct ExplorationServer {
 }
 
 impl Agent {
-    /// At most `most` servers that are up and offer a service for explorations.
-    pub fn offers(&self, service: &str, most: usize, exploration: Key) -> Vec<ExplorationServer> {
-        let offers = |info: &ServerInfo| {
-            info.optional_cores > 0 && info.services.iter().any(|(name, _)| name == service)
-        };
+    /// At most `most` servers that are up and offer a service, or run scripts, for explorations.
+    pub fn offers(&self, offered: &OfferedWork, most: usize, exploration: Key) -> Vec<ExplorationServer> {
+        let offers = |info: &ServerInfo| info.optional_cores > 0 && info.offers(offered);
         let found: BTreeMap<&Name, &ServerInfo> = self
             .servers()
             .filter(|(info, _, attached)| *attached && offers(info))

@@ -7,7 +7,7 @@ use super::*;
 use crate::job::{Exit, Hop, JobRecord, JobState};
 use crate::names::Key;
 use crate::reason::{Cause, DiscoverySummary};
-use crate::server_info::ServerInfo;
+use crate::server_info::{OfferedWork, ServerInfo};
 
 pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -373,7 +373,7 @@ fn each_exploration_gets_its_share_of_the_servers() {
     let offers = |service: &str, most, exploration| -> Vec<String> {
         bench
             .agent
-            .offers(service, most, Key([exploration; 16]))
+            .offers(&OfferedWork::Service(service.to_owned()), most, Key([exploration; 16]))
             .into_iter()
             .map(|offer| offer.server.to_string())
             .collect()

@@ -31,6 +31,7 @@ impl MultiJob {
             let soon = self.sites[&name].prospects.free_soon();
             let open = open.entry(name.clone()).or_default();
             while *open < window(soon)
+                && self.may_open()
                 && let Some(batch) = self.batch_size(&name).and_then(|size| self.batch(&name, size))
             {
                 commands.push(batch);
@@ -38,10 +39,16 @@ impl MultiJob {
             }
             is_idle |= !self.plan.once && *open < soon as usize && self.sites[&name].share == 0;
         }
-        // A server is idle while others have a share: the shares did not match the servers' speeds.
-        if is_idle && self.waiting() > 0 {
+        // A server is idle while others have a share: the shares did not match the servers' speeds. While no more batches may be
+        // open, servers are idle on purpose.
+        if is_idle && self.waiting() > 0 && self.may_open() {
             commands.push(Command::QueryServers);
         }
+    }
+
+    /// True if the user lets one more batch be open.
+    fn may_open(&self) -> bool {
+        self.plan.at_once.is_none_or(|most| self.batches.len() < most as usize)
     }
 
     /// True if a server is idle while a batch may wait on another one.
@@ -115,7 +122,7 @@ impl MultiJob {
             let count = |name: &Name| open.get(name).copied().unwrap_or(0);
             let has_free_slots = |(name, site): &(&Name, &ServerShare)| {
                 let is_usable = !site.refused && site.prospects.slots() > 0 && !refusers.contains(*name);
-                is_usable && count(name) < window(site.prospects.free_soon())
+                is_usable && self.may_open() && count(name) < window(site.prospects.free_soon())
             };
             let able = self.sites.iter().filter(has_free_slots).map(|(name, _)| name);
             let Some(name) = able.min_by_key(|name| count(name)).cloned() else { continue };

@@ -28,6 +28,9 @@ pub struct Plan {
     /// Allocate once, at the start: instances stay on their servers as long as these accept them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub once: bool,
+    /// The most batches that are open at a time, and with them the most instances that run; none for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_once: Option<u32>,
 }
 
 /// An event of a multi-job.

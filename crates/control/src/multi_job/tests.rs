@@ -16,7 +16,7 @@ use crate::reason::Cause;
 mod refused;
 
 fn plan(instances: u32, retries: u8) -> Plan {
-    Plan { instances, retries, strategy: Strategy::Statistics, batch_most: 1_000, once: false }
+    Plan { instances, retries, strategy: Strategy::Statistics, batch_most: 1_000, once: false, at_once: None }
 }
 
 fn prospects(slots: u32, instance_ms: i64, source: RuntimeSource) -> InstanceProspects {
@@ -346,6 +346,35 @@ fn batches_respect_the_longest_walltime_of_a_job() {
     let found = Event::Found { servers: vec![(name("idle"), short)], waiting: BTreeSet::new() };
     let sizes: Vec<usize> = submitted(&commands_after(&mut machine, found)).iter().map(|one| one.2).collect();
     assert_eq!(sizes, [7, 7, 7, 7]);
+}
+
+#[test]
+fn no_more_batches_are_open_than_the_plan_says() {
+    let mut bench = Bench::new(Plan { at_once: Some(2), ..plan(40, 2) }, 1);
+    let one = |server| (name(server), prospects(8, 1_000, RuntimeSource::Statistics { jobs: 5 }));
+    let all = || found_all(["lyon", "nancy", "rennes"].map(one).into());
+    bench.handle(Event::Begin);
+    bench.handle(all());
+    let mut steps = 0;
+    while !bench.done {
+        assert_eq!(bench.open.len(), 2.min(bench.machine.batches.len()));
+        match steps % 5 {
+            0 => bench.handle(all()),
+            1 => bench.restart(),
+            // An instance fails, and one that a server refuses goes to another one.
+            2 => bench.step(None, |instance| instance % 7 == 0 && steps < 10, 1_000),
+            3 => {
+                if let Some((batch, ..)) = bench.open.pop_back() {
+                    bench.handle(Event::Refused { batch, cause: Cause::Invalid });
+                }
+            }
+            _ => bench.step(None, |_| false, 1_000),
+        }
+        steps += 1;
+        assert!(steps < 1_000, "{:?}", bench.machine.progress());
+    }
+    assert_eq!(bench.machine.progress().done, 40);
+    assert!(bench.most_open.values().all(|most| *most <= 2), "{:?}", bench.most_open);
 }
 
 #[test]

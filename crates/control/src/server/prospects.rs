@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, SpanMs, Time};
+use pliant_model::{JobId, Procs, Span, SpanMs, Speed, Time};
 use pliant_policy::allocation::ClusterState;
 use pliant_policy::allocation::instances::{Expected, expected_before_samples, slots};
 use pliant_policy::allocation::pending::{Free, PendingJob, least, state};
@@ -21,7 +21,7 @@ use super::{AdmissionRefusal, LimitKey, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, FreeSlots, InstanceProspects};
 use crate::names::User;
-use crate::runtime_sample::RuntimeSample;
+use crate::runtime_sample::{RuntimeSample, script_category};
 
 /// Empty statistics.
 pub(super) fn empty() -> Runtimes<String> {
@@ -58,7 +58,8 @@ impl Server {
         instance: &Instance,
         without: &[u32],
     ) -> Result<InstanceProspects, AdmissionRefusal> {
-        let speed = self.config.speed;
+        let fixed_time = instance.work.fixed_time;
+        let speed = if fixed_time { Speed::REFERENCE } else { self.config.speed };
         let alone = Work { walltime: instance.work.walltime + instance.spare, ..instance.work.clone() };
         let request = alone.request(JobId(self.next), now).owned_by(user.owner());
         let batch = self.estimate_for(user, now, &request)?.walltime;
@@ -244,11 +245,10 @@ impl Server {
     }
 }
 
-/// The categories of a job. Names of services have no colons.
+/// The categories of a job.
 fn categories(record: &JobRecord, sample: Option<&RuntimeSample>) -> Categories<String> {
     let JobRecord { owner, name, .. } = record;
-    let executable =
-        sample.map_or_else(|| format!("script:{owner}/{name}"), |sample| sample.category.clone());
+    let executable = sample.map_or_else(|| script_category(owner, name), |sample| sample.category.clone());
     Categories { executable: Some(executable), ..of_user(owner) }
 }
 

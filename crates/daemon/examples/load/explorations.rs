@@ -150,7 +150,7 @@ fn figure(usage: &Usage) -> Plot {
 /// Explores; with how long it took until a request was at every server.
 async fn explore(client: Client) -> Outcome<(ExplorationStatus, Duration)> {
     let spec = ExplorationSpec {
-        service: "pause".to_owned(),
+        executable: "pause".into(),
         parameters: ParameterSpace {
             fixed: [("ms".to_owned(), RUNTIME_MS.to_string())].into(),
             ..ParameterSpace::default()

@@ -82,8 +82,8 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::OffersRequest>,
     ) -> Result<Response<proto::OffersReply>, Status> {
         let _pass = self.gate.user(&request)?;
-        let wire::OffersQuery { service, most, exploration } = request.into_inner().try_into()?;
-        let offers = move |agent: &mut Agent, _| agent.offers(&service, most as usize, exploration);
+        let wire::OffersQuery { offered, most, exploration } = request.into_inner().try_into()?;
+        let offers = move |agent: &mut Agent, _| agent.offers(&offered, most as usize, exploration);
         let offers = self.mailbox.glance(offers).await.map_err(|_| stopped())?;
         Ok(Response::new(wire::offers_reply(&offers)))
     }

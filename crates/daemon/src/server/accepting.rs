@@ -62,7 +62,7 @@ impl Service {
             SubmittedWork::Service { .. } | SubmittedWork::Script(_) => None,
         };
         let made = self.offer.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
-        let sample = self.sample(&what, &made);
+        let sample = self.sample(&caller.user, &what, &made);
         let PreparedWork { prepared, batch, account } = made;
         let account = account.map(String::from);
         // The estimates of a batch are those of its server alone.
@@ -82,8 +82,16 @@ impl Service {
         // A batch says what it runs by itself, and goes to no other server.
         let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
-        let program =
-            Program { prepared, submitted, batch, inputs, shared, account, request: id.to_string() };
+        let program = Program {
+            prepared,
+            submitted,
+            script: None,
+            batch,
+            inputs,
+            shared,
+            account,
+            request: id.to_string(),
+        };
         let payload = Payload::of(&program);
         let bytes = payload.bytes();
         let mut reserved = match self.gate.reserve(&caller.user, journaled_bytes(request_bytes, &payload)) {

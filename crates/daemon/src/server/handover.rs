@@ -2,10 +2,9 @@
 
 use pliant_control::handoff::{Handoff, HandoffDecision, HandoffId, Peer as Other, Reply};
 use pliant_control::job::{Hop, JobRecord};
-use pliant_control::names::Name;
-use pliant_control::names::Token;
+use pliant_control::names::{Name, Token, User};
 use pliant_control::payload::Payload;
-use pliant_control::runtime_sample::RuntimeSample;
+use pliant_control::runtime_sample::{RuntimeSample, script_category};
 use pliant_control::server::{AdmissionRefusal, Answer, Event, Server};
 use pliant_control::signed::HandoffSignature;
 use pliant_site::services::{Batch, Prepared};
@@ -52,7 +51,7 @@ impl Service {
             Ok(made) => made,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };
-        let sample = self.sample(&what, &made);
+        let sample = self.sample(&owner, &what, &made);
         let PreparedWork { prepared, batch, account } = made;
         let account = account.map(String::from);
         if let Err(refusal) = prepared.check_inputs(&inputs) {
@@ -66,8 +65,16 @@ impl Service {
         }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         let request = prepare.request;
-        let program =
-            Program { prepared, submitted: Some(what), batch, inputs, shared: None, account, request };
+        let program = Program {
+            prepared,
+            submitted: Some(what),
+            script: None,
+            batch,
+            inputs,
+            shared: None,
+            account,
+            request,
+        };
         Ok(Ok(Handoff {
             id,
             from: Other { name: from, address },
@@ -148,15 +155,24 @@ impl Service {
         }))
     }
 
-    /// What a run is to teach of its service; nothing of a user's own script.
-    pub(super) fn sample(&self, what: &SubmittedWork, made: &PreparedWork) -> Option<RuntimeSample> {
+    /// What is learned from a run of a service, or from a batch; nothing else is known of a script that runs once.
+    pub(super) fn sample(
+        &self,
+        owner: &User,
+        what: &SubmittedWork,
+        made: &PreparedWork,
+    ) -> Option<RuntimeSample> {
         let Prepared { name, scale, .. } = &made.prepared;
         let instances = made.batch.as_ref().map_or(1, Batch::count);
         let scale = scale.max(f64::MIN_POSITIVE);
-        let promises = self.offer.catalogue.is_learned(name);
+        // A script has the walltime that its user gives, whatever services are called.
+        let (category, promises) = match what.service() {
+            Some(_) => (name.clone(), self.offer.catalogue.is_learned(name)),
+            None => (script_category(owner, name), false),
+        };
         let is_batch = made.batch.is_some();
-        what.service().is_some().then(|| RuntimeSample {
-            category: name.clone(),
+        (what.service().is_some() || is_batch).then_some(RuntimeSample {
+            category,
             scale,
             promises,
             instances,

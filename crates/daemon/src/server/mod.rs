@@ -53,7 +53,6 @@ use pliant_control::server_info::ServerInfo;
 use pliant_journal as journal;
 use pliant_model::Procs;
 use pliant_site::Submitters;
-use pliant_site::services::batch_margin;
 use pliant_staging::{self as staging, Store};
 use pliant_transport::Role;
 use pliant_wire::proto::held_subjobs_server::HeldSubjobsServer;
@@ -426,13 +425,12 @@ fn info(file: &ServerFile, procs: Procs, address: String) -> ServerInfo {
 }
 
 fn offer(file: &ServerFile, info: ServerInfo, host: &Host) -> ServiceOffer {
-    let margin = batch_margin(file.cluster.grace_s, info.speed);
     ServiceOffer {
         info,
         catalogue: Arc::new(file.catalogue.clone()),
         accounts: host.accounts.clone(),
         pliant: host.pliant(),
-        margin,
+        grace_s: file.cluster.grace_s,
         shared: Arc::new(file.shared.clone()),
     }
 }

@@ -1,5 +1,7 @@
 //! What a server makes of a request: the same for a question and for a submission.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,14 +16,17 @@ use pliant_control::server::{Answer, Event, Server};
 use pliant_control::server_info::ServerInfo;
 use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
 use pliant_journal::Filter;
-use pliant_model::{Procs, Span, Time};
+use pliant_model::{Procs, Span, Speed, Time};
 use pliant_site::accounts::AccountName;
 use pliant_site::processes::Streams;
-use pliant_site::services::{Batch, Catalogue, Prepared, Refusal, Script, SpeedupSpec};
+use pliant_site::services::{
+    Batch, Catalogue, Prepared, Refusal, RunFolder, Script, Service as ServiceDeclaration, SpeedupSpec,
+    batch_margin,
+};
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
 use pliant_transport::ClientTls;
-use pliant_wire::{InstanceCall, SubmittedWork};
+use pliant_wire::{Executable, InstanceBatch, InstanceCall, SubmittedWork};
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -42,10 +47,8 @@ pub(super) struct ServiceOffer {
     pub(super) accounts: Arc<Accounts>,
     /// The path of this program, for services that use it.
     pub(super) pliant: String,
-    /// How much longer the walltime of a batch is than those of its instances: [`batch_margin`].
-    ///
-    /// [`batch_margin`]: pliant_site::services::batch_margin
-    pub(super) margin: Span,
+    /// Seconds between TERM and KILL.
+    pub(super) grace_s: u32,
     /// The file systems that it shares with its users.
     pub(super) shared: Arc<SharedFileSystems>,
 }
@@ -74,13 +77,19 @@ impl ServiceOffer {
                 Ok(PreparedWork { prepared, batch: None, account })
             }
             SubmittedWork::Batch(batch) => {
-                let service = self.catalogue.find(&batch.service, user)?;
-                let calls = batch.instances.iter();
+                let InstanceBatch { executable, arguments, varied, instances, .. } = batch;
+                let parameters = arguments.keys().chain(varied).map(String::as_str).collect();
+                let service = self.service(executable, &parameters, RunFolder::OfInstance, user)?;
+                let calls = instances.iter();
                 let calls = calls.map(|InstanceCall { number, values }| (*number, values.clone()));
-                let (prepared, batch) =
-                    service.prepare_batch(&batch.arguments, &batch.varied, calls, &self.pliant, learned)?;
-                let prepared = prepared.with_margin(self.margin);
-                Ok(PreparedWork { prepared, batch: Some(batch), account })
+                let (mut prepared, mut batch) =
+                    service.prepare_batch(arguments, varied, calls, &self.pliant, learned)?;
+                if let Executable::Script(script) = executable {
+                    prepared.work = needed(prepared.work, &script.work);
+                    batch = batch.of_script(script.text.clone());
+                }
+                let margin = self.margin(&prepared.work);
+                Ok(PreparedWork { prepared: prepared.with_margin(margin), batch: Some(batch), account })
             }
             SubmittedWork::Script(script) => {
                 let name: FileName = script.name.parse().map_err(|_| Refusal::Value {
@@ -100,11 +109,58 @@ impl ServiceOffer {
                     streams: Streams { stdin: script.stdin.clone(), merge_output: script.merge_output },
                 };
                 let mut prepared = self.catalogue.prepare_script(&given, None, None)?;
-                let Work { procs, walltime, speedup, .. } = prepared.work;
-                prepared.work = Work { procs, walltime, speedup, ..script.work.clone() };
+                prepared.work = needed(prepared.work, &script.work);
                 Ok(PreparedWork { prepared, batch: None, account })
             }
         }
+    }
+
+    /// What one run of an executable with these arguments is, in a folder of that kind.
+    pub(super) fn prepare_run(
+        &self,
+        executable: &Executable,
+        arguments: &BTreeMap<String, String>,
+        (folder, user): (RunFolder, &User),
+        learned: Option<Span>,
+    ) -> Result<PreparedWork, Refusal> {
+        let account = self.accounts.of_owner(user)?;
+        let parameters = arguments.keys().map(String::as_str).collect();
+        let service = self.service(executable, &parameters, folder, user)?;
+        let mut prepared = service.prepare(arguments, &self.pliant, learned)?;
+        if let Some(script) = executable.script() {
+            prepared.work = needed(prepared.work, &script.work);
+        }
+        Ok(PreparedWork { prepared, batch: None, account })
+    }
+
+    /// Makes sure that a user may have an executable run here, whatever its arguments are.
+    pub(super) fn offers(&self, executable: &Executable, user: &User) -> Result<(), Refusal> {
+        match executable {
+            Executable::Service(name) => self.catalogue.find(name, user).map(drop),
+            Executable::Script(_) if self.catalogue.takes_scripts() => Ok(()),
+            Executable::Script(_) => Err(Refusal::NoScripts),
+        }
+    }
+
+    /// The service of an executable: of this server, or the user's script with these parameters.
+    fn service(
+        &self,
+        executable: &Executable,
+        parameters: &BTreeSet<&str>,
+        folder: RunFolder,
+        user: &User,
+    ) -> Result<Cow<'_, ServiceDeclaration>, Refusal> {
+        match executable {
+            Executable::Service(name) => self.catalogue.find(name, user).map(Cow::Borrowed),
+            Executable::Script(script) => {
+                self.catalogue.script_service(script, parameters, folder).map(Cow::Owned)
+            }
+        }
+    }
+
+    /// How much longer the walltime of a batch is than those of its instances, as its work is sized.
+    pub(super) fn margin(&self, work: &Work) -> Span {
+        batch_margin(self.grace_s, if work.fixed_time { Speed::REFERENCE } else { self.info.speed })
     }
 
     /// Where a folder of a user's own is on this cluster.
@@ -150,6 +206,11 @@ impl ServiceOffer {
             }
         }
     }
+}
+
+/// Work of that size, with all else that its user asks for.
+fn needed(Work { procs, walltime, speedup, .. }: Work, asked: &Work) -> Work {
+    Work { procs, walltime, speedup, ..asked.clone() }
 }
 
 /// A server as the child of its agent.

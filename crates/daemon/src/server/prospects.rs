@@ -1,11 +1,14 @@
 //! What the instances of a multi-job may expect here.
 
+use std::collections::BTreeMap;
+
 use pliant_control::access::Caller;
 use pliant_control::multi_job::InstanceProspects;
+use pliant_control::runtime_sample::script_category;
 use pliant_control::server::{AdmissionRefusal, Instance, Server};
 use pliant_model::Span;
-use pliant_site::services::Refusal;
-use pliant_wire::{ProspectsQuery, SubmissionRefusal, SubmittedWork};
+use pliant_site::services::{Refusal, RunFolder};
+use pliant_wire::{Executable, ProspectsQuery, SubmissionRefusal};
 use tonic::Status;
 
 use super::service::{Service, stopping};
@@ -17,20 +20,23 @@ impl Service {
         caller: &Caller,
         query: ProspectsQuery,
     ) -> Result<Result<InstanceProspects, SubmissionRefusal>, Status> {
-        let learned = self.offer.learned(&query.service, &caller.user, &self.mailbox).await;
-        let one = |arguments| {
-            let what = SubmittedWork::Service { name: query.service.clone(), arguments };
-            let prepared = self.offer.prepare(&what, &caller.user, learned)?.prepared;
+        let learned = match &query.executable {
+            Executable::Service(name) => self.offer.learned(name, &caller.user, &self.mailbox).await,
+            Executable::Script(_) => None,
+        };
+        let whose = (RunFolder::OfInstance, &caller.user);
+        let one = |arguments: &BTreeMap<String, String>| {
+            let prepared = self.offer.prepare_run(&query.executable, arguments, whose, learned)?.prepared;
             let work = prepared.work.narrowest().unwrap_or(prepared.work);
             Ok((prepared.scale, work))
         };
-        let (first, mut work) = match one(query.arguments.clone()) {
+        let (first, mut work) = match one(&query.arguments) {
             Ok(first) => first,
             Err(refusal) => return Ok(Err(declined(&refusal))),
         };
         let (mut others, mut refused) = (Vec::new(), Vec::new());
         for (number, arguments) in query.samples() {
-            match one(arguments) {
+            match one(&arguments) {
                 Ok((scale, work)) => others.push((scale, work.walltime)),
                 // Those go elsewhere.
                 Err(refusal) => refused.push((number, refusal.to_string())),
@@ -40,8 +46,13 @@ impl Service {
         if let Some(walltime) = mean(others.iter().map(|(_, walltime)| walltime.0 as f64)) {
             work.walltime = Span(walltime.ceil() as i64);
         }
-        let ProspectsQuery { service, without, elsewhere, .. } = query;
-        let instance = Instance { service, scale, work, spare: self.offer.margin, elsewhere };
+        let ProspectsQuery { executable, without, elsewhere, .. } = query;
+        let spare = self.offer.margin(&work);
+        let service = match executable {
+            Executable::Service(name) => name,
+            Executable::Script(script) => script_category(&caller.user, &script.name),
+        };
+        let instance = Instance { service, scale, work, spare, elsewhere };
         let user = caller.user.clone();
         self.refresh_listing().await;
         // The more jobs of the user wait here, the longer this takes.

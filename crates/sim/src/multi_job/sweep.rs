@@ -59,8 +59,14 @@ pub(super) fn run(
         return None;
     }
     let count = job.runtimes.len();
-    let plan =
-        Plan { instances: count as u32, retries: 0, strategy: broker.strategy, batch_most: 1, once: false };
+    let plan = Plan {
+        instances: count as u32,
+        retries: 0,
+        strategy: broker.strategy,
+        batch_most: 1,
+        once: false,
+        at_once: None,
+    };
     let now = session.now();
     let clusters = session.sites.clusters().len();
     let mut run = SweepRun {

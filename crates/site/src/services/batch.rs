@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::job::Work;
 use pliant_model::{Procs, Span, Speed, Speedup};
 use pliant_staging::{FileName, TASKS};
@@ -36,6 +37,9 @@ pub struct Batch {
     instances: Vec<BatchInstance>,
     /// How much longer an instance takes on the processors of the batch than on those that runtimes are learned for.
     wider: f64,
+    /// The user's own script that its instances run; none if they run a service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    script: Option<ExactText>,
 }
 
 /// An instance of a batch.
@@ -91,7 +95,7 @@ impl Service {
         let bytes = ready.len() as u64 * (6 * OUTPUT_BYTES as u64 + LINE_BYTES);
         let runner = [pliant.to_owned(), "run-tasks".to_owned(), format!("../{TASKS}")];
         let prepared = Prepared {
-            name: self.name.to_string(),
+            name: self.name.clone(),
             command: runner.into_iter().map(Word::text).collect(),
             environment: BTreeMap::new(),
             work: Work::new(procs, walltime, Speedup::Rigid),
@@ -107,6 +111,7 @@ impl Service {
             varied: varied.to_vec(),
             instances: ready,
             wider,
+            script: None,
         };
         Ok((prepared, batch))
     }
@@ -116,6 +121,17 @@ impl Batch {
     /// How many instances it has.
     pub fn count(&self) -> u32 {
         self.instances.len() as u32
+    }
+
+    /// The same batch, of a script with this text.
+    #[must_use]
+    pub fn of_script(self, text: ExactText) -> Batch {
+        Batch { script: Some(text), ..self }
+    }
+
+    /// The text of the script that its instances run, if they run one.
+    pub fn script(&self) -> Option<&ExactText> {
+        self.script.as_ref()
     }
 
     /// What a job runs that was sized for `asked` and has `walltime` on `procs` processors. An instance has the share of

@@ -1,15 +1,17 @@
 //! Everything that a server offers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_config::{ContentError, Source};
 use pliant_control::names::User;
 use pliant_model::{Procs, Span};
+use pliant_wire::ParameterScript;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::declared::{Declared, HINT, read_service};
 use super::description::ServiceDescription;
+use super::parameter_script::{RunFolder, service_of};
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::script::Script;
@@ -59,7 +61,7 @@ impl Catalogue {
         let mut services = BTreeMap::new();
         for entry in declared {
             let service = read_service(entry.get_ref(), source)?;
-            let name = service.name.to_string();
+            let name = service.name.clone();
             if services.insert(name.clone(), service).is_some() {
                 let message = format!("`name`: expected unique service names, found `{name}` twice");
                 return Err(source.error(entry.get_ref().name_span(), message, "rename one of them"));
@@ -76,7 +78,7 @@ impl Catalogue {
     pub fn find(&self, name: &str, user: &User) -> Result<&Service, Refusal> {
         self.services.get(name).filter(|service| service.is_for(user)).ok_or_else(|| Refusal::Service {
             found: name.to_owned(),
-            expected: self.of(user).map(|service| service.name.to_string()).collect(),
+            expected: self.of(user).map(|service| service.name.clone()).collect(),
         })
     }
 
@@ -104,6 +106,20 @@ impl Catalogue {
         if self.scripts { script.prepare(procs, walltime) } else { Err(Refusal::NoScripts) }
     }
 
+    /// The service that a user's own script is if it runs with these parameters, in that folder.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoScripts`], [`Refusal::Script`], [`Refusal::Parameter`], [`Refusal::Placeholder`].
+    pub fn script_service(
+        &self,
+        script: &ParameterScript,
+        parameters: &BTreeSet<&str>,
+        folder: RunFolder,
+    ) -> Result<Service, Refusal> {
+        if self.scripts { service_of(script, parameters, folder) } else { Err(Refusal::NoScripts) }
+    }
+
     /// The services that a user may use, in the order of names.
     pub fn describe(&self, user: &User) -> Vec<ServiceDescription> {
         self.of(user).map(Service::describe).collect()
@@ -117,7 +133,7 @@ impl Catalogue {
     /// Names and summaries of the services that everybody may use, in the order of names.
     pub fn summaries(&self) -> Vec<(String, String)> {
         let open = self.services.values().filter(|service| service.users.is_none());
-        open.map(|service| (service.name.to_string(), service.summary.clone())).collect()
+        open.map(|service| (service.name.clone(), service.summary.clone())).collect()
     }
 
     fn of(&self, user: &User) -> impl Iterator<Item = &Service> {

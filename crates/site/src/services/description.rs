@@ -62,7 +62,7 @@ impl Service {
             required: argument.required,
         };
         ServiceDescription {
-            name: self.name.to_string(),
+            name: self.name.clone(),
             summary: self.summary.clone(),
             arguments: self.arguments.iter().map(describe).collect(),
             speedup: self.speedup.to_string(),

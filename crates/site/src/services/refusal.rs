@@ -10,6 +10,7 @@ use pliant_staging::FileName;
 use super::duration::show_duration;
 use super::script::ScriptProblem;
 use super::speedup_spec::SpeedupSpecError;
+use super::template::BUILT_IN;
 
 /// A request that cannot be prepared.
 #[derive(Clone, PartialEq, Debug)]
@@ -88,6 +89,18 @@ pub enum Refusal {
     },
     /// The script cannot be run.
     Script(ScriptProblem),
+    /// The parameter of a script has a name that no variable can have, or one that means something else.
+    Parameter {
+        /// Its name.
+        found: String,
+    },
+    /// An argument of a script has braces that name no parameter.
+    Placeholder {
+        /// The argument.
+        word: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A script's speedup model uses more processors than the server gives.
     Speedup(SpeedupSpecError),
 }
@@ -102,6 +115,7 @@ impl Refusal {
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
             Self::MissingInput { .. } | Self::InputBytes { .. } | Self::InputsInPlace => Cause::Invalid,
+            Self::Parameter { .. } | Self::Placeholder { .. } => Cause::Invalid,
         }
     }
 
@@ -122,6 +136,8 @@ impl Refusal {
             Self::NoScripts => "use one of its services, or another server".to_owned(),
             Self::NoAccount { .. } => "ask the operator of this server, or use another server".to_owned(),
             Self::Script(problem) => problem.hint().to_owned(),
+            Self::Parameter { .. } => "rename the parameter".to_owned(),
+            Self::Placeholder { .. } => "write {{ or }} for a brace itself".to_owned(),
             Self::Speedup(error) => error.hint(),
         }
     }
@@ -176,6 +192,15 @@ impl fmt::Display for Refusal {
                 write!(f, "expected an account of this cluster for user {user}, found none: {why}")
             }
             Self::Script(problem) => problem.fmt(f),
+            Self::Parameter { found } => write!(
+                f,
+                "expected a parameter of letters, digits and `_` that is none of {}, found `{}`",
+                BUILT_IN.join(", "),
+                shown(found)
+            ),
+            Self::Placeholder { word, problem } => {
+                write!(f, "argument `{}` of the script: {problem}", shown(word))
+            }
             Self::Speedup(error) => error.fmt(f),
         }
     }

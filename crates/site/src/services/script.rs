@@ -66,11 +66,14 @@ impl Script<'_> {
     /// The most bytes of arguments, and of variables.
     const ARGUMENTS_MAX: usize = 1 << 16;
 
+    /// Checks whether it can be run.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        self.problem().map_or(Ok(()), |problem| Err(Refusal::Script(problem)))
+    }
+
     /// Checks the script, and makes it something to run within `procs` processors and `walltime`.
     pub(crate) fn prepare(&self, procs: Option<Procs>, walltime: Option<Span>) -> Result<Prepared, Refusal> {
-        if let Some(problem) = self.problem() {
-            return Err(Refusal::Script(problem));
-        }
+        self.check()?;
         if let Some(allowed) = walltime.filter(|allowed| self.walltime > *allowed) {
             return Err(Refusal::TooLong { allowed, found: self.walltime });
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::job::Work;
-use pliant_control::names::{Name, User};
+use pliant_control::names::User;
 use pliant_model::Span;
 
 use super::argument::{Argument, ArgumentKind, read_all};
@@ -16,8 +16,8 @@ use crate::processes::Streams;
 /// A service as its operator declares it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Service {
-    /// Its name.
-    pub name: Name,
+    /// Its name: a [`Name`](pliant_control::names::Name) if an operator declares it, that of a file if it is a script.
+    pub name: String,
     /// What it does.
     pub summary: String,
     /// What it takes.
@@ -94,7 +94,7 @@ impl Service {
         let scale = self.scaling.as_ref().map_or(1.0, |scaling| scaling.of(&values));
         let environment = self.environment.iter();
         Ok(Prepared {
-            name: self.name.to_string(),
+            name: self.name.clone(),
             command: self.command.iter().filter_map(fill).collect(),
             environment: environment.filter_map(|(name, word)| Some((name.clone(), fill(word)?))).collect(),
             work: Work::new(self.speedup.procs, self.walltime(scale, learned)?, self.speedup.speedup.clone()),

@@ -83,6 +83,21 @@ impl Template {
         })
     }
 
+    /// A word without placeholders.
+    pub(crate) fn text(text: &str) -> Template {
+        Template(vec![Slot::Text(text.to_owned())])
+    }
+
+    /// A word that is the value of an argument.
+    pub(crate) fn argument(name: &str) -> Template {
+        Template(vec![Slot::Argument(name.to_owned())])
+    }
+
+    /// True if the path of this program is in it.
+    pub(crate) fn has_path(&self) -> bool {
+        self.0.contains(&Slot::Pliant)
+    }
+
     /// True if there is nothing in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

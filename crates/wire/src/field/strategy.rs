@@ -11,6 +11,9 @@ use proptest::test_runner::TestRunner;
 use super::super::Malformed;
 use super::FieldType;
 
+/// How often the fields of a message are drawn again.
+const DRAWS: usize = 64;
+
 /// Puts a message together from its fields.
 type Make<T> = fn(&mut Fields) -> Result<T, Malformed>;
 
@@ -31,10 +34,20 @@ impl<T: Debug> Strategy for Message<T> {
     type Tree = MessageTree<T>;
     type Value = T;
     fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
-        let mut trees = Vec::new();
-        (self.0)(&mut Fields::Drawn { runner, trees: &mut trees })
-            .map_err(|malformed| malformed.to_string())?;
-        Ok(MessageTree { make: self.0, trees, shrinking: 0 })
+        let mut draw = || {
+            let mut trees = Vec::new();
+            let made = (self.0)(&mut Fields::Drawn { runner: &mut *runner, trees: &mut trees });
+            made.map(|_| MessageTree { make: self.0, trees, shrinking: 0 })
+        };
+        // Fields that are joined may not fit together, such as two of which one is to be there.
+        let mut drawn = draw();
+        for _ in 0..DRAWS {
+            if drawn.is_ok() {
+                break;
+            }
+            drawn = draw();
+        }
+        drawn.map_err(|malformed| malformed.to_string().into())
     }
 }
 
@@ -94,7 +107,10 @@ impl<T: Debug> ValueTree for MessageTree<T> {
     fn simplify(&mut self) -> bool {
         while let Some(tree) = self.trees.get_mut(self.shrinking) {
             if tree.simplify() {
-                return true;
+                if (self.make)(&mut Fields::Shrunk(self.trees.iter())).is_ok() {
+                    return true;
+                }
+                self.complicate();
             }
             self.shrinking += 1;
         }

@@ -4,7 +4,7 @@ use pliant_control::agent::ExplorationServer;
 
 use super::super::proto::{self, explore_reply, explore_request};
 use super::super::{ExplorationReply, ExplorationRequest, OffersQuery, Shares, bounds, offers, offers_reply};
-use super::samples::{A_SERVICE, AN_ARGUMENT, EMPTY, KEY, NAME, NOTHING, USER, check};
+use super::samples::{A_SERVICE_OR_SCRIPT, AN_ARGUMENT, EMPTY, KEY, NAME, NOTHING, USER, check};
 use super::sent;
 
 #[test]
@@ -13,7 +13,14 @@ fn questions() {
     let begin = |exploration: usize, service: &str, deadline| {
         let (exploration, service) = (vec![1; exploration], service.to_owned());
         let (deadline_ms, inputs, shares_every_s) = (deadline, Vec::new(), 5);
-        Message::Begin(explore_request::Begin { exploration, service, deadline_ms, inputs, shares_every_s })
+        Message::Begin(explore_request::Begin {
+            exploration,
+            service,
+            deadline_ms,
+            inputs,
+            shares_every_s,
+            script: None,
+        })
     };
     let with_input = |sha256: usize| {
         let input = proto::InputFile { name: "data".to_owned(), size: 1, sha256: vec![0; sha256] };
@@ -29,7 +36,7 @@ fn questions() {
     let cases = [
         (None, "", "begin, submit, cancel, cancel_all, expect or withdraw", NOTHING),
         (Some(begin(15, "pi", None)), "begin.exploration", KEY, "15 bytes"),
-        (Some(begin(16, "", None)), "begin.service", A_SERVICE, EMPTY),
+        (Some(begin(16, "", None)), "begin.service", A_SERVICE_OR_SCRIPT, EMPTY),
         (Some(begin(16, "pi", Some(i64::MAX))), "begin.deadline_ms", far, "9223372036854775807"),
         (Some(with_input(31)), "begin.inputs[0].sha256", "a SHA-256 checksum of 32 bytes", "31 bytes"),
         (Some(call("")), "submit.arguments", AN_ARGUMENT, EMPTY),
@@ -81,7 +88,8 @@ fn shares() {
 
 #[test]
 fn servers_with_cores() {
-    let query = proto::OffersRequest { service: "pi".to_owned(), most: 3, exploration: vec![1; 16] };
+    let query =
+        proto::OffersRequest { service: "pi".to_owned(), most: 3, exploration: vec![1; 16], scripts: false };
     check::<_, OffersQuery>(
         query,
         |query| query.most = 0,

@@ -9,15 +9,43 @@ use super::super::{
     SubmitAnswer, Upload, UploadAnswer, accuracies, accuracy_query, bounds, handle_of,
 };
 use super::samples::{
-    A_SERVICE, AN_ARGUMENT, AN_ESTIMATE, EMPTY, FIRST_LINE, HANDLE, KEY, NAME, NO_DOTS, NOTHING, PRINTABLE,
-    PROCS, STATE, TIME, USER, amdahl, check, estimate, file, job, script, submit,
+    A_SERVICE_OR_SCRIPT, AN_ARGUMENT, AN_ESTIMATE, EMPTY, FIRST_LINE, HANDLE, KEY, NAME, NO_DOTS, NOTHING,
+    PRINTABLE, PROCS, STATE, TIME, USER, amdahl, check, estimate, file, job, script, submit, work,
 };
 
 #[test]
 fn batches() {
     type Damage = fn(&mut proto::InstanceBatch);
+    fn of_script(batch: &mut proto::InstanceBatch) -> &mut proto::ParameterScript {
+        let script = proto::ParameterScript {
+            name: "fit.sh".to_owned(),
+            text: b"#!/bin/sh\n".to_vec(),
+            work: Some(work()),
+            ..proto::ParameterScript::default()
+        };
+        batch.service.clear();
+        batch.script.insert(script)
+    }
     let cases: &[(Damage, &str, &str, &str)] = &[
-        (|batch| batch.service.clear(), "batch.service", A_SERVICE, EMPTY),
+        (|batch| batch.service.clear(), "batch.service", A_SERVICE_OR_SCRIPT, EMPTY),
+        (
+            |batch| {
+                of_script(batch);
+                batch.service = "fit".to_owned();
+            },
+            "batch.service",
+            "no service in addition to a script",
+            "`fit`",
+        ),
+        (|batch| of_script(batch).name.clear(), "batch.script.name", "the name of a script", EMPTY),
+        (|batch| of_script(batch).text = b"echo".to_vec(), "batch.script.text", FIRST_LINE, "`echo`"),
+        (|batch| of_script(batch).work = None, "batch.script.work", "the work", NOTHING),
+        (
+            |batch| drop(of_script(batch).environment.insert("PLIANT_JOB".to_owned(), "1".to_owned())),
+            "batch.script.environment",
+            VARIABLE_NAME,
+            "`PLIANT_JOB`",
+        ),
         (|batch| batch.instances.clear(), "batch.instances", "at least one instance", NOTHING),
         (|batch| batch.varied[0].clear(), "batch.varied[0]", AN_ARGUMENT, EMPTY),
         (|batch| batch.inputs_key.truncate(15), "batch.inputs_key", KEY, "15 bytes"),
@@ -37,6 +65,7 @@ fn batches() {
     let instance = |number| proto::instance_batch::Instance { number, values: vec!["7".to_owned()] };
     let batch = proto::InstanceBatch {
         service: "fit".to_owned(),
+        script: None,
         arguments: Default::default(),
         varied: vec!["x".to_owned()],
         instances: vec![instance(1), instance(2)],

@@ -13,6 +13,7 @@ pub(super) const WALLTIME: &str = "a walltime in seconds from 1 to 315360000";
 pub(super) const PRINTABLE: &str = "printable characters on one line";
 pub(super) const AN_ESTIMATE: &str = "an estimate";
 pub(super) const A_SERVICE: &str = "the name of a service";
+pub(super) const A_SERVICE_OR_SCRIPT: &str = "the name of a service, or a script";
 pub(super) const AN_ARGUMENT: &str = "the name of an argument";
 pub(super) const FIRST_LINE: &str = "a first line that says what runs it, like `#!/bin/sh`";
 pub(super) const EMPTY: &str = "an empty text";

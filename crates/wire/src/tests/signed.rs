@@ -12,8 +12,8 @@ use proptest::prelude::*;
 
 use super::super::field::HasMessage;
 use super::super::{
-    Program, Script, Submission, SubmittedWork, TaskProgram, proto, submission_digest, task_digest,
-    tasks_digest,
+    Executable, InstanceBatch, InstanceCall, ParameterScript, Program, Script, Submission, SubmittedWork,
+    TaskArray, TaskProgram, proto, submission_digest, task_digest, tasks_digest,
 };
 use super::samples::*;
 
@@ -79,7 +79,28 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
         change(&mut script);
         SubmittedWork::Script(script)
     };
+    let batch = |executable| {
+        let instances = vec![InstanceCall { number: 0, values: Vec::new() }];
+        let (arguments, varied) = (BTreeMap::new(), Vec::new());
+        SubmittedWork::Batch(InstanceBatch { executable, arguments, varied, instances, inputs_key: None })
+    };
+    let swept = |change: fn(&mut ParameterScript)| {
+        let Script { name, text, work, arguments, environment, .. } = script();
+        let mut script = ParameterScript { name, text, work, arguments, environment, array: None };
+        change(&mut script);
+        batch(Executable::Script(Box::new(script)))
+    };
     let works = [
+        batch("one".into()),
+        batch("two".into()),
+        swept(|_| {}),
+        swept(|script| script.name = "two".to_owned()),
+        swept(|script| script.text = "#!/bin/sh\nrm -r .\n".into()),
+        swept(|script| script.arguments[0].push('b')),
+        swept(|script| _ = script.environment.insert("A".to_owned(), "1".to_owned())),
+        swept(|script| script.work.walltime = Span(61)),
+        swept(|script| script.array = Some(TaskArray { first: 1, last: 9, count: 9, step: 1 })),
+        swept(|script| script.array = Some(TaskArray { first: 1, last: 9, count: 5, step: 2 })),
         changed(|_| {}),
         changed(|script| script.name.push('2')),
         changed(|script| script.text = "#!/bin/sh\nrm -r .\n".into()),

@@ -208,6 +208,22 @@ async fn sweeps_explorations_and_launches_run_as_their_users() {
     assert_eq!((code, &said_["completed"]), (0, &20.into()), "{stderr}");
     let table = fs::read_to_string(alice.dir().join("swept/results.csv")).unwrap();
     assert_eq!(table.matches(&format!("{ALICE} ")).count(), 20, "{table}");
+    // Scripts of theirs as well.
+    let script = "#!/bin/sh\n#PLIANT --time 30s\necho $(id -un) $1 $(stat -c %U ../../script)\n";
+    fs::write(alice.dir().join("own.sh"), script).unwrap();
+    let (code, said_, stderr) = alice.run("sweep ./own.sh --vary x=1..20 --out own -- {x}");
+    assert_eq!((code, &said_["completed"]), (0, &20.into()), "{stderr}");
+    let table = fs::read_to_string(alice.dir().join("own/results.csv")).unwrap();
+    assert!((1..=20).all(|x| table.contains(&format!("{ALICE} {x} {ALICE}\n"))), "{table}");
+    let script = "#!/bin/sh\n#PLIANT --time 30s\necho $(id -un) $1 $(stat -c %U ../script)\n";
+    fs::write(alice.dir().join("own.sh"), script).unwrap();
+    let line = "explore ./own.sh --vary x=1,2,3 --min 3 --max 3 --deadline 60s --out asked -- {x}";
+    let (code, _, stderr) = alice.run(line);
+    assert_eq!(code, 0, "{stderr}");
+    for number in 0..3 {
+        let result = fs::read_to_string(alice.dir().join(format!("asked/out/{number}"))).unwrap();
+        assert_eq!(result, format!("{ALICE} {} {ALICE}\n", number + 1));
+    }
     let (code, said_, stderr) =
         alice.run("explore who --vary x=1,2,3 --min 3 --max 3 --deadline 60s --out explored");
     assert_eq!(code, 0, "{stderr}");

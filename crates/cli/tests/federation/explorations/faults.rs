@@ -64,7 +64,7 @@ async fn programs_outlive_their_server() {
     let mut federation = Federation::start(&[server("lyon", "cores = 1")]).await;
     let client = federation.client("alice");
     let spec = pliant_client::ExplorationSpec {
-        service: "sleep".to_owned(),
+        executable: "sleep".into(),
         parameters: pliant_client::ParameterSpace {
             fixed: [("seconds".to_owned(), "2".to_owned())].into(),
             ..pliant_client::ParameterSpace::default()

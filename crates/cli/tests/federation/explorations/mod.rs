@@ -5,6 +5,7 @@ mod folders;
 mod moving;
 mod occupancy;
 mod paper;
+mod scripts;
 mod shares;
 mod verbs;
 
@@ -29,7 +30,7 @@ pub(crate) fn server(name: &'static str, optional: &str) -> Cluster {
 pub(crate) fn pauses(ms: i64, most: u32, deadline: SpanMs) -> ExplorationSpec {
     let fixed = [("ms".to_owned(), ms.to_string())].into();
     ExplorationSpec {
-        service: "pause".to_owned(),
+        executable: "pause".into(),
         parameters: ParameterSpace { fixed, ..ParameterSpace::default() },
         inputs: Vec::new(),
         mandatory: 3,

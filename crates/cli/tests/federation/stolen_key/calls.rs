@@ -27,7 +27,7 @@ async fn a_batch_and_an_exploration_are_calls_of_their_user() {
     let mut lyon = thief.at(&federation, "lyon");
     // Alice has signed the batch for paris, as all batches are: for one server.
     let batch = InstanceBatch {
-        service: "touch".to_owned(),
+        executable: "touch".into(),
         arguments: BTreeMap::new(),
         varied: Vec::new(),
         instances: vec![InstanceCall { number: 0, values: Vec::new() }],
@@ -51,6 +51,7 @@ async fn a_batch_and_an_exploration_are_calls_of_their_user() {
     let begin = proto::explore_request::Begin {
         exploration: vec![7; 16],
         service: "touch".to_owned(),
+        script: None,
         ..proto::explore_request::Begin::default()
     };
     let message = Some(proto::explore_request::Message::Begin(begin));

@@ -51,7 +51,7 @@ async fn jobs_at_nancy(client: &Client) -> Option<u32> {
     let query = ProspectsQuery {
         varied: Vec::new(),
         others: Vec::new(),
-        service: "nap".to_owned(),
+        executable: "nap".into(),
         arguments: [("x".to_owned(), "1".to_owned())].into(),
         without: Vec::new(),
         elsewhere: None,

@@ -142,7 +142,7 @@ impl Comparison {
         let query = ProspectsQuery {
             varied: Vec::new(),
             others: Vec::new(),
-            service: "step".to_owned(),
+            executable: "step".into(),
             arguments: [("x".to_owned(), "1".to_owned())].into(),
             without: Vec::new(),
             elsewhere: None,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use pliant_control::agent::ExplorationServer;
 use pliant_control::optional::explore::{Event, ServerOffer};
+use pliant_control::server_info::OfferedWork;
 use pliant_wire::{Federation, bounds};
 use tokio::time::Instant;
 
@@ -22,12 +23,12 @@ pub(in super::super) struct Found {
 
 impl ExplorationExecutor {
     pub(super) fn discover(&mut self, most: u32) {
-        let (client, exploration, service) =
-            (self.client.clone(), self.header.exploration, self.header.service.clone());
+        let (client, exploration, offered) =
+            (self.client.clone(), self.header.exploration, self.header.executable.offered());
         let most = most.clamp(1, *bounds::OFFERS.end());
         let is_first = self.found_by.is_some() && !self.machine.needs_no_servers();
         self.poll.ask(async move {
-            let offers = client.offers(&service, most, exploration).await;
+            let offers = client.offers(offered, most, exploration).await;
             let federation = match &offers {
                 Ok(offers) if offers.is_empty() && is_first => Some(client.servers().await),
                 _ => None,
@@ -82,18 +83,21 @@ impl ExplorationExecutor {
             Err(error) if error.may_pass() && self.may_still_be_found() => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        let offered = self.header.executable.offered();
         let (mut others, mut servers, mut without_cores) = (BTreeSet::new(), 0, 0);
         for server in infos {
             servers += 1;
-            let offers = server.info.services.iter().any(|(name, _)| *name == self.header.service);
-            without_cores += usize::from(offers);
+            without_cores += usize::from(server.info.offers(&offered));
             if server.info.optional_cores > 0 {
                 others.extend(server.info.services.into_iter().map(|(name, _)| name));
             }
         }
-        let service = &self.header.service;
+        let (offers, wanted) = match &offered {
+            OfferedWork::Service(name) => ("offers", format!("`{name}`")),
+            OfferedWork::Scripts => ("runs", "scripts".to_owned()),
+        };
         if without_cores > 0 {
-            let what = format!("no server that offers `{service}` has cores for explorations");
+            let what = format!("no server that {offers} {wanted} has cores for explorations");
             let hint = "its operator gives it some with `[optional]` in the server's file (docs/reference/files/server.md)";
             return Err(ClientError::usage(what).with_hint(hint).into());
         }
@@ -102,7 +106,7 @@ impl ExplorationExecutor {
             if names.len() < others.len() {
                 names.push("...");
             }
-            let what = format!("no server offers `{service}` for explorations");
+            let what = format!("no server {offers} {wanted} for explorations");
             let hint = match names.is_empty() {
                 true => "none offers anything for them: `[optional]` in a server's file gives them cores"
                     .to_owned(),

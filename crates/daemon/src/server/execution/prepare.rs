@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::job::JobRecord;
 use pliant_site::processes::{RunSpec, TaskList};
 use pliant_site::{JobFiles, JobFolder};
@@ -84,7 +85,7 @@ impl Execution {
             let shared = UploadSet::of_owner(record.owner.clone(), key);
             host.store.share(&shared, &program.inputs, dir)?;
         }
-        let script = program.script().map(|script| script.text.as_bytes());
+        let script = program.script_text().map(ExactText::as_bytes);
         let tasks = program.batch.as_ref().map(|batch| {
             let grace_s = u64::from(host.cluster.grace_s);
             let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
@@ -152,9 +153,14 @@ impl Execution {
         spec.account = host.account_run(program.account.as_deref(), &self.dir)?;
         spec.write(&self.dir)?;
         let from = host.exploration_inputs(key.exploration).join(WORK);
+        let script = program.script.as_ref().map(|script| fs::read(from.join(script.name.as_str())));
+        let script = script.transpose().map_err(failed)?;
         if spec.account.is_some() {
-            let files = JobFiles { inputs: located(&program.inputs, &from), ..JobFiles::default() };
+            let files = JobFiles { script, inputs: located(&program.inputs, &from), ..JobFiles::default() };
             return Ok(JobFolder::at(&self.dir)?.give(&files)?);
+        }
+        if let Some(script) = script {
+            put_script(&self.dir, &script)?;
         }
         copy_to_request(&program.inputs, &from, &self.dir.join(WORK)).map_err(failed)
     }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use pliant_control::batch::HeldResources;
+use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Key, User};
 use pliant_model::{Mebibytes, Span, SpanMs};
 use pliant_site::processes::{JobLimits, RunSpec, Streams};
 use pliant_site::services::{Batch, Prepared};
 use pliant_staging::FileSpec;
-use pliant_wire::{Script, SubmittedWork};
+use pliant_wire::SubmittedWork;
 use serde::{Deserialize, Serialize};
 
 use super::{Allocation, Host};
@@ -25,6 +26,9 @@ pub(crate) struct Program {
     /// which goes to no other server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) submitted: Option<SubmittedWork>,
+    /// The script that it runs, if it is a request of an exploration: one of the files of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) script: Option<FileSpec>,
     /// The instances that it runs, if it is a batch of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) batch: Option<Batch>,
@@ -61,11 +65,11 @@ pub(in crate::server) enum RequestWork {
 }
 
 impl Program {
-    /// The script, if it is one.
-    pub(in crate::server) fn script(&self) -> Option<&Script> {
+    /// The text of the script that a job, a task or the instances of a batch run, if they run one.
+    pub(in crate::server) fn script_text(&self) -> Option<&ExactText> {
         match &self.submitted {
-            Some(SubmittedWork::Script(script)) => Some(script),
-            _ => None,
+            Some(SubmittedWork::Script(script)) => Some(&script.text),
+            _ => self.batch.as_ref().and_then(Batch::script),
         }
     }
 

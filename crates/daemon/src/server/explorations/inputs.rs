@@ -3,10 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Key, User};
-use pliant_staging::{FileSpec, StagingError, Store, UploadSet, WORK, counted_bytes};
+use pliant_staging::{Checksum, FileSpec, StagingError, Store, UploadSet, WORK, counted_bytes};
 
 use crate::server::execution::blocking;
+
+/// The folder of scripts among the files of an exploration.
+const SCRIPTS: &str = ".pliant-scripts";
 
 /// Takes the files of an exploration out of those that were uploaded, unless its folder `dir` has them.
 pub(super) async fn take_in(
@@ -27,6 +31,36 @@ pub(super) async fn take_in(
         taken
     };
     blocking(dir, take).await
+}
+
+/// Puts the script of an exploration among the files that were uploaded for it, unless its folder `dir` has it: so it counts as
+/// they do. No request finds it among its input files.
+pub(super) async fn put_script(
+    store: &Store,
+    of: &UploadSet,
+    text: &ExactText,
+    dir: &Path,
+) -> Result<FileSpec, StagingError> {
+    let sha256 = Checksum::of(text.as_bytes());
+    let name = format!("{SCRIPTS}/{sha256}").parse().expect("it is two plain words");
+    let spec = FileSpec { name, size: text.as_bytes().len() as u64, sha256 };
+    if missing_bytes(dir, std::slice::from_ref(&spec)) == 0 {
+        return Ok(spec);
+    }
+    let _lock = store.lock(&of.user, of.key).await;
+    let (store, of, text) = (store.clone(), of.clone(), text.clone());
+    let put = move |_: &Path| {
+        let upload = store.begin(&of, spec.clone())?;
+        if upload.is_done() {
+            return Ok(spec);
+        }
+        // An earlier call may have been broken off.
+        let offset = upload.offset();
+        let rest = text.as_bytes().get(usize::try_from(offset).unwrap_or(usize::MAX)..);
+        upload.append(offset, rest.unwrap_or_default())?;
+        upload.finish().map(|()| spec)
+    };
+    blocking(dir, put).await
 }
 
 /// What those of the files count that are not in the folder of an exploration.
@@ -69,7 +103,7 @@ pub(super) fn uploads_of(user: &User, exploration: Key) -> UploadSet {
 
 #[cfg(test)]
 mod tests {
-    use pliant_staging::{Checksum, Limits};
+    use pliant_staging::Limits;
 
     use super::*;
 
@@ -122,5 +156,28 @@ mod tests {
         give_back_removed(&store, dir_of).await;
         assert_eq!((store.kept_by(&of(1)), store.kept_by(&of(2))), (0, SIZE as u64));
         upload(&store, &of(3), "data").unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_script_of_an_exploration_is_taken_in_once_and_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let limits = Limits { per_user: 2 * SIZE as u64, ..Limits::default() };
+        let store = Store::open(&root.path().join("store"), limits).unwrap();
+        let (of, dir) = (uploads_of(&"alice".parse().unwrap(), Key([1; 16])), root.path().join("one"));
+        let text: ExactText = ("#!/bin/sh\n".to_owned() + &"#".repeat(SIZE - 10)).into();
+        // The first stream ends before its input file is there.
+        let script = put_script(&store, &of, &text, &dir).await.unwrap();
+        let missing = FileSpec { name: "data".parse().unwrap(), size: 1, sha256: Checksum::of(b"x") };
+        take_in(&store, &of, &[missing, script.clone()], &dir).await.unwrap_err();
+        let data = upload(&store, &of, "data").unwrap();
+        for _ in 0..2 {
+            assert_eq!(put_script(&store, &of, &text, &dir).await.unwrap(), script);
+            take_in(&store, &of, &[data.clone(), script.clone()], &dir).await.unwrap();
+            assert_eq!(store.kept_by(&of), 2 * SIZE as u64, "counted once");
+            assert_eq!(fs::read(dir.join(WORK).join(script.name.as_str())).unwrap(), text.as_bytes());
+        }
+        let other = uploads_of(&"alice".parse().unwrap(), Key([2; 16]));
+        let beyond = put_script(&store, &other, &text, &root.path().join("two")).await;
+        assert!(matches!(beyond, Err(StagingError::Quota { .. })), "{beyond:?}");
     }
 }

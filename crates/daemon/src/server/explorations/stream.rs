@@ -15,13 +15,16 @@ use pliant_model::TimeMs;
 use pliant_site::JobFolder;
 use pliant_staging::{FileSpec, ResultName, StagingError};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
-use pliant_wire::{Attempt, Call, ExplorationAnswer, ExplorationReply, ExplorationRequest, proto};
+use pliant_wire::{
+    Attempt, Call, Executable, ExplorationAnswer, ExplorationReply, ExplorationRequest, ParameterScript,
+    proto,
+};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Status, Streaming};
 
 use super::driver::{Answered, Ended};
-use super::work::{PAUSE, RequestContext, request_work};
+use super::work::{RequestContext, is_pause, request_work};
 use super::{Explorations, inputs, moment};
 use crate::call_log::log_call;
 use crate::host::{NoReply, Rejected, Stopped};
@@ -36,9 +39,11 @@ pub(in crate::server) struct ExplorationCall {
     explorations: Explorations,
     user: User,
     exploration: Key,
-    service: String,
+    executable: Executable,
     deadline: Option<TimeMs>,
     inputs: Vec<FileSpec>,
+    /// The script among the files of the exploration, if its requests run one.
+    script: Option<FileSpec>,
     /// After how long a silence the client is sent its user's usage, if it asked for that.
     shares_every: Option<Duration>,
     /// Ties its log lines together.
@@ -49,7 +54,7 @@ pub(in crate::server) struct ExplorationCall {
 type ReplySender = mpsc::Sender<Result<proto::ExploreReply, Status>>;
 
 impl Explorations {
-    /// Reads the first message of a stream, and makes sure that the service is offered.
+    /// Reads the first message of a stream, and makes sure that the service is offered, or that scripts are run.
     pub(in crate::server) async fn open_call(
         &self,
         user: User,
@@ -59,35 +64,41 @@ impl Explorations {
         let first = tokio::time::timeout(TIMEOUT, calls.message()).await;
         let first = first.map_err(|_| Status::deadline_exceeded("begin: expected it, nothing came"))?;
         let first = first?.map(ExplorationRequest::try_from).transpose()?;
-        let Some(ExplorationRequest::Begin { exploration, service, deadline, inputs, shares_every_s }) =
+        let Some(ExplorationRequest::Begin { exploration, executable, deadline, inputs, shares_every_s }) =
             first
         else {
             return Err(Status::invalid_argument("begin: expected it first, found something else"));
         };
-        let is_pause = service == PAUSE && self.file.pause;
-        if !is_pause {
-            let found = self.offer.catalogue.find(&service, &user);
+        if !(is_pause(&executable) && self.file.pause) {
+            let found = self.offer.offers(&executable, &user);
             found.map_err(|refusal| Status::not_found(refusal.to_string()))?;
             let account = self.offer.accounts.of_owner(&user);
             account.map_err(|refusal| Status::permission_denied(refusal.to_string()))?;
         }
-        if !inputs.is_empty() {
+        let mut script = None;
+        if !inputs.is_empty() || executable.script().is_some() {
             let host = &self.runner.host;
             self.unless_of_other(&user, exploration).await?;
             let (of, dir) = (inputs::uploads_of(&user, exploration), host.exploration_inputs(exploration));
-            let taken = inputs::take_in(&host.store, &of, &inputs, &dir).await;
+            if let Some(ParameterScript { text, .. }) = executable.script() {
+                let put = inputs::put_script(&host.store, &of, text, &dir).await;
+                script = Some(put.map_err(|error| not_taken(&error))?);
+            }
+            let files: Vec<FileSpec> = inputs.iter().chain(&script).cloned().collect();
+            let taken = inputs::take_in(&host.store, &of, &files, &dir).await;
             taken.map_err(|error| not_taken(&error))?;
         }
-        log_call!(info, user, %user, %exploration, service, "explores");
+        log_call!(info, user, %user, %exploration, executable = executable.name(), "explores");
         let explorations = self.clone();
         let shares_every = (shares_every_s > 0).then(|| Duration::from_secs(shares_every_s.into()));
         Ok(ExplorationCall {
             explorations,
             user,
             exploration,
-            service,
+            executable,
             deadline,
             inputs,
+            script,
             shares_every,
             request,
         })
@@ -275,8 +286,9 @@ impl ExplorationCall {
     fn submit(&self, call: Call) -> Result<Submit, Reason> {
         let Explorations { offer, file, .. } = &self.explorations;
         let Call { number, kind, attempt, arguments } = call;
-        let ExplorationCall { user, service, inputs, request, .. } = self;
-        let work = request_work(offer, &RequestContext { user, service, inputs, request }, arguments)?;
+        let ExplorationCall { user, executable, inputs, script, request, .. } = self;
+        let context = RequestContext { user, executable, script: script.as_ref(), inputs, request };
+        let work = request_work(offer, &context, arguments)?;
         Ok(Submit {
             key: RequestKey { exploration: self.exploration, number },
             user: self.user.clone(),
@@ -315,7 +327,7 @@ impl ExplorationCall {
                 return ExplorationAnswer::Status { id, state, output: Vec::new() };
             }
         };
-        if self.service == PAUSE {
+        if is_pause(&self.executable) {
             return ExplorationAnswer::Status { id, state, output: Vec::new() };
         }
         let number = id.number;

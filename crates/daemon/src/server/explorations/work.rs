@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use pliant_control::job::Work;
 use pliant_control::names::User;
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::{JobId, Procs, SpanMs, Time};
-use pliant_site::services::Refusal;
+use pliant_site::services::{Refusal, RunFolder};
 use pliant_staging::FileSpec;
-use pliant_wire::SubmittedWork;
+use pliant_wire::Executable;
 
 use crate::server::execution::{Program, RequestWork};
 use crate::server::offer::{PreparedWork, ServiceOffer};
@@ -22,7 +23,9 @@ const PAUSE_MS_MAX: i64 = 86_400_000;
 /// Who asks for a request, and what all of the exploration's have.
 pub(super) struct RequestContext<'a> {
     pub(super) user: &'a User,
-    pub(super) service: &'a str,
+    pub(super) executable: &'a Executable,
+    /// The script among the files of the exploration, if they run one.
+    pub(super) script: Option<&'a FileSpec>,
     pub(super) inputs: &'a [FileSpec],
     pub(super) request: &'a str,
 }
@@ -33,24 +36,30 @@ pub(super) fn request_work(
     asked: &RequestContext<'_>,
     arguments: BTreeMap<String, String>,
 ) -> Result<RequestWork, Reason> {
-    let RequestContext { user, service, inputs, request } = *asked;
-    if service == PAUSE {
+    let RequestContext { user, executable, script, inputs, request } = *asked;
+    if is_pause(executable) {
         return pause(&arguments).map(RequestWork::Pause);
     }
-    let what = SubmittedWork::Service { name: service.to_owned(), arguments };
     let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
-    let PreparedWork { prepared, account, .. } = offer.prepare(&what, user, None).map_err(refused)?;
+    let prepared = offer.prepare_run(executable, &arguments, (RunFolder::Work, user), None);
+    let PreparedWork { prepared, account, .. } = prepared.map_err(refused)?;
+    if executable.script().is_some_and(|script| !needs_only_time(&script.work)) {
+        return Err(Cause::Invalid.because(
+            "expected a script that needs nothing but a core and time, found resources, a begin, a deadline or a nice value",
+        ));
+    }
     prepared.check_inputs(inputs).map_err(refused)?;
     let on_one = prepared.work.request(JobId(0), Time::ZERO);
     let walltime = on_one.on(Procs(1), offer.info.speed).map(|walltimes| walltimes.at(Procs(1)));
     let walltime = walltime.ok_or_else(|| {
         let needed = prepared.work.procs.0;
-        Cause::TooLarge.because(format!("expected a service for one core, found one for {needed}"))
+        Cause::TooLarge.because(format!("expected a program for one core, found one for {needed}"))
     })?;
     let (owner, inputs, request) = (user.clone(), inputs.to_vec(), request.to_owned());
     let program = Box::new(Program {
         prepared,
         submitted: None,
+        script: script.cloned(),
         batch: None,
         inputs,
         shared: None,
@@ -58,6 +67,16 @@ pub(super) fn request_work(
         request,
     });
     Ok(RequestWork::Program { program, walltime, owner })
+}
+
+/// True if requests keep a core and do nothing.
+pub(super) fn is_pause(executable: &Executable) -> bool {
+    matches!(executable, Executable::Service(name) if name == PAUSE)
+}
+
+/// True if the work needs nothing but processors and time: requests wait in no queue that looks at the rest.
+fn needs_only_time(Work { resources, begin, deadline, nice, .. }: &Work) -> bool {
+    resources.is_none() && begin.is_none() && deadline.is_none() && *nice == 0
 }
 
 fn pause(arguments: &BTreeMap<String, String>) -> Result<SpanMs, Reason> {

@@ -127,7 +127,7 @@ impl SubjobRun {
             name: task.name.clone(),
             program: program.prepared.argv(procs, walltime),
             env,
-            script: program.script().map(|script| script.text.clone()),
+            script: program.script_text().cloned(),
             max_output_bytes: program.max_output_bytes(),
             inputs: program.inputs.into_iter().map(input).collect(),
         })

@@ -218,6 +218,7 @@ impl Service {
         Ok(TaskWork {
             prepared,
             submitted,
+            script: None,
             batch: None,
             inputs,
             shared: None,

@@ -37,6 +37,7 @@ pub(in crate::server) fn program(arguments: &[String]) -> Program {
     Program {
         prepared,
         submitted,
+        script: None,
         batch: None,
         inputs: Vec::new(),
         shared: None,

@@ -1,0 +1,59 @@
+//! `pliant submit --array`: a script that runs once for each of several indices, as a sweep.
+
+use std::path::Path;
+
+use pliant_client::SweepSpec;
+use pliant_policy::allocation::Strategy;
+use pliant_wire::{Executable, Script, TaskArray};
+
+use crate::executable_options::with_parameters;
+use crate::failure::Failure;
+use crate::federation::Session;
+use crate::job_files::announced;
+use crate::output::Output;
+use crate::submit_options::JobOptions;
+use crate::task_indices::TaskIndices;
+use crate::verbs::sweep;
+
+/// The sweep that an array is.
+pub(super) fn spec(
+    script: &Script,
+    indices: &TaskIndices,
+    options: &JobOptions,
+) -> Result<SweepSpec, Failure> {
+    if let Some(option) = options.without_use_in_array() {
+        let problem =
+            format!("expected --array or {option}, found both, on the command line or in the script");
+        let hint =
+            "a task of an array is an instance of a sweep: `pliant sweep --help` has the options of that";
+        return Err(Failure::input(problem).hint(hint));
+    }
+    let script = with_parameters(script.clone(), &[TaskArray::INDEX].into(), Some(indices.array()))?;
+    Ok(SweepSpec {
+        executable: Executable::Script(Box::new(script)),
+        parameters: indices.space(),
+        inputs: announced("--in", &options.inputs)?,
+        strategy: Strategy::Statistics,
+        once: false,
+        retries: sweep::RETRIES,
+        at_once: indices.at_once,
+        timeout: options.timeout(),
+    })
+}
+
+/// Runs the array and follows it, or shows how it would be allocated.
+pub(super) fn run(
+    output: Output,
+    session: &Session,
+    spec: &SweepSpec,
+    dry_run: bool,
+    out: Option<&Path>,
+) -> Result<(), Failure> {
+    match out {
+        _ if dry_run => sweep::dry_run(output, session, spec),
+        Some(dir) => sweep::begin(output, session, spec, dir),
+        None => Err(Failure::input("expected --out DIR with --array, found none").hint(
+            "an array runs as long as this command follows it: DIR has its results and its progress, and `pliant sweep --resume DIR` continues",
+        )),
+    }
+}
