@@ -7,5 +7,6 @@ mod golden;
 mod properties;
 mod reservations;
 mod resources;
+mod restored;
 mod scheduler;
 mod situation;
