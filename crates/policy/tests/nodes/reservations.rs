@@ -8,8 +8,8 @@ use pliant_model::{
     ClusterNodes, Estimate, GpuPoint, JobId, Mebibytes, NodeGroup, Procs, Resources, Span, Speed, Speedup,
     Time, Walltimes,
 };
-use pliant_policy::batch::{self, BatchScheduler, Dump, Submission, Waiting};
-use pliant_policy::nodes::{Amounts, ClusterSnapshot, Node, NodeKind, Part, Rules};
+use pliant_policy::batch::{self, BatchScheduler, Dump, JobOnNodes, Submission, Waiting};
+use pliant_policy::nodes::{Amounts, ClusterSnapshot, Node, Part, Rules};
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 

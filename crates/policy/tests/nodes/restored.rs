@@ -1,7 +1,7 @@
 //! Dumps of queues on nodes that are restored, and those that cannot be.
 
 use pliant_model::{JobId, Mebibytes, Procs, Time};
-use pliant_policy::batch::{BatchScheduler, Dump, JobOnNodes, RestoreError, RunningJob};
+use pliant_policy::batch::{Dump, JobOnNodes, RestoreError, RunningJob};
 use pliant_policy::nodes::{Amounts, ClusterSnapshot, Node, NodeKind, Part};
 
 use super::reservations::new;
