@@ -95,10 +95,9 @@ impl ExecutableOptions {
         let (script, options) = read(path, given, self.script_arguments.clone())?;
         if let Some(option) = options.without_use(runs) {
             let problem = format!("expected options that `pliant {}` has, found {option}", runs.verb());
-            return Err(Failure::input(problem).hint(format!(
-                "remove it from the script; --ignore-sbatch{} ignores it in an #SBATCH line",
-                option.strip_prefix("--").map(|long| format!("={long}")).unwrap_or_default()
-            )));
+            return Err(Failure::input(problem).hint(
+                "remove it from the script; --ignore-sbatch ignores all #SBATCH lines, --ignore-sbatch=OPTION the one of that long name",
+            ));
         }
         let names: BTreeSet<&str> =
             parameters.fixed.keys().map(String::as_str).chain(parameters.names()).collect();

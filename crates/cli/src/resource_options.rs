@@ -12,6 +12,23 @@ use crate::numbers::whole;
 /// What a name of a feature, a kind of GPU, a licence or a partition is.
 const A_NAME: &str = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
 
+/// Their names as fields.
+pub(crate) const RESOURCE_OPTIONS: [&str; 13] = [
+    "mem",
+    "mem_per_proc",
+    "gpus",
+    "gpus_per_proc",
+    "scratch",
+    "nodes",
+    "procs_per_node",
+    "exclusive",
+    "constraint",
+    "licenses",
+    "partition",
+    "account",
+    "qos",
+];
+
 /// Options about resources, on the command line or in a `#PLIANT` line.
 #[derive(Args, Clone, PartialEq, Default, Debug)]
 pub(crate) struct ResourceOptions {

@@ -20,10 +20,11 @@ impl<W: Work> WorkFolder<W> {
             return self.expect("service", &shown(expected), &shown(found));
         };
         self.expect("script", &shown_script(expected), &shown_script(found))?;
-        let words = |script: &ParameterScript| script.arguments.join(" ");
+        // Quoted, so that no two lists are shown alike.
+        let words = |script: &ParameterScript| format!("{:?}", script.arguments);
         self.expect("arguments of the script", &words(expected), &words(found))?;
         let variables = |script: &ParameterScript| {
-            let each = script.environment.iter().map(|(name, value)| format!("{name}={value}"));
+            let each = script.environment.iter().map(|(name, value)| format!("{name}={value:?}"));
             each.collect::<Vec<_>>().join(" ")
         };
         self.expect("--env", &variables(expected), &variables(found))?;

@@ -37,9 +37,9 @@ fn text(found: &DiscoveryResult, now: Time) -> String {
     let mut heads = vec!["", "server", "start", "completion", "procs", "walltime"];
     let has_partitions = found.vectors.iter().any(|offer| offer.partition.is_some());
     if has_partitions {
-        heads.push("partition");
+        heads.insert(2, "partition");
     }
-    let mut offers = Table::new(4, &heads);
+    let mut offers = Table::new(if has_partitions { 5 } else { 4 }, &heads);
     for (index, EstimationVector { server, estimate, partition, .. }) in found.vectors.iter().enumerate() {
         let start = if estimate.start <= now { "now".to_owned() } else { from_now(estimate.start, now) };
         let mut row = vec![
@@ -51,7 +51,7 @@ fn text(found: &DiscoveryResult, now: Time) -> String {
             show_duration(estimate.walltime),
         ];
         if has_partitions {
-            row.push(partition.clone().unwrap_or_default());
+            row.insert(2, partition.clone().unwrap_or_default());
         }
         offers.row(row);
     }
@@ -150,9 +150,9 @@ mod tests {
         };
         assert_eq!(
             text(&compared, Time(100)),
-            "   server  start     completion                       procs  walltime  partition\n\
-             *  lyon    now       1970-01-01 00:11:30Z (in 9m50s)      4       10m\n\
-             \u{20}  paris   in 6m40s  1970-01-01 00:18:20Z (in 16m40s)     4       10m  long\n"
+            "   server  partition  start     completion                        procs  walltime\n\
+             *  lyon               now       1970-01-01 00:11:30Z (in 9m50s)       4       10m\n\
+             \u{20}  paris   long       in 6m40s  1970-01-01 00:18:20Z (in 16m40s)      4       10m\n"
         );
         let value = value(&found);
         assert_eq!((&value["chosen"], &value["estimates"][1]["start_s"]), (&json!("lyon"), &json!(400)));

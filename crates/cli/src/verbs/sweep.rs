@@ -24,6 +24,7 @@ use crate::numbers::whole;
 use crate::output::Output;
 use crate::parameter_options::REQUESTS_MAX;
 use crate::progress::spinner;
+use crate::resource_options::RESOURCE_OPTIONS;
 use crate::submit_options::SizeOptions;
 use crate::table::{Table as Shown, counted, grouped};
 use crate::time_text::rough;
@@ -45,7 +46,7 @@ pub(super) const RETRIES: u8 = 2;
 fn beginning() -> impl Iterator<Item = &'static str> {
     let of_sweep =
         ["service", "inputs", "allocate", "allocate_once", "retries", "at_once", "out", "dry_run", "rigid"];
-    of_sweep.into_iter().chain(EXECUTABLE_OPTIONS)
+    of_sweep.into_iter().chain(EXECUTABLE_OPTIONS).chain(RESOURCE_OPTIONS)
 }
 
 #[derive(Args)]

@@ -69,7 +69,8 @@ async fn a_job_whose_host_restarts_runs_again_in_a_new_folder_as_often_as_it_may
         says(&run_folder(requeues), &format!("run {requeues}")).await;
     }
     let (code, status, error) = user.run(&format!("status {handle}"));
-    assert_eq!((code, &status["requeues"], &status["state"]), (0, &json!(2), &json!("ACTIVE")), "{error}");
+    let job = &status["jobs"][0];
+    assert_eq!((code, &job["requeues"], &job["state"]), (0, &json!(2), &json!("ACTIVE")), "{error}");
     // A restart of the server alone changes nothing.
     federation.kill("lyon");
     federation.revive("lyon");
@@ -114,7 +115,7 @@ async fn a_job_that_is_lost_once_more_than_it_may_run_again_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_in_slurm_whose_node_fails_runs_again_on_another_node() {
+async fn a_job_in_slurm_whose_node_fails_runs_again_as_another_job() {
     let Some(mut behind) = Behind::without_servers(2, 2) else { return };
     behind.add_server("lyon", "period_s = 1\nnodes_every_s = 0\n");
     behind.federation.attached(1).await;
@@ -137,8 +138,8 @@ async fn a_job_in_slurm_whose_node_fails_runs_again_on_another_node() {
     let down = format!("NodeName={node}");
     behind.slurm("lyon").run(&["scontrol", "update", &down, "State=DOWN", "Reason=test"]);
     until("it to run again", async || begun(2)).await;
-    let again = until("it to be listed again", async || running().filter(|(other, _)| *other != node)).await;
-    assert_ne!(again.1, name, "it is another job of Slurm");
+    // Slurm gives it a node that is up: the other one, or the same after it was back.
+    until("another job of Slurm", async || running().filter(|(_, again)| *again != name)).await;
     fs::write(&gate, "").unwrap();
     let ended = alice.wait(&handle, |_| {}).await.unwrap();
     assert_eq!((ended.state, ended.requeues, ended.exit), (JobState::Completed, 1, Some(Exit::Code(0))));

@@ -37,9 +37,14 @@ impl Behind {
 
     /// The same with memory, GPUs and licences, which the clusters hand out.
     pub(crate) async fn with_resources(nodes: u32, cpus: u32) -> Option<Behind> {
+        let keys = "period_s = 1\nnodes_every_s = 2\nallow = { partitions = [\"large\", \"main\"] }\n";
+        Behind::with_resources_and(nodes, cpus, keys).await
+    }
+
+    /// The same, with these keys in the servers' files.
+    pub(crate) async fn with_resources_and(nodes: u32, cpus: u32, keys: &'static str) -> Option<Behind> {
         let wanted = Wanted { clusters: 2, nodes, cpus, resources: true, ..Wanted::default() };
         let behind = Behind { slurm: SlurmClusters::start(wanted)?, federation: Federation::agent_only("") };
-        let keys = "period_s = 1\nnodes_every_s = 2\nallow = { partitions = [\"large\", \"main\"] }\n";
         behind.with_servers(nodes * cpus, keys).await
     }
 

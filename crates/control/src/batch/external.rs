@@ -179,7 +179,8 @@ impl External {
     ) {
         let mut job = Job::new(submission, held);
         // Of a job that needs more than processors each size would have to be on nodes of its own.
-        if self.system.is_moldable() && job.submission.resources.is_none() {
+        if self.system.is_moldable() && job.submission.resources.is_none() && walltimes.gpu_sizes().is_none()
+        {
             let capacity = capacity(&self.mirror, self.partition.as_deref());
             job.alternatives = alternatives::candidate_sizes(walltimes, capacity);
         }

@@ -18,7 +18,8 @@ pub(super) fn request(shape: CoreLayout, resources: Option<&Resources>, nodes: &
         needed.constraint.as_ref().is_none_or(|constraint| constraint.admits(&node.features))
             && needed.gpus.as_ref().is_none_or(|gpus| gpus.kind.is_none() || gpus.kind == node.gpu_kind)
     };
-    let named: Vec<&Node> = nodes.iter().filter(|node| node.unusable.is_none()).filter(is_named).collect();
+    // One that is down now may be up again when the job starts.
+    let named: Vec<&Node> = nodes.iter().filter(is_named).collect();
     if !needed.licences.is_empty() || needed.scratch.0 > 0 || named.is_empty() {
         return None;
     }

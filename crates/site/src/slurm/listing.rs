@@ -20,8 +20,9 @@ impl Slurm {
     /// # Errors
     /// The controller does not answer, or not as expected.
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
-        let Nodes { nodes, partitions, counted, reservations } = self.nodes().await?;
+        let Nodes { nodes, partitions, counted, reservations, unread: not_understood } = self.nodes().await?;
         let PrintedJobs { mut jobs, mut unread } = self.queue(None).await?;
+        unread.extend(not_understood);
         leave_out_over(&mut jobs, &mut self.over.lock());
         if counted != CountedResources::default() || nodes.iter().any(|node| node.gpus > 0) {
             let mark = Mark::draw();
@@ -79,7 +80,9 @@ impl Slurm {
         }
         let own = reservations::named(&self.settings.extra);
         let printed = self.run(&call::reservations()).await?.stdout;
-        nodes.reservations = reservations::read(&printed, &nodes.nodes, &own)?;
+        let (reservations, not_understood) = reservations::read(&printed, &nodes.nodes, &own);
+        nodes.reservations = reservations;
+        nodes.unread = not_understood.iter().map(ToString::to_string).collect();
         *self.nodes.lock() = Some((Instant::now(), nodes.clone()));
         Ok(nodes)
     }

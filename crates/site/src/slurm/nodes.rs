@@ -26,6 +26,8 @@ pub(super) struct Nodes {
     /// What is counted besides cores.
     pub(super) counted: CountedResources,
     pub(super) reservations: Vec<Reservation>,
+    /// What was not understood of the reservations.
+    pub(super) unread: Vec<String>,
 }
 
 /// Reads what sinfo printed in [`FORMAT`].

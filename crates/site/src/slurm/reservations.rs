@@ -10,22 +10,25 @@ use super::states::instant;
 use crate::batch_system::error::Unreadable;
 
 /// Reads what `scontrol --oneliner show reservations` printed, of a cluster with these nodes. Of `own` the jobs of this server have
-/// their nodes.
+/// their nodes. One that is not understood is left out, and comes second, for a warning.
 pub(super) fn read(
     printed: &str,
     nodes: &[Node],
     own: &BTreeSet<String>,
-) -> Result<Vec<Reservation>, Unreadable> {
+) -> (Vec<Reservation>, Vec<Unreadable>) {
     let cpus: BTreeMap<&str, u32> = nodes.iter().map(|node| (node.name.as_str(), node.cores)).collect();
-    let mut found = Vec::new();
+    let (mut found, mut not_understood) = (Vec::new(), Vec::new());
     for line in printed.lines() {
         let Some(name) = line.strip_prefix("ReservationName=").and_then(|rest| rest.split(' ').next()) else {
             continue;
         };
-        found.push(Reservation { ours: own.contains(name), ..reservation(name, line, &cpus)? });
+        match reservation(name, line, &cpus) {
+            Ok(one) => found.push(Reservation { ours: own.contains(name), ..one }),
+            Err(unreadable) => not_understood.push(unreadable),
+        }
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(found)
+    (found, not_understood)
 }
 
 /// The reservations that more options of `sbatch` name: `--reservation=maintenance,course`.
@@ -123,7 +126,7 @@ BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)
 
     #[test]
     fn reservations_are_read_with_their_nodes_and_licences() {
-        let found = read(PRINTED, &nodes(), &BTreeSet::new()).unwrap();
+        let found = read(PRINTED, &nodes(), &BTreeSet::new()).0;
         let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["early", "lic", "part", "soon"]);
         let allocated = |node: &str, cores| NodeAllocation::new(node, cores);
@@ -133,13 +136,13 @@ BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)
         assert_eq!(found[2].nodes, [allocated("alpha1", Some(2))]);
         assert_eq!(found[3].nodes, [allocated("alpha1", None)]);
         assert_eq!((found[3].from, found[3].until), (Time(1_795_875_136), Time(1_795_875_436)));
-        assert_eq!(read("No reservations in the system\n", &nodes(), &BTreeSet::new()).unwrap(), []);
+        assert_eq!(read("No reservations in the system\n", &nodes(), &BTreeSet::new()).0, []);
     }
 
     #[test]
     fn reservations_of_the_server_are_marked() {
         let own = named(&["--exclude=n1".to_owned(), "--reservation=soon,part".to_owned()]);
-        let found = read(PRINTED, &nodes(), &own).unwrap();
+        let found = read(PRINTED, &nodes(), &own).0;
         let ours: Vec<&str> = found.iter().filter(|one| one.ours).map(|one| one.name.as_str()).collect();
         assert_eq!(ours, ["part", "soon"]);
     }
@@ -147,7 +150,9 @@ BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)
     #[test]
     fn what_is_not_understood_is_named() {
         let printed = PRINTED.replace("EndTime=1795875436", "EndTime=tomorrow");
-        let wrong = read(&printed, &nodes(), &BTreeSet::new()).unwrap_err().to_string();
+        let (found, wrong) = read(&printed, &nodes(), &BTreeSet::new());
+        assert_eq!((found.len(), wrong.len()), (3, 1));
+        let wrong = wrong[0].to_string();
         assert!(wrong.contains("soon, EndTime") && wrong.contains("tomorrow"), "{wrong}");
     }
 

@@ -160,9 +160,11 @@ impl BatchSystem for External {
         let count = |phase| self.mirror.jobs.iter().filter(|job| job.phase() == phase).count() as u32;
         let limited = self.jobs.values().filter(|job| job.limited.is_some()).count();
         let unlisted = self.unlisted_anywhere() + limited;
-        let ClusterSnapshot { nodes, running, .. } = self.snapshot(WaitingOf::Partition);
+        let ClusterSnapshot { nodes, running, reserved, .. } = self.snapshot(WaitingOf::Partition);
         let mut free: Vec<u32> = nodes.iter().map(|node| if node.up { node.cores.0 } else { 0 }).collect();
-        for share in running.iter().flat_map(|holder| &holder.on) {
+        let present = reserved.iter().filter(|one| (one.from..one.until).contains(&self.mirror.at));
+        let held = running.iter().flat_map(|holder| &holder.on);
+        for share in held.chain(present.flat_map(|one| &one.on)) {
             let node = &mut free[share.node as usize];
             *node = share.cores.map_or(0, |cores| node.saturating_sub(cores.0));
         }

@@ -54,9 +54,13 @@ pub(super) fn listed_snapshot(
         let (on, needs) = resources.allocation(job);
         let started = job.started.unwrap_or(listing.at);
         let end = started + job.walltime.unwrap_or(WITHOUT_LIMIT);
-        // What it has is part of what is reserved.
-        let is_within = target.reservation(job).is_some_and(|one| end <= one.until);
-        if !on.is_empty() && !is_within {
+        // What it has of a reservation's nodes is part of what is reserved.
+        let within = target.reservation(job).filter(|one| end <= one.until);
+        let on = match within {
+            Some(reservation) => resources.outside(on, reservation),
+            None => on,
+        };
+        if !on.is_empty() {
             let elapsed = Span((listing.at - started).0.max(0));
             let expected = expected(job, elapsed).map(|runtime| started + runtime);
             let allocated = AllocatedJob::of(number(job), Procs(job.shape.cores), end);

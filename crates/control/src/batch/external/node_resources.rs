@@ -139,6 +139,13 @@ impl<'a> NodeResources<'a> {
         (shares, self.held_by_name(&job.requested))
     }
 
+    /// The shares of nodes that are not in a reservation.
+    pub(super) fn outside(&self, on: Vec<NodeShare>, reservation: &Reservation) -> Vec<NodeShare> {
+        let names = reservation.nodes.iter().map(|part| part.node.as_str());
+        let kept: BTreeSet<u32> = names.filter_map(|name| self.positions.get(name).copied()).collect();
+        on.into_iter().filter(|share| !kept.contains(&share.node)).collect()
+    }
+
     /// The GPUs of a running job on a node with so many, at most.
     fn gpus(&self, job: &ListedJob, allocation: &listing::NodeAllocation, all: u32) -> u32 {
         let RequestedResources { gpus_per_core, gpus_per_node, gpus, .. } = &job.requested;

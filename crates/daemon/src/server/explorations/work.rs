@@ -45,7 +45,7 @@ pub(super) fn request_work(
     let PreparedWork { prepared, account, .. } = prepared.map_err(refused)?;
     if executable.script().is_some_and(|script| !needs_only_time(&script.work)) {
         return Err(Cause::Invalid.because(
-            "expected a script that needs nothing but a core and time, found resources, a begin, a deadline or a nice value",
+            "expected a script that needs a core and time alone, found resources, a begin, a deadline, a nice value or a requeue",
         ));
     }
     prepared.check_inputs(inputs).map_err(refused)?;
@@ -75,8 +75,8 @@ pub(super) fn is_pause(executable: &Executable) -> bool {
 }
 
 /// True if the work needs nothing but processors and time: requests wait in no queue that looks at the rest.
-fn needs_only_time(Work { resources, begin, deadline, nice, .. }: &Work) -> bool {
-    resources.is_none() && begin.is_none() && deadline.is_none() && *nice == 0
+fn needs_only_time(Work { resources, begin, deadline, nice, requeue, .. }: &Work) -> bool {
+    resources.is_none() && begin.is_none() && deadline.is_none() && *nice == 0 && *requeue == 0
 }
 
 fn pause(arguments: &BTreeMap<String, String>) -> Result<SpanMs, Reason> {
