@@ -38,6 +38,7 @@ fn workload() -> impl Strategy<Value = Workload> {
                 executable,
                 origin: None,
                 memory,
+                resources: None,
             });
             partitions.push(if partition == 0 { -1 } else { partition });
         }
