@@ -9,3 +9,4 @@ mod reservations;
 mod resources;
 mod scheduler;
 mod situation;
+mod sizes;
