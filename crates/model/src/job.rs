@@ -191,7 +191,7 @@ impl Walltimes<'_> {
     pub fn resources_with(&self, gpus: u32) -> Resources {
         let resources = self.resources.cloned().unwrap_or_default();
         let kind = resources.gpus.as_ref().and_then(|gpus| gpus.kind.clone());
-        let gpus = (gpus > 0).then(|| Gpus { count: GpuCount::Total(gpus), kind });
+        let gpus = (gpus > 0).then_some(Gpus { count: GpuCount::Total(gpus), kind });
         Resources { gpus, ..resources }
     }
 

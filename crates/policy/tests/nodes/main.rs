@@ -10,3 +10,4 @@ mod resources;
 mod restored;
 mod scheduler;
 mod situation;
+mod sizes;

@@ -4,16 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use pliant_model::{
-    ClusterNodes, Estimate, GpuPoint, JobId, Mebibytes, NodeGroup, Procs, Resources, Span, Speed, Speedup,
-    Time, Walltimes,
-};
+use pliant_model::{ClusterNodes, JobId, Mebibytes, NodeGroup, Procs, Span, Time};
 use pliant_policy::batch::{self, BatchScheduler, Dump, JobOnNodes, Submission, Waiting};
 use pliant_policy::nodes::{Amounts, ClusterSnapshot, Node, Part, Rules};
-use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 
-use super::resources::{Asked, all, asked, clusters, fits_on, licences, request};
+use super::resources::{Asked, all, asked, clusters, fits_on, licences};
 
 /// The same nodes, declared. Each has a feature of its own, so that nodes that are alike are not planned as a pool.
 fn declared(cluster: &ClusterSnapshot) -> ClusterNodes {
@@ -38,7 +34,7 @@ fn declared(cluster: &ClusterSnapshot) -> ClusterNodes {
 }
 
 #[derive(Clone, Debug)]
-enum Event {
+pub(crate) enum Event {
     Submit(Asked),
     /// The which-th running job ends now.
     Finish(usize),
@@ -50,7 +46,7 @@ enum Event {
     Restore,
 }
 
-fn event() -> impl Strategy<Value = Event> {
+pub(crate) fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => (asked(), 1..20_i64).prop_map(|(asked, walltime)| Event::Submit(Asked { walltime, ..asked })),
         3 => (0..8_usize).prop_map(Event::Finish),
@@ -62,7 +58,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 /// What is free in each second from now on, by node and then the licence.
-struct Table {
+pub(crate) struct Table {
     now: i64,
     free: Vec<Vec<Amounts>>,
 }
@@ -75,7 +71,7 @@ impl Table {
     }
 
     /// Of a state as a scheduler shows it, but for one job.
-    fn of(cluster: &ClusterSnapshot, now: i64, dump: &Dump, without: Option<JobId>) -> Table {
+    pub(crate) fn of(cluster: &ClusterSnapshot, now: i64, dump: &Dump, without: Option<JobId>) -> Table {
         let mut table = Table::new(cluster, now);
         let on: BTreeMap<JobId, &JobOnNodes> = dump.on_nodes.iter().map(|one| (one.job, one)).collect();
         let running = dump.running.iter().map(|one| (one.job, now, one.end.0));
@@ -117,7 +113,7 @@ impl Table {
     }
 
     /// The first second from which a job fits for all of its walltime.
-    fn earliest(&self, cluster: &ClusterSnapshot, asked: &Asked) -> Option<i64> {
+    pub(crate) fn earliest(&self, cluster: &ClusterSnapshot, asked: &Asked) -> Option<i64> {
         let least = |from: usize| {
             let mut least = self.free[from].clone();
             for second in &self.free[from..from + asked.walltime as usize] {
@@ -139,20 +135,20 @@ impl Table {
     }
 }
 
-struct Checked {
-    cluster: ClusterSnapshot,
-    scheduler: Box<dyn BatchScheduler>,
-    now: i64,
-    jobs: Vec<Asked>,
+pub(crate) struct Checked {
+    pub(crate) cluster: ClusterSnapshot,
+    pub(crate) scheduler: Box<dyn BatchScheduler>,
+    pub(crate) now: i64,
+    pub(crate) jobs: Vec<Asked>,
 }
 
 impl Checked {
-    fn at(&self) -> Time {
+    pub(crate) fn at(&self) -> Time {
         Time(self.now)
     }
 
     /// Submits a job, of at most the processors of the cluster.
-    fn submit(&mut self, asked: Asked) {
+    pub(crate) fn submit(&mut self, asked: Asked) {
         let asked = Asked { procs: asked.procs.min(self.cluster.cores().0), ..asked };
         let expected = Table::of(&self.cluster, self.now, &self.scheduler.dump(), None);
         let expected = expected.earliest(&self.cluster, &asked);
@@ -163,30 +159,6 @@ impl Checked {
         let found = self.scheduler.plan(self.at(), job).map(|plan| plan.start.0);
         assert_eq!(found, expected, "{asked:?}");
         self.jobs.push(asked);
-    }
-
-    /// The completion, the processors and the GPUs of a table of the size that completes first, by looking at every size.
-    fn best(&self, one: &Asked, walltimes: &Walltimes<'_>) -> Option<(i64, u32, u32)> {
-        let table = Table::of(&self.cluster, self.now, &self.scheduler.dump(), None);
-        let completion = |procs: Procs, walltime: Span, resources: Option<Resources>| {
-            let asked = Asked { procs: procs.0, walltime: walltime.0, resources };
-            Some(table.earliest(&self.cluster, &asked)? + walltime.0)
-        };
-        let sizes: Vec<_> = match walltimes.gpu_sizes() {
-            Some(sizes) => sizes
-                .filter_map(|(procs, gpus, walltime)| {
-                    let resources = Some(walltimes.resources_with(gpus));
-                    Some((completion(procs, walltime, resources)?, procs.0, gpus))
-                })
-                .collect(),
-            None => (walltimes.least().0..=walltimes.most().0)
-                .filter_map(|procs| {
-                    let walltime = walltimes.at(Procs(procs));
-                    Some((completion(Procs(procs), walltime, one.resources.clone())?, procs, 0))
-                })
-                .collect(),
-        };
-        sizes.into_iter().min()
     }
 
     /// The plan is as it was, but that each waiting job in order of submission has the earliest place that the others leave.
@@ -238,7 +210,7 @@ impl Checked {
         }
     }
 
-    fn wait(&mut self, until: i64) {
+    pub(crate) fn wait(&mut self, until: i64) {
         loop {
             let dump = self.scheduler.dump();
             let ends = dump.running.iter().map(|one| (one.end.0, one.job)).min();
@@ -264,28 +236,12 @@ impl Checked {
     }
 }
 
-/// Amdahl's law, or a table of processors and GPUs.
-fn speedups() -> impl Strategy<Value = Speedup> {
-    let points = prop::collection::btree_map((1..9_u32, 0..4_u32), 1..100_u32, 1..8);
-    let table = points.prop_filter_map("one has GPUs", |points| {
-        let point = |((procs, gpus), time): ((u32, u32), u32)| GpuPoint {
-            procs: Procs(procs),
-            gpus,
-            time: f64::from(time),
-        };
-        let table = Speedup::GpuTable(points.into_iter().map(point).collect());
-        table.validate().is_ok().then_some(table)
-    });
-    let amdahl = (0.0..1.0_f64).prop_map(|parallel| Speedup::Amdahl { parallel, limit: Procs(12) });
-    prop_oneof![amdahl, table]
-}
-
 pub(crate) fn new(policy: &str, cluster: &ClusterSnapshot, now: Time) -> Box<dyn BatchScheduler> {
     (batch::by_name(policy).unwrap().on_nodes.unwrap())(&declared(cluster), now)
 }
 
 /// All nodes are up, and jobs share them.
-fn plain(cluster: ClusterSnapshot) -> ClusterSnapshot {
+pub(crate) fn plain(cluster: ClusterSnapshot) -> ClusterSnapshot {
     let nodes = cluster.nodes.into_iter().map(|node| Node { up: true, ..node });
     ClusterSnapshot { nodes: nodes.collect(), rules: Rules::default(), ..cluster }
 }
@@ -359,45 +315,6 @@ proptest! {
                 Event::Extend(which, more) => checked.extend(&before, which, more),
                 Event::Finish(_) | Event::Cancel(_) => {}
             }
-        }
-    }
-
-    #[test]
-    fn a_submission_gets_its_estimate_and_the_exact_tuner_misses_no_size(
-        cluster in clusters(),
-        events in prop::collection::vec(event(), 1..20),
-        one in asked(),
-        speedup in speedups(),
-        tuner in prop::sample::select(Tuner::ALL),
-    ) {
-        let cluster = plain(cluster);
-        let scheduler = new("cbf", &cluster, Time::ZERO);
-        let mut checked = Checked { cluster, scheduler, now: 0, jobs: Vec::new() };
-        for event in events {
-            match event {
-                Event::Submit(asked) => checked.submit(asked),
-                Event::Wait(seconds) => checked.wait(checked.now + seconds),
-                Event::Finish(_) | Event::Cancel(_) | Event::Extend(..) | Event::Restore => {}
-            }
-        }
-        let one = Asked { walltime: one.walltime % 20 + 1, ..one };
-        let request = request(checked.at(), &one, speedup);
-        let Some(walltimes) = request.on(checked.cluster.cores(), Speed::REFERENCE) else { return Ok(()) };
-        let now = checked.at();
-        let exhaustive = checked.scheduler.estimate(now, &walltimes, Tuner::Exhaustive);
-        prop_assert_eq!(checked.scheduler.estimate(now, &walltimes, Tuner::Exact), exhaustive);
-        let gpus = |found: &Estimate| walltimes.gpus_at(found.procs, found.walltime);
-        let found = exhaustive.map(|found| (found.completion().0, found.procs.0, gpus(&found)));
-        prop_assert_eq!(found, checked.best(&one, &walltimes), "{:?} of {:?}", one, request.speedup);
-        let other = checked.scheduler.estimate(now, &walltimes, tuner);
-        prop_assert_eq!(other.is_some(), exhaustive.is_some(), "{}", tuner);
-        if let Some(estimate) = other {
-            let Estimate { procs, walltime, .. } = estimate;
-            let resources = request.resources_at(Speed::REFERENCE, procs, walltime);
-            let resources = resources.map(|resources| (*resources).clone());
-            checked.submit(Asked { procs: procs.0, walltime: walltime.0, resources });
-            let job = JobId(checked.jobs.len() as u32 - 1);
-            prop_assert_eq!(checked.scheduler.plan(now, job), Some(estimate), "{}", tuner);
         }
     }
 
