@@ -170,7 +170,7 @@ impl Service {
             None => (script_category(owner, name), false),
         };
         let is_batch = made.batch.is_some();
-        (what.service().is_some() || is_batch).then(|| RuntimeSample {
+        (what.service().is_some() || is_batch).then_some(RuntimeSample {
             category,
             scale,
             promises,
