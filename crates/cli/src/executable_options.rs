@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::federation::inform;
 use crate::job_files::{Input, script_file, script_on_standard_input};
 use crate::parameter_options::ParameterOptions;
+use crate::runs::Runs;
 use crate::script_directives;
 use crate::service_arguments::argument;
 use crate::submit_options::{JobOptions, RunOptions};
@@ -50,24 +51,6 @@ pub(crate) struct ExecutableChoice {
     pub(crate) parameters: ParameterSpace,
     /// The input files that the script names.
     pub(crate) inputs: Vec<Input>,
-}
-
-/// A command that runs a script with parameters, and what it may need.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Runs {
-    /// Instances of a sweep, which are jobs.
-    Instances,
-    /// Requests of an exploration: one core, and no batch system.
-    Requests,
-}
-
-impl Runs {
-    const fn verb(self) -> &'static str {
-        match self {
-            Runs::Instances => "sweep",
-            Runs::Requests => "explore",
-        }
-    }
 }
 
 impl ExecutableOptions {

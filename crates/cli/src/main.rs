@@ -27,6 +27,7 @@ mod read_ahead;
 mod reallocation_keys;
 mod refusals;
 mod resource_options;
+mod runs;
 mod schedule_options;
 mod script_directives;
 mod service_arguments;

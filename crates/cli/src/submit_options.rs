@@ -16,12 +16,12 @@ use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
 use pliant_staging::FileName;
 use pliant_wire::{Script, bounds};
 
-use crate::executable_options::Runs;
 use crate::failure::Failure;
 use crate::federation::timeout;
 use crate::job_files::{Input, input};
 use crate::numbers::whole;
 use crate::resource_options::ResourceOptions;
+use crate::runs::Runs;
 use crate::schedule_options::ScheduleOptions;
 use crate::task_indices::TaskIndices;
 

@@ -18,7 +18,7 @@ const A_KIND: Number<u32, u8> =
     Number::new("the position of a kind of nodes", 0..=63, |kind| kind as u8, |kind| *kind as u32);
 
 /// A set of kinds, as those that are not in it.
-fn kind_set() -> impl FieldType<Wire = u64, Value = KindSet> + Clone {
+fn kind_set() -> impl FieldType<Wire = u64, Value = KindSet> {
     converted(as_is(), |excluded: u64| KindSet(!excluded), |kinds: &KindSet| !kinds.0)
 }
 

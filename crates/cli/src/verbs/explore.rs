@@ -13,7 +13,7 @@ use pliant_policy::optional::Reallocation;
 use pliant_site::services::{DurationError, parse_duration};
 use serde_json::{Value, json};
 
-use crate::executable_options::{ExecutableChoice, ExecutableOptions, Runs};
+use crate::executable_options::{ExecutableChoice, ExecutableOptions};
 use crate::failure::Failure;
 use crate::federation::{Access, Session, ctrl_c, inform, interrupted, timeout};
 use crate::job_files::{Input, announced, input};
@@ -21,6 +21,7 @@ use crate::numbers::whole;
 use crate::output::Output;
 use crate::parameter_options::REQUESTS_MAX;
 use crate::progress::spinner;
+use crate::runs::Runs;
 use crate::submit_options::JobOptions;
 use crate::table::{counted, grouped};
 use crate::time_text::rough;

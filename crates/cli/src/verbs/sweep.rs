@@ -15,7 +15,7 @@ use pliant_policy::runtimes::Level;
 use pliant_report::{InstanceRow, write_instances};
 use serde_json::{Value, json};
 
-use crate::executable_options::{EXECUTABLE_OPTIONS, ExecutableChoice, ExecutableOptions, Runs};
+use crate::executable_options::{EXECUTABLE_OPTIONS, ExecutableChoice, ExecutableOptions};
 use crate::failure::Failure;
 use crate::federation::{Access, Session, ctrl_c, inform, interrupted, timeout};
 use crate::job_files::{Input, announced, input};
@@ -25,6 +25,7 @@ use crate::output::Output;
 use crate::parameter_options::REQUESTS_MAX;
 use crate::progress::spinner;
 use crate::resource_options::RESOURCE_OPTIONS;
+use crate::runs::Runs;
 use crate::submit_options::SizeOptions;
 use crate::table::{Table as Shown, counted, grouped};
 use crate::time_text::rough;

@@ -37,7 +37,7 @@ pub(super) enum Event {
     /// A job of a server ends.
     End(usize, JobId),
     /// A message arrives.
-    Message(NetworkMessage),
+    Message(Box<NetworkMessage>),
     /// The next job of the workload is submitted.
     Submission,
     /// A timer of a machine may be due.
@@ -355,7 +355,7 @@ impl<'a> Driver<'a> {
         let arrival = if self.attaching { now } else { self.links.arrival(now, link) };
         let follows = matches!(self.class.rank, Rank::Caused | Rank::EndFirst | Rank::EndLast);
         let rank = if follows && arrival == now { Rank::Caused } else { Rank::Message };
-        self.schedule(arrival, rank, Event::Message(message));
+        self.schedule(arrival, rank, Event::Message(Box::new(message)));
     }
 
     fn acknowledge(&mut self, peer: Peer, sequence: u64) {
@@ -432,7 +432,7 @@ where
         driver.attaching &= class.rank == Rank::Message;
         match event {
             Event::End(server, job) => driver.deliver_job_end(now, server, job),
-            Event::Message(message) => driver.deliver(now, message),
+            Event::Message(message) => driver.deliver(now, *message),
             Event::Due(peer) if driver.timers.get(&peer) == Some(&now) => {
                 driver.timers.remove(&peer);
                 driver.deliver_timer(now, peer);

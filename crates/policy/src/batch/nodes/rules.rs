@@ -46,7 +46,7 @@ pub struct Rules {
     /// True if announced starts are used.
     pub published: bool,
     /// True if memory is requested for each core: that of a job in all is divided into equal parts, rounded up. A job with exclusive
-    /// nodes requests it for each node ([`Resources::memory_of_whole_node`]).
+    /// nodes requests it for each node ([`memory_of_whole_node`](pliant_model::Resources::memory_of_whole_node)).
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
     pub memory_in_parts: bool,
     /// True if a job that needs memory or GPUs has exclusive nodes, since the batch system hands out processors alone.
