@@ -22,7 +22,7 @@ const THAT_RUN: [(&str, &str, &str); 14] = [
         "--nodes=2 --ntasks-per-node=4 --time=0-00:10 --account=z01 --partition=standard --qos=standard",
         "8 on 2",
     ),
-    ("hybrid", "-N 2 --ntasks-per-node=2 --cpus-per-task=2 --exclusive -t 10", "8 on 2"),
+    ("hybrid", "-N 2 --ntasks-per-node=2 --cpus-per-task=2 --exclusive -t 10", "8 on 2, 2 GPUs"),
     ("queue", "-J queue -o queue.o%j -e queue.e%j -p standard -N 1 -n 4 -t 00:05:00 -A TRAINING", "4 on 1"),
     ("mail", "--ntasks=2 --time=5 --mail-type=BEGIN,END,FAIL --mail-user=ann@example.org", "2 on 1"),
     ("gres", "--nodes=1 --ntasks=1 --gres=gpu:1 --time=0-0:5 --mem=200M", "1 on 1, 1 GPUs"),

@@ -280,7 +280,7 @@ mod tests {
             check(bad, &format!("expected {form}, found `{bad}`"));
         }
         for bad in ["table:", "table:1", "table:1=", "table:1=1,", "table:0=1"] {
-            let form = "table:PROCS=TIME,PROCS=TIME,... with at least 1 processor";
+            let form = "table:PROCS[+GPUSg]=TIME,PROCS[+GPUSg]=TIME,... with at least 1 processor";
             check(bad, &format!("expected {form}, found `{bad}`"));
         }
         check("amdahl:1.5,8", "expected a parallel fraction between 0 and 1, found 1.5");

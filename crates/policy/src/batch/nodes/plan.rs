@@ -6,7 +6,7 @@
 use pliant_model::{JobId, Time};
 use rustc_hash::FxHashMap;
 
-use super::amounts::Part;
+use super::amounts::{Amounts, Part};
 use super::catalogue::Catalogue;
 use super::layout::Layout;
 use super::needs::Needs;
@@ -43,7 +43,21 @@ impl Plan {
             release = Some(release.map_or(end, |first| first.min(end)));
         }
         for reserved in &catalogue.reserved {
-            timeline.take(reserved.from, reserved.until, &layout.reserved(reserved));
+            let mut parts = layout.reserved(reserved);
+            if layout.rules.reserve == Reserve::Nodes {
+                // Cores are held as by a running job, or if they are not yet, their nodes are reserved as by a planned one.
+                let is_of_cores =
+                    |part: &Part| timeline.rows().is_node(part.node) && part.taken != Amounts::ALL;
+                let (mut cores, whole): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(is_of_cores);
+                parts = whole;
+                if (reserved.from..reserved.until).contains(&now) {
+                    timeline.hold(reserved.until, &cores, &layout.rules);
+                } else {
+                    cores.iter_mut().for_each(|part| part.taken = Amounts::ALL);
+                    parts.extend(cores);
+                }
+            }
+            timeline.take(reserved.from, reserved.until, &parts);
         }
         Plan { layout, timeline, fits: FxHashMap::default(), first: None, release }
     }
