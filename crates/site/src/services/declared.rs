@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use pliant_config::{ContentError, Source};
-use pliant_control::names::User;
+use pliant_control::names::{Name, User};
 use pliant_model::{Procs, Span};
 use serde::Deserialize;
 use toml::Spanned;
@@ -61,7 +61,7 @@ impl Declared {
 }
 
 pub(crate) fn read_service(declared: &Declared, source: &Source) -> Result<Service, ContentError> {
-    let name = declared.name.get_ref().parse();
+    let name = declared.name.get_ref().parse::<Name>();
     let name = name.map_err(|error| {
         source.error(declared.name.span(), format!("`name`: {error}"), "users submit to it by this name")
     })?;
@@ -75,7 +75,7 @@ pub(crate) fn read_service(declared: &Declared, source: &Source) -> Result<Servi
     check_all_used(declared, &command, &environment, source)?;
     let bytes = |key, value: &Option<Spanned<i64>>| whole(key, value, u64::MAX, source);
     Ok(Service {
-        name,
+        name: name.to_string(),
         summary: declared.summary.clone(),
         speedup: read_speedup(declared, source)?,
         runtime: read_runtime(declared, source)?,
