@@ -2,7 +2,7 @@
 # A real OAR cluster on one Debian host, to test Pliant. Not for production: everything is on loopback,
 # every node is this host, and its number of cores is made up.
 #
-#   oar.sh start DIR [--nodes 4] [--cpus 4]     each node has 1,000 MiB (memnode), the first also two GPUs (gpu_count, gpu_model)
+#   oar.sh start DIR [--nodes 4] [--cpus 4]     each node has 1,000 MiB (memnode) and 2,000 MiB of local disk (scratch_mb), the first also two GPUs (gpu_count, gpu_model)
 #   oar.sh status DIR      usable nodes, the folder of its commands (oarsub, oarstat, ...), and the user for its jobs
 #   oar.sh stop DIR        ends what was started from DIR, and nothing else
 #
@@ -181,11 +181,12 @@ fill_database() {
     done
     # What nodes have is what their properties say.
     "${as_oar[@]}" $HOME_OF_OAR/oarproperty -a memnode >>log/fill 2>&1 || fail "oarproperty: $(tail -1 log/fill)"
+    "${as_oar[@]}" $HOME_OF_OAR/oarproperty -a scratch_mb >>log/fill 2>&1 || fail "oarproperty: $(tail -1 log/fill)"
     "${as_oar[@]}" $HOME_OF_OAR/oarproperty -a gpu_count >>log/fill 2>&1 || fail "oarproperty: $(tail -1 log/fill)"
     "${as_oar[@]}" $HOME_OF_OAR/oarproperty -c -a gpu_model >>log/fill 2>&1 || fail "oarproperty: $(tail -1 log/fill)"
     for ((node = 1; node <= nodes; node++)); do
-        has=(-p memnode=1000 -p gpu_count=0)
-        [ $node -gt 1 ] || has=(-p memnode=1000 -p gpu_count=2 -p gpu_model=A100)
+        has=(-p memnode=1000 -p scratch_mb=2000 -p gpu_count=0)
+        [ $node -gt 1 ] || has=(-p memnode=1000 -p scratch_mb=2000 -p gpu_count=2 -p gpu_model=A100)
         "${as_oar[@]}" $HOME_OF_OAR/oarnodesetting -h "node$node" "${has[@]}" >>log/fill 2>&1 || fail "oarnodesetting: $(tail -1 log/fill)"
     done
     touch filled

@@ -124,7 +124,7 @@ SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=$backfill_s,bf_resolution=1,bf_window=20160,bf_max_job_test=2000,bf_continue,sched_interval=2
 JobCompType=jobcomp/filetxt
 JobCompLoc=$home/completed
-NodeName=${name}[1-$nodes] NodeHostname=$host NodeAddr=$address Port=[$((port + 1))-$((port + nodes))] CPUs=$cpus RealMemory=1000 $(gpus) State=UNKNOWN
+NodeName=${name}[1-$nodes] NodeHostname=$host NodeAddr=$address Port=[$((port + 1))-$((port + nodes))] CPUs=$cpus RealMemory=1000 $(node_resources) State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES DefaultTime=10 MaxTime=INFINITE State=UP
 END
     [ $resources = no ] || write_resources "$name" "$home"
@@ -137,7 +137,7 @@ JobAcctGatherType=jobacct_gather/none
 END
 }
 
-gpus() { [ $resources = no ] || echo "Gres=gpu:a100:2 Feature=fast"; }
+node_resources() { [ $resources = no ] || echo "TmpDisk=2000 Gres=gpu:a100:2 Feature=fast"; }
 
 # Two GPUs of each node, whose devices are files. A partition whose jobs have more memory.
 write_resources() { # write_resources NAME HOME

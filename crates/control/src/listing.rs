@@ -69,6 +69,9 @@ pub struct Node {
     /// The kind of its GPUs, if all are of one kind that has a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_kind: Option<String>,
+    /// Its local disk space.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scratch: Mebibytes,
     /// Its features, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,

@@ -70,6 +70,7 @@ message! {
         cores_per_node_max <=> most_per_node: optional(PROCS),
         excluded_kinds <=> kinds: kind_set(),
         licences: list(nested(), bounds::RESOURCE_NAMES_MAX),
+        scratch_size_mib <=> scratch_size: MEBIBYTES,
     }
 
     proto::LicenceUnits <=> (u32, u32) (licence, count)
@@ -129,6 +130,7 @@ message! {
         passes: number("a number of passes", 0..=PASSES_MAX),
         memory_in_parts,
         resources_by_node,
+        scratch_by_size,
         published = false,
     }
 }

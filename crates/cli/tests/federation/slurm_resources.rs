@@ -57,7 +57,8 @@ async fn jobs_go_where_memory_and_gpus_are_free() {
     )
     .unwrap();
     // Of each node of lyon 800 of 1,000 MiB are taken, of paris all GPUs and licences. Six cores of each are free.
-    behind.local("lyon", &["--nodes=2", "--ntasks=2", "--mem=800", "--time=30"]);
+    // Each node has 2,000 MiB of local disk, which a job asks for and does not take.
+    behind.local("lyon", &["--nodes=2", "--ntasks=2", "--mem=800", "--tmp=1500", "--time=30"]);
     behind.local(
         "paris",
         &["--nodes=2", "--ntasks=2", "--gpus-per-node=2", "--licenses=matlab:2", "--time=20"],
@@ -73,6 +74,7 @@ async fn jobs_go_where_memory_and_gpus_are_free() {
         ("--licenses matlab --rigid 1", (vec!["lyon"], vec!["paris"])),
         ("--exclusive --rigid 1", (vec![], vec!["lyon", "paris"])),
         ("--constraint fast --rigid 1", (vec!["lyon", "paris"], vec![])),
+        ("--scratch 2000M --rigid 1", (vec!["lyon", "paris"], vec![])),
     ];
     for (line, (soon, later)) in expected {
         until(line, async || {
@@ -85,7 +87,7 @@ async fn jobs_go_where_memory_and_gpus_are_free() {
     for (line, server, printed) in [
         ("--mem 900M --rigid 1 --out memory", "paris", "0 on 1\n"),
         ("--gpus 2 --nodes 1 --rigid 1 --out gpus", "lyon", "2 on 1\n"),
-        ("--licenses matlab --constraint fast --rigid 1 --out licence", "lyon", "0 on 1\n"),
+        ("--licenses matlab --constraint fast --scratch 2000M --rigid 1 --out licence", "lyon", "0 on 1\n"),
     ] {
         let (code, job, error) = user.run(&format!("submit ./shows.sh --time 60s {line}"));
         assert_eq!((code, &job["server"]), (0, &json!(server)), "{line}: {error}");
@@ -93,12 +95,14 @@ async fn jobs_go_where_memory_and_gpus_are_free() {
         let found = fs::read_to_string(user.dir().join(out).join("stdout")).unwrap();
         assert_eq!(found, printed, "{line}");
     }
-    let (code, _, error) = user.run("submit ./shows.sh --time 60s --mem-per-proc 1001M");
-    assert_eq!(code, 2, "{error}");
-    assert!(
-        error.contains("lyon, paris: no nodes of this cluster have what it needs: 1001M per processor"),
-        "{error}"
-    );
+    for (option, needed) in
+        [("--mem-per-proc 1001M", "1001M per processor"), ("--scratch 2001M", "2001M of local disk per node")]
+    {
+        let (code, _, error) = user.run(&format!("submit ./shows.sh --time 60s {option}"));
+        assert_eq!(code, 2, "{error}");
+        let expected = format!("lyon, paris: no nodes of this cluster have what it needs: {needed}");
+        assert!(error.contains(&expected), "{error}");
+    }
     for name in ["lyon", "paris"] {
         behind.open(name);
     }

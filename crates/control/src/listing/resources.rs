@@ -60,6 +60,9 @@ pub struct RequestedResources {
     /// The kind of its GPUs, if it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_kind: Option<String>,
+    /// Local disk space that each of its nodes must have, for all of its jobs together.
+    #[serde(skip_serializing_if = "is_default")]
+    pub scratch_size: Mebibytes,
     /// The features of its nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<Constraint>,

@@ -23,6 +23,9 @@ use crate::counters::add_each;
 /// fairness schedules among the seeds from 50,000,000 to 50,020,000, all are at least 0.07 below their bounds.
 const UNFAIRNESS_MOST: f64 = 0.25;
 
+/// A run may reach its bound exactly (seed 451,000,114). Sums of the same shares in another order differ by less than this.
+const ROUNDING: f64 = 1e-9;
+
 /// One fault schedule.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schedule {
@@ -169,7 +172,7 @@ impl Schedule {
         if let Some(most) = self.unfairness_most {
             let most = most + self.excused(&found.excused);
             (counts.fair, counts.unfairness) = (1, unfairness(&found.run));
-            if counts.unfairness > most {
+            if counts.unfairness > most + ROUNDING {
                 let found = counts.unfairness;
                 violations.push(format!("expected an unfairness of at most {most:.3}, found {found:.3}"));
             }

@@ -1,12 +1,12 @@
 //! What a job asks of OAR's hierarchy: processors, processors on so many nodes, or whole nodes; on the nodes that have what it needs.
 //!
-//! OAR hands out processors alone. A job that needs memory or GPUs therefore gets whole nodes, so that no other job has any of theirs.
+//! OAR hands out processors alone. A job that needs memory, GPUs or local disk space therefore gets whole nodes, so that no other job has any of theirs.
 
 use pliant_control::listing::{CoreLayout, Node};
-use pliant_model::{GpuCount, Memory, Procs, Resources};
+use pliant_model::{GpuCount, Mebibytes, Memory, Procs, Resources};
 
 /// The level of the hierarchy that is a node: one that every cluster has.
-const NODE: &str = "network_address";
+pub(super) const NODE: &str = "network_address";
 
 /// The resources of a job of such a shape, as `oarsub --resource` takes them, on one of these nodes; none if no number of them has what
 /// it needs.
@@ -20,7 +20,7 @@ pub(super) fn request(shape: CoreLayout, resources: Option<&Resources>, nodes: &
     };
     // One that is down now may be up again when the job starts.
     let named: Vec<&Node> = nodes.iter().filter(is_named).collect();
-    if !needed.licences.is_empty() || needed.scratch.0 > 0 || named.is_empty() {
+    if !needed.licences.is_empty() || named.is_empty() {
         return None;
     }
     if !has_whole_nodes(needed) && needed.nodes.is_none() && needed.procs_per_node.is_none() {
@@ -48,7 +48,8 @@ fn needs_nodes(needed: &Resources) -> bool {
 }
 
 fn has_whole_nodes(needed: &Resources) -> bool {
-    needed.exclusive || needed.memory.is_some() || needed.gpus.is_some()
+    let has_part = needed.memory.is_some() || needed.gpus.is_some() || needed.scratch > Mebibytes::ZERO;
+    needed.exclusive || has_part
 }
 
 /// Whether a node has what one of `count` nodes has to have, with `each` of the processors.
@@ -65,6 +66,7 @@ fn has(node: &Node, needed: &Resources, procs: Procs, (each, count): (u32, u32))
         && needed.procs_per_node.is_none_or(|most| each <= most.0)
         && memory <= u64::from(node.memory.0)
         && gpus <= node.gpus
+        && needed.scratch <= node.scratch
 }
 
 /// The condition that a resource is of one of these nodes, in braces; empty if they are all nodes.
@@ -79,7 +81,7 @@ fn condition(suitable: &[&Node], all: &[Node]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pliant_model::{Constraint, Gpus, Mebibytes};
+    use pliant_model::{Constraint, Gpus};
 
     use super::*;
 
@@ -89,6 +91,7 @@ mod tests {
             name: name.to_owned(),
             cores: 4,
             memory: Mebibytes(8_192),
+            scratch: Mebibytes(10_000),
             features: vec!["grisou".to_owned()],
             ..Node::default()
         };
@@ -133,6 +136,9 @@ mod tests {
         assert_eq!(asked(2, gpus(GpuCount::PerProc(1), None)).unwrap(), on_large);
         assert_eq!(asked(3, gpus(GpuCount::PerProc(1), None)), None);
         assert_eq!(asked(1, gpus(GpuCount::Total(1), Some("v100"))), None);
+        let scratch = |amount| Resources { scratch: Mebibytes(amount), ..Resources::default() };
+        assert_eq!(asked(2, scratch(10_000)).unwrap(), "/network_address=1");
+        assert_eq!(asked(2, scratch(10_001)), None);
         let exclusive = Resources { exclusive: true, ..Resources::default() };
         assert_eq!(asked(6, exclusive).unwrap(), "{network_address IN ('n3')}/network_address=1");
     }
@@ -159,6 +165,5 @@ mod tests {
     fn what_oar_does_not_count_is_not_there() {
         let licences = [("matlab".to_owned(), 1)].into_iter().collect();
         assert_eq!(asked(1, Resources { licences, ..Resources::default() }), None);
-        assert_eq!(asked(1, Resources { scratch: Mebibytes(1), ..Resources::default() }), None);
     }
 }

@@ -270,9 +270,10 @@ impl Oar {
     /// OAR does not answer, or not as expected.
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
         let every = Duration::from_secs(self.settings.nodes_every_s.into());
-        let nodes = self.resources(every).await?.nodes;
+        let Resources { nodes, unread: not_understood, .. } = self.resources(every).await?;
         let condition = call::present(&self.submitter.prefix, now.0.saturating_sub(REMEMBERED_S));
-        let PrintedJobs { jobs, unread } = self.jobs(&call::jobs(&condition)).await?;
+        let PrintedJobs { jobs, mut unread } = self.jobs(&call::jobs(&condition)).await?;
+        unread.extend(not_understood);
         // A job that asks for none may run on any node, as long as no other has it to itself.
         let counted = match self.settings.node.memory {
             Some(_) => CountedResources {

@@ -1,7 +1,7 @@
 //! What oarnodes says of all resources: of each node, how many cores it has, which they are, and what else it has by the properties that
 //! the operator names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::listing::Node;
 use pliant_model::{Mebibytes, Time};
@@ -9,10 +9,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::EXPECTED;
+use super::hierarchy::NODE;
 use super::number::Number;
 use super::requested::Size;
 use super::settings::NodeProperties;
 use crate::batch_system::error::Unreadable;
+
+/// At most so many properties that are not understood are reported.
+const UNREAD_MAX: usize = 20;
 
 /// The resources of a cluster.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -20,6 +24,8 @@ pub(super) struct Resources {
     pub(super) nodes: Vec<Node>,
     /// The node of each resource.
     pub(super) node_names: BTreeMap<u64, String>,
+    /// What was not understood of their properties: nothing that jobs could ask for.
+    pub(super) unread: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -77,20 +83,34 @@ impl Resources {
         };
         let mut resources = Resources::default();
         let mut nodes: BTreeMap<String, OfNode> = BTreeMap::new();
-        for one in read.into_values().filter(|one| one.kind.as_deref().is_none_or(|kind| kind == "default")) {
+        let mut unread = BTreeSet::new();
+        let mut missing: BTreeSet<&String> = properties.names().collect();
+        for mut one in
+            read.into_values().filter(|one| one.kind.as_deref().is_none_or(|kind| kind == "default"))
+        {
             let unusable = one.unusable(now);
             let Some(name) = one.network_address.filter(|name| !name.is_empty()) else { continue };
             if let Ok(id) = u64::try_from(one.resource_id.0) {
                 resources.node_names.insert(id, name.clone());
             }
+            one.others.insert(NODE.to_owned(), Value::String(name.clone()));
             let of = nodes.entry(name).or_default();
             of.all += 1;
             match unusable {
                 None => of.usable += 1,
                 unusable => of.unusable = unusable,
             }
-            has(&mut of.node, &one.others, properties)?;
+            missing.retain(|name| !one.others.contains_key(*name));
+            unread.extend(has(&mut of.node, &one.others, properties).map(|error| error.to_string()));
         }
+        if !nodes.is_empty() {
+            let never = |name: &String| {
+                let location = format!("property {name} of [cluster.oar.node]");
+                Unreadable::new("oarnodes", &location, "one that a resource has", "no resource that has it")
+            };
+            unread.extend(missing.into_iter().map(|name| never(name).to_string()));
+        }
+        resources.unread = unread.into_iter().take(UNREAD_MAX).collect();
         let node = |(name, OfNode { usable, all, unusable, node }): (String, OfNode)| Node {
             name,
             // Of a node with broken cores the others are used.
@@ -111,12 +131,12 @@ impl Resources {
     }
 }
 
-/// Notes what a node has by the properties of one of its resources.
-fn has(
+/// Notes what a node has by the properties of one of its resources, and gives what is no number: of that it has none.
+fn has<'a>(
     node: &mut Node,
-    found: &BTreeMap<String, Value>,
-    properties: &NodeProperties,
-) -> Result<(), Unreadable> {
+    found: &'a BTreeMap<String, Value>,
+    properties: &'a NodeProperties,
+) -> impl Iterator<Item = Unreadable> {
     let text = |name: &str| match found.get(name) {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) => Some(text.clone()).filter(|text| !text.is_empty()),
@@ -128,8 +148,11 @@ fn has(
             .parse::<u32>()
             .map_err(|_| Unreadable::new("oarnodes", &format!("property {name}"), "a number", &text)),
     };
-    node.memory = node.memory.max(Mebibytes(number(&properties.memory)?));
-    node.gpus = node.gpus.max(number(&properties.gpus)?);
+    let numbers = [&properties.memory, &properties.gpus, &properties.scratch].map(number);
+    let [memory, gpus, scratch] = numbers.each_ref().map(|read| *read.as_ref().unwrap_or(&0));
+    node.memory = node.memory.max(Mebibytes(memory));
+    node.gpus = node.gpus.max(gpus);
+    node.scratch = node.scratch.max(Mebibytes(scratch));
     node.gpu_kind = node.gpu_kind.take().or(properties.gpu_kind.as_ref().and_then(|name| text(name)));
     let feature = |name: &String| match text(name)?.as_str() {
         "NO" => None,
@@ -139,5 +162,5 @@ fn has(
     node.features.extend(properties.features.iter().filter_map(feature));
     node.features.sort();
     node.features.dedup();
-    Ok(())
+    numbers.into_iter().filter_map(Result::err)
 }

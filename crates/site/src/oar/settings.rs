@@ -44,8 +44,17 @@ pub struct NodeProperties {
     pub gpus: Option<String>,
     /// The kind of its GPUs: `gpu_model`.
     pub gpu_kind: Option<String>,
+    /// Its local disk space, in MiB: `scratch_mb`.
+    pub scratch: Option<String>,
     /// Its features are the values of these: `cluster`, `disktype`. Of one that is `YES` it is the name of the property.
     pub features: Vec<String>,
+}
+
+impl NodeProperties {
+    /// The names of all of them.
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
+        [&self.memory, &self.gpus, &self.gpu_kind, &self.scratch].into_iter().flatten().chain(&self.features)
+    }
 }
 
 impl Default for Settings {

@@ -12,10 +12,10 @@ use super::queue::nothing;
 use super::states;
 use crate::batch_system::error::Unreadable;
 
-/// The node with its cores, state, memory, GPUs and features, then its partition: name, whether it is open, its longest limit, its
+/// The node with its cores, state, memory, local disk space, GPUs and features, then its partition: name, whether it is open, its longest limit, its
 /// sizes of jobs, whether nodes are shared, its tier.
 /// The reason, which operators write freely, comes last; a line that does not begin with a node goes on with it.
-pub(super) const FORMAT: &str = "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%m\u{1f}%G\u{1f}%b\u{1f}%P\u{1f}%a\u{1f}%l\u{1f}%s\u{1f}%h\u{1f}%p\u{1f}%E";
+pub(super) const FORMAT: &str = "\u{1e}%N\u{1f}%c\u{1f}%T\u{1f}%m\u{1f}%d\u{1f}%G\u{1f}%b\u{1f}%P\u{1f}%a\u{1f}%l\u{1f}%s\u{1f}%h\u{1f}%p\u{1f}%E";
 
 /// What sinfo says. A partition without nodes is not there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -36,14 +36,29 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
     let mut nodes: BTreeMap<&str, Node> = BTreeMap::new();
     let mut partitions: BTreeMap<String, Partition> = BTreeMap::new();
     for record in printed.split('\u{1e}').skip(1) {
-        let fields: Vec<&str> = record.splitn(13, '\u{1f}').collect();
-        let Ok(fields) = <[&str; 13]>::try_from(fields) else {
-            return Err(wrong("a node", "13 fields", record));
+        let fields: Vec<&str> = record.splitn(14, '\u{1f}').collect();
+        let Ok(fields) = <[&str; 14]>::try_from(fields) else {
+            return Err(wrong("a node", "14 fields", record));
         };
-        let [name, cores, state, memory, gres, features, partition, open, limit, sizes, shared, tier, reason] =
-            fields;
+        let [
+            name,
+            cores,
+            state,
+            memory,
+            disk,
+            gres,
+            features,
+            partition,
+            open,
+            limit,
+            sizes,
+            shared,
+            tier,
+            reason,
+        ] = fields;
         let cores = cores.parse().map_err(|_| wrong(name, "a number of cores", cores))?;
         let memory = mebibytes(memory).ok_or_else(|| wrong(name, "an amount of memory", memory))?;
+        let scratch = mebibytes(disk).ok_or_else(|| wrong(name, "an amount of disk space", disk))?;
         // What is not understood of a node is nothing that jobs could ask for.
         let gpus = gpus(gres).unwrap_or_default();
         let node = nodes.entry(name).or_insert_with(|| Node {
@@ -55,6 +70,7 @@ pub(super) fn read(printed: &str) -> Result<Nodes, Unreadable> {
             memory,
             gpus: gpus.count,
             gpu_kind: gpus.kind,
+            scratch,
             features: self::features(features),
         });
         let partition = self::partition(partition, open, limit, sizes, shared)

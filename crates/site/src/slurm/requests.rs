@@ -13,7 +13,7 @@ use super::mark::Mark;
 use super::queue;
 use crate::batch_system::error::Unreadable;
 
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "jobarrayid",
     "numtasks",
     "tres-alloc", // of a waiting job what it requests
@@ -23,6 +23,7 @@ const FIELDS: [&str; 9] = [
     "tres-per-socket",
     "tres-per-task",
     "licenses",
+    "mintmpdisk", // on each node
 ];
 const COMMAND: &str = "squeue";
 
@@ -51,7 +52,7 @@ pub(super) fn read(printed: &str, mark: &Mark) -> (Requests, Vec<String>) {
 }
 
 fn request(record: [&str; FIELDS.len()]) -> Result<(String, RequestedResources), Unreadable> {
-    let [id, tasks, in_all, memory, per_job, per_node, per_socket, per_task, licences] = record;
+    let [id, tasks, in_all, memory, per_job, per_node, per_socket, per_task, licences, disk] = record;
     let wrong = |name: &str, expected, found: &str| {
         Unreadable::new(COMMAND, &format!("job {id}, {name}"), expected, found)
     };
@@ -77,6 +78,7 @@ fn request(record: [&str; FIELDS.len()]) -> Result<(String, RequestedResources),
         gpus_per_node: of_node.count,
         gpus: of_job.count.saturating_add(of_tasks),
         gpu_kind: of_job.kind.or(of_node.kind).or(of_task.kind),
+        scratch_size: mebibytes(disk).ok_or_else(|| wrong("its disk space", "an amount", disk))?,
         constraint: None,
         licences: self::licences(licences)
             .ok_or_else(|| wrong("its licences", "names and numbers", licences))?,

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use pliant_control::listing::CoreLayout;
-use pliant_model::{GpuCount, Gpus, Procs, Resources};
+use pliant_model::{GpuCount, Gpus, Mebibytes, Procs, Resources};
 
 /// Resources of a job, as options.
 pub(super) struct ResourceOptions {
@@ -39,6 +39,9 @@ impl ResourceOptions {
             let licence = |(name, count): (&String, &u32)| format!("{name}:{count}");
             let licences: Vec<String> = resources.licences.iter().map(licence).collect();
             options.push(format!("--licenses={}", licences.join(",")));
+        }
+        if resources.scratch > Mebibytes::ZERO {
+            options.push(format!("--tmp={}M", resources.scratch.0));
         }
         options.extend(resources.constraint.as_ref().map(|features| format!("--constraint={features}")));
         ResourceOptions { shape, options }
@@ -97,7 +100,7 @@ fn group(option: &str) -> &str {
 mod tests {
     use std::collections::BTreeMap;
 
-    use pliant_model::{Constraint, Mebibytes, Memory};
+    use pliant_model::{Constraint, Memory};
 
     use super::*;
 
@@ -133,12 +136,13 @@ mod tests {
             gpus,
             constraint: Some(Constraint::All(vec!["fast".to_owned(), "ssd".to_owned()])),
             licences: BTreeMap::from([("ansys".to_owned(), 2), ("matlab".to_owned(), 1)]),
+            scratch: Mebibytes(2048),
             ..Resources::default()
         };
-        let rest = ["--licenses=ansys:2,matlab:1", "--constraint=fast&ssd"];
-        check(&resources, 2, &[], &["--gpus=a100:3", rest[0], rest[1]]);
+        let rest = ["--licenses=ansys:2,matlab:1", "--tmp=2048M", "--constraint=fast&ssd"];
+        check(&resources, 2, &[], &[&["--gpus=a100:3"], &rest[..]].concat());
         let on_nodes = Resources { nodes: Some(2), ..resources.clone() };
-        check(&on_nodes, 2, &[], &["--gpus-per-node=a100:2", rest[0], rest[1]]);
+        check(&on_nodes, 2, &[], &[&["--gpus-per-node=a100:2"], &rest[..]].concat());
         let gpus = Some(Gpus { count: GpuCount::PerProc(1), kind: None });
         check(&Resources { gpus, ..Resources::default() }, 2, &[], &["--gpus-per-task=1"]);
     }

@@ -60,7 +60,8 @@ impl Cluster {
             memory: named("memnode"),
             gpus: named("gpu_count"),
             gpu_kind: named("gpu_model"),
-            features: vec!["host".to_owned()],
+            scratch: named("scratch_mb"),
+            features: vec!["network_address".to_owned()],
         };
         let settings = Settings {
             node,

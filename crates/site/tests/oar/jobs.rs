@@ -63,6 +63,7 @@ async fn jobs_that_need_memory_or_gpus_have_nodes_to_themselves() {
     let nodes = cluster.oar.list(now()).await.unwrap().listing.nodes;
     let has: Vec<_> = nodes.iter().map(|node| (node.memory.0, node.gpus, node.gpu_kind.as_deref())).collect();
     assert_eq!(has, [(1000, 2, Some("A100")), (1000, 0, None)]);
+    assert_eq!((nodes[0].scratch.0, &*nodes[0].features), (2000, &["node1".to_owned()][..]));
     let (program, one) = (shell("sort -u $OAR_NODEFILE > nodes; sleep 1000"), cores(1));
     let submitted = async |number: u32, needed: &Resources| {
         let folder = cluster.folder(number);
@@ -87,7 +88,12 @@ async fn jobs_that_need_memory_or_gpus_have_nodes_to_themselves() {
     cluster.wait(&waiting, |job| job.state == State::Running).await;
     let refused = submitted(4, &with_memory(1001)).await.unwrap_err();
     assert!(refused.to_string().contains("no number of equal nodes has 1 processors"), "{refused}");
-    for (number, id) in [(1, first), (3, waiting)] {
+    let scratch = |mib| Resources { scratch: Mebibytes(mib), ..Resources::default() };
+    let refused = submitted(4, &scratch(2001)).await.unwrap_err();
+    assert!(refused.to_string().contains("with 2001M of local disk per node"), "{refused}");
+    let on_disk = submitted(4, &scratch(2000)).await.unwrap();
+    cluster.wait(&on_disk, |job| job.planned.is_some()).await;
+    for (number, id) in [(1, first), (3, waiting), (4, on_disk)] {
         cluster.oar.terminate(number, &id).await.unwrap();
     }
 }

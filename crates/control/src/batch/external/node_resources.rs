@@ -62,6 +62,7 @@ impl<'a> NodeResources<'a> {
             up: node.unusable.is_none() || node.reserved && kept.contains(node.name.as_str()),
             memory: node.memory,
             gpus: node.gpus,
+            scratch: node.scratch,
             kind: kind_of(node),
             ..Node::of(&node.name, Procs(node.cores))
         };
@@ -104,6 +105,7 @@ impl<'a> NodeResources<'a> {
             gpus_per_core: *gpus_per_core,
             gpus_per_node: *gpus_per_node,
             gpus: *gpus,
+            scratch_size: requested.scratch_size,
             kinds,
             ..self.held_by_name(requested)
         }

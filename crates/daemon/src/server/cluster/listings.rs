@@ -124,7 +124,7 @@ impl Listings {
         let ListedJobs { listing, unread } = listed;
         let unread: BTreeSet<String> = unread.iter().map(ToString::to_string).collect();
         for unread in unread.difference(&self.unread) {
-            tracing::warn!(%unread, "a job of another user is left out");
+            tracing::warn!(%unread, "left out of a listing, since it was not understood");
         }
         self.unread = unread;
         let changes = listing.changes(&self.mirror);

@@ -20,6 +20,7 @@ pub(super) struct Catalogue {
     /// The processors of the largest node, if memory is requested in parts ([`super::Rules::memory_in_parts`]).
     pub(super) memory_in_parts: Option<Procs>,
     pub(super) resources_by_node: bool,
+    pub(super) scratch_by_size: bool,
     pub(super) reserved: Vec<AdvanceReservation>,
 }
 
@@ -34,6 +35,7 @@ impl Catalogue {
             takes_all_memory: snapshot.takes_all_memory,
             reserved: snapshot.reserved.clone(),
             resources_by_node: snapshot.rules.resources_by_node,
+            scratch_by_size: snapshot.rules.scratch_by_size,
             memory_in_parts: snapshot
                 .rules
                 .memory_in_parts
@@ -102,12 +104,14 @@ impl Catalogue {
             gpus_per_core,
             gpus_per_node,
             gpus: anywhere,
-            scratch_per_node: *scratch,
+            scratch_per_node: if self.scratch_by_size { Mebibytes::ZERO } else { *scratch },
+            scratch_size: if self.scratch_by_size { *scratch } else { Mebibytes::ZERO },
             most_per_node: *procs_per_node,
             kinds,
             licences: counted.unwrap_or_default(),
         };
-        let exclusive = *exclusive || self.resources_by_node && (memory.is_some() || gpus.is_some());
+        let has_part = memory.is_some() || gpus.is_some() || *scratch > Mebibytes::ZERO;
+        let exclusive = *exclusive || self.resources_by_node && has_part;
         let shape = Shape { nodes: *nodes, exclusive, needs, ..Shape::of(procs) };
         if memory.is_none() { self.without_memory(shape) } else { shape }
     }

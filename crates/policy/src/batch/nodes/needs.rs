@@ -32,6 +32,9 @@ pub struct Needs {
     /// Local disk space on each node.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub scratch_per_node: Mebibytes,
+    /// Local disk space that each node must have for all of its jobs together ([`super::Rules::scratch_by_size`]).
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub scratch_size: Mebibytes,
     /// The largest number of cores per node.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub most_per_node: Option<Procs>,
@@ -59,6 +62,7 @@ impl Needs {
         gpus_per_node: 0,
         gpus: 0,
         scratch_per_node: Mebibytes(0),
+        scratch_size: Mebibytes(0),
         most_per_node: None,
         kinds: KindSet::ALL,
         licences: Vec::new(),
@@ -66,7 +70,8 @@ impl Needs {
 
     /// The cores that a job with these needs can have of a node on which so much is free.
     pub fn cores_of(&self, free: Amounts) -> u32 {
-        if free.gpus < self.gpus_per_node || free.scratch < self.scratch_per_node {
+        // Where sizes are compared, no job takes any: all of it is free.
+        if free.gpus < self.gpus_per_node || free.scratch < self.scratch_per_node.max(self.scratch_size) {
             return 0;
         }
         let Some(memory) = free.memory.0.checked_sub(self.memory_per_node.0) else { return 0 };

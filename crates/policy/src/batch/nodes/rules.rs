@@ -49,9 +49,12 @@ pub struct Rules {
     /// nodes requests it for each node ([`memory_of_whole_node`](pliant_model::Resources::memory_of_whole_node)).
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
     pub memory_in_parts: bool,
-    /// True if a job that needs memory or GPUs has exclusive nodes, since the batch system hands out processors alone.
+    /// True if a job that needs memory, GPUs or local disk space has exclusive nodes, since the batch system hands out processors alone.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
     pub resources_by_node: bool,
+    /// True if jobs ask for nodes with so much local disk space and take none of it (Slurm's `--tmp`).
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "is_default"))]
+    pub scratch_by_size: bool,
 }
 
 impl Default for Rules {
@@ -71,6 +74,7 @@ impl Default for Rules {
             published: true,
             memory_in_parts: false,
             resources_by_node: false,
+            scratch_by_size: false,
         }
     }
 }
@@ -91,6 +95,7 @@ impl Rules {
             grace: Span(30),
             published: false,
             memory_in_parts: true,
+            scratch_by_size: true,
             ..Rules::default()
         }
     }

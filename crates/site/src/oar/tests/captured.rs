@@ -273,6 +273,7 @@ fn nodes_have_what_the_named_properties_say() {
         ("2", "memnode", json!(8192)),
         ("2", "gpu_count", json!("2")),
         ("2", "gpu_model", json!("A100")),
+        ("2", "scratch_mb", json!(30_000)),
         ("2", "disktype", json!("SSD")),
         ("2", "ib", json!("YES")),
         ("4", "memnode", json!("4096")),
@@ -286,15 +287,24 @@ fn nodes_have_what_the_named_properties_say() {
         memory: named("memnode"),
         gpus: named("gpu_count"),
         gpu_kind: named("gpu_model"),
+        scratch: named("scratch_mb"),
         features: ["disktype", "ib"].map(str::to_owned).to_vec(),
     };
-    let nodes = Resources::read(&all.to_string(), Time(0), &properties).unwrap().nodes;
+    let read = Resources::read(&all.to_string(), Time(0), &properties).unwrap();
+    assert_eq!(read.unread, [String::new(); 0]);
+    let nodes = read.nodes;
     let [first, second] = nodes.as_slice() else { panic!("{nodes:?}") };
     assert_eq!((first.memory, first.gpus, first.gpu_kind.as_deref()), (Mebibytes(8192), 2, Some("A100")));
+    assert_eq!((first.scratch, second.scratch), (Mebibytes(30_000), Mebibytes::ZERO));
     assert_eq!(first.features, ["SSD", "ib"]);
     assert_eq!((second.memory, second.gpus, second.gpu_kind.as_deref()), (Mebibytes(4096), 0, None));
     assert!(second.features.is_empty());
     all["4"]["memnode"] = json!("much");
-    let wrong = Resources::read(&all.to_string(), Time(0), &properties).unwrap_err().to_string();
-    assert!(wrong.contains("memnode") && wrong.contains("much"), "{wrong}");
+    let misspelt = NodeProperties { gpus: named("gpu_cuont"), ..properties };
+    let read = Resources::read(&all.to_string(), Time(0), &misspelt).unwrap();
+    let [name, amount] = read.unread.as_slice() else { panic!("{:?}", read.unread) };
+    assert!(amount.contains("memnode") && amount.contains("much"), "{amount}");
+    assert!(name.contains("gpu_cuont") && name.contains("[cluster.oar.node]"), "{name}");
+    let memory: Vec<Mebibytes> = read.nodes.iter().map(|node| node.memory).collect();
+    assert_eq!(memory, [Mebibytes(8192), Mebibytes::ZERO], "the other node keeps its own");
 }

@@ -406,7 +406,7 @@ fn nodes_are_read_once_with_all_their_partitions() {
 
     let fields = |cores: &str, limit: &str, sizes: &str| {
         let fields = [
-            "alpha1", cores, "idle", "1000", "(null)", "(null)", "main*", "up", limit, sizes, "NO", "1",
+            "alpha1", cores, "idle", "1000", "0", "(null)", "(null)", "main*", "up", limit, sizes, "NO", "1",
             "none\n",
         ];
         nodes::read(&format!("\u{1e}{}", fields.join("\u{1f}")))

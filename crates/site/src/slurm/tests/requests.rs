@@ -103,12 +103,17 @@ fn features_are_understood_with_and_or() {
 
 #[test]
 fn nodes_are_read_with_memory_gpus_and_features() {
-    let line = "\u{1e}n1\u{1f}4\u{1f}idle\u{1f}1024\u{1f}gpu:a100:2(S:0-1),shard:8\u{1f}ssd,fast\u{1f}main*\u{1f}up\u{1f}\
+    let line = "\u{1e}n1\u{1f}4\u{1f}idle\u{1f}1024\u{1f}2000\u{1f}gpu:a100:2(S:0-1),shard:8\u{1f}ssd,fast\u{1f}main*\u{1f}up\u{1f}\
                 infinite\u{1f}1-infinite\u{1f}NO\u{1f}1\u{1f}none\n";
     let node = nodes::read(line).unwrap().nodes.remove(0);
     assert_eq!((node.memory, node.gpus, node.gpu_kind.as_deref()), (Mebibytes(1024), 2, Some("a100")));
-    assert_eq!(node.features, ["fast", "ssd"]);
-    assert!(nodes::read(&line.replace("1024", "much")).is_err());
+    assert_eq!(
+        (node.scratch, &*node.features),
+        (Mebibytes(2000), &["fast".to_owned(), "ssd".to_owned()][..])
+    );
+    for amount in ["1024", "2000"] {
+        assert!(nodes::read(&line.replace(amount, "much")).is_err());
+    }
     assert_eq!(nodes::read(&line.replace("a100:2", "a100:x")).unwrap().nodes[0].gpus, 0);
 }
 

@@ -95,6 +95,27 @@ fn gpus_are_planned_where_they_are_and_as_long_as_they_are_free() {
 }
 
 #[test]
+fn disk_space_is_a_size_of_nodes_that_no_job_takes() {
+    let asks = RequestedResources { scratch_size: Mebibytes(500), ..RequestedResources::default() };
+    let mut bench = mirror(PER_CORE, vec![running(asks)]);
+    let scratch = |mib| Resources { scratch: Mebibytes(mib), ..Resources::default() };
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 1, scratch(1)), None, "nodes have none");
+    let nodes = nodes().into_iter().zip([500, 0]);
+    let nodes = nodes.map(|(node, mib)| Node { scratch: Mebibytes(mib), ..node }).collect();
+    let counted = bench.listing.counted.clone();
+    let jobs = bench.listing.jobs.clone();
+    let next = Listing { counted, ..Listing::new(now + Span(1), nodes, jobs) };
+    let changes = next.changes(&bench.listing);
+    bench.listing = next;
+    bench.deliver(Event::Listed(changes));
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 2, scratch(500)), Some(now), "the running job has none of it");
+    assert_eq!(start(&mut bench, 4, scratch(500)), Some(Time(650)), "the other node has none");
+    assert_eq!(start(&mut bench, 1, scratch(501)), None);
+}
+
+#[test]
 fn licences_of_all_jobs_count() {
     let licences = |count| BTreeMap::from([("matlab".to_owned(), count)]);
     let one = RequestedResources { licences: licences(1), ..RequestedResources::default() };
