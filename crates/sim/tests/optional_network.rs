@@ -128,6 +128,7 @@ fn seeds_that_failed_once_have_no_violations() {
         (7_005_808, "a late answer to a submission was taken for the answer to a cancellation"),
         (7_000_861, "a run after its user's deadline counted as the user's share"),
         (7_002_543, "mandatory requests above their user's share were reported as unfair"),
+        (451_000_114, "an unfairness of exactly the bound was over it by the rounding of its sums"),
         (50_001_414, "the answer to the cancellation of one attempt was taken for that of the next attempt"),
         (50_006_572, "the answer to the cancellation of one attempt was taken for that of the next attempt"),
         (50_007_826, "a client gave a server up and then executed earlier commands of its dispatcher"),
