@@ -36,7 +36,8 @@ pub(super) fn header(instances: u32) -> Header {
     let parameters = ParameterSpace { varied, ..ParameterSpace::default() };
     assert_eq!(parameters.combinations(), Some(instances));
     let (retries, strategy, batch_most) = (2, Strategy::Statistics, 1_000);
-    let plan = Plan { instances, retries, strategy, batch_most, once: false, at_once: None };
+    let plan =
+        Plan { instances, retries, strategy, batch_most, once: false, at_once: None, lost_only: false };
     let spec = SweepSpec {
         executable: "nothing".into(),
         parameters,

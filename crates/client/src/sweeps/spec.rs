@@ -33,7 +33,7 @@ pub struct SweepSpec {
     pub strategy: Strategy,
     /// Allocate all instances once, at the start.
     pub once: bool,
-    /// How often a failed instance is run again.
+    /// How often an instance that failed or was lost is run again; in an array, one that was lost.
     pub retries: u8,
     /// The most instances that run at a time; none for any number.
     pub at_once: Option<u32>,
@@ -76,7 +76,8 @@ pub(super) fn plan(spec: &SweepSpec) -> Plan {
     let batch_most = (BATCH_BYTES / spec.parameters.bytes_most().max(1)).clamp(1, BATCH_MOST) as u32;
     let instances = spec.parameters.combinations().unwrap_or(1);
     let SweepSpec { retries, strategy, once, at_once, .. } = *spec;
-    Plan { instances, retries, strategy, batch_most, once, at_once }
+    let lost_only = matches!(&spec.executable, Executable::Script(script) if script.array.is_some());
+    Plan { instances, retries, strategy, batch_most, once, at_once, lost_only }
 }
 
 impl Client {

@@ -26,7 +26,16 @@ impl MultiJob {
         };
         let shares: Vec<Share> = self.sites.iter().map(share).collect();
         let makespan = shares.iter().map(|share| share.makespan).max().unwrap_or(SpanMs::ZERO);
-        (shares, makespan)
+        let limited = self.in_turn(shares.iter().map(|share| (share.instances, share.instance)));
+        (shares, makespan.max(limited))
+    }
+
+    /// The least time that so many instances of such runtimes take if no more run at a time than the plan allows; 0 if it allows any number.
+    fn in_turn(&self, instances: impl Iterator<Item = (u64, SpanMs)>) -> SpanMs {
+        let Some(at_once) = self.plan.at_once else { return SpanMs::ZERO };
+        let work = instances
+            .map(|(count, SpanMs(each))| i64::try_from(count).unwrap_or(i64::MAX).saturating_mul(each));
+        SpanMs(work.fold(0, i64::saturating_add) / i64::from(at_once.max(1)))
     }
 
     /// When the last instance is expected to end, from now; slots of other jobs count from their expected ends. The servers
@@ -41,10 +50,12 @@ impl MultiJob {
             return None;
         }
         let counts = self.spread(&offers)?;
+        let limited =
+            self.in_turn(offers.iter().zip(&counts).map(|((_, offer), count)| (*count, SpanMs(offer.job.0))));
         let spread = offers.iter().zip(counts).map(|((_, offer), count)| offer.finish(count)).max();
         let batches =
             running.iter().filter_map(|(batch, elapsed)| self.batch_time_left(*batch, *elapsed)).max();
-        spread.map(|spread| SpanMs(spread.0)).max(batches)
+        spread.map(|spread| SpanMs(spread.0).max(limited)).max(batches)
     }
 
     /// The remaining instances of each server: by statistics, servers with the least work take from the others; by other

@@ -31,6 +31,9 @@ pub struct Plan {
     /// The most batches that are open at a time, and with them the most instances that run; none for any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once: Option<u32>,
+    /// Only an instance that was lost is run again, not one that failed: as Slurm does it with the tasks of an array.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub lost_only: bool,
 }
 
 /// An event of a multi-job.

@@ -262,7 +262,7 @@ impl MultiJob {
                 // Cancelled instances have not failed.
                 match unbegun || self.cancelled {
                     true => self.return_instances(left),
-                    false => left.into_iter().for_each(|instance| self.failed(instance)),
+                    false => left.into_iter().for_each(|instance| self.runs_again(instance)),
                 }
             }
         }

@@ -26,20 +26,26 @@ impl MultiJob {
         if !batch.left.remove(&instance) {
             return;
         }
-        if !completed {
-            return self.failed(instance);
+        match completed {
+            true => {}
+            false if self.plan.lost_only => return self.gives_up(instance),
+            false => return self.runs_again(instance),
         }
         self.runtimes.record(&batch.server, took, scale);
         self.outcomes[instance as usize] = DONE;
         self.progress.done += 1;
     }
 
-    pub(super) fn failed(&mut self, instance: u32) {
+    fn gives_up(&mut self, instance: u32) {
+        self.outcomes[instance as usize] = GIVEN_UP;
+        self.progress.failed += 1;
+    }
+
+    /// Handles an instance that failed or was lost.
+    pub(super) fn runs_again(&mut self, instance: u32) {
         let outcome = &mut self.outcomes[instance as usize];
         if *outcome >= self.plan.retries {
-            *outcome = GIVEN_UP;
-            self.progress.failed += 1;
-            return;
+            return self.gives_up(instance);
         }
         *outcome += 1;
         self.progress.retried += 1;
@@ -95,8 +101,7 @@ impl MultiJob {
     pub(super) fn unplaced(&mut self, instance: u32) {
         if self.returned.remove(&instance) {
             self.refused_by.remove(&instance);
-            self.outcomes[instance as usize] = GIVEN_UP;
-            self.progress.failed += 1;
+            self.gives_up(instance);
         }
     }
 

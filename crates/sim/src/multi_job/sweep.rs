@@ -66,6 +66,7 @@ pub(super) fn run(
         batch_most: 1,
         once: false,
         at_once: None,
+        lost_only: false,
     };
     let now = session.now();
     let clusters = session.sites.clusters().len();
