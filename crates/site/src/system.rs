@@ -57,9 +57,9 @@ impl BatchSystemSettings {
     /// nothing or does not answer. The server's user has to be that of this process.
     pub async fn hidden(&self, server: &Name, accounts: Submitters) -> Option<String> {
         match BatchSystem::connect(self, server, accounts).await {
-            Ok(BatchSystem::Slurm(slurm)) if slurm.about().hides_jobs() && rustix::process::geteuid().is_root() => {
+            Ok(BatchSystem::Slurm(slurm)) if slurm.about().hides_any() && rustix::process::geteuid().is_root() => {
                 Some(
-                    "slurm hides others' jobs (PrivateData), and this process is root's, which sees them: run it as the server's user to \
+                    "slurm hides others' jobs or reservations (PrivateData), and this process is root's, which sees them: run it as the server's user to \
                      see whether that is an operator"
                         .to_owned(),
                 )
@@ -150,6 +150,9 @@ impl BatchSystem {
         match self {
             BatchSystem::Slurm(slurm) if !slurm.sees_all() => Some(
                 "slurm hides others' jobs (PrivateData): estimates do not know of them until the server's user is an operator",
+            ),
+            BatchSystem::Slurm(slurm) if !slurm.sees_reservations() => Some(
+                "slurm hides reservations (PrivateData): estimates do not know of them until the server's user is an operator",
             ),
             BatchSystem::Slurm(_) | BatchSystem::Oar(_) => None,
         }

@@ -127,7 +127,21 @@ impl ClusterConfiguration {
 
     /// Whether this server sees only its own jobs, and so does not know the jobs before them.
     pub fn hides_jobs(&self) -> bool {
-        self.private.iter().any(|hidden| hidden == "jobs" || hidden == "all")
+        self.hides("jobs")
+    }
+
+    /// Whether this server sees no reservations, and so plans as if there were none.
+    pub(super) fn hides_reservations(&self) -> bool {
+        self.hides("reservations")
+    }
+
+    /// Whether it hides what plans need from all but operators.
+    pub(crate) fn hides_any(&self) -> bool {
+        self.hides_jobs() || self.hides_reservations()
+    }
+
+    fn hides(&self, what: &str) -> bool {
+        self.private.iter().any(|hidden| hidden == what || hidden == "all")
     }
 }
 

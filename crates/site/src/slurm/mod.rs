@@ -77,6 +77,7 @@ pub struct Slurm {
     about: ClusterConfiguration,
     /// The server's user sees the jobs of all users.
     sees_all: bool,
+    sees_reservations: bool,
     /// Nodes, and when they were listed.
     nodes: Mutex<Option<(Instant, Nodes)>>,
     /// How running jobs are spread over their nodes, by job and start: that never changes.
@@ -126,13 +127,19 @@ impl Slurm {
             submitter,
             about,
             sees_all: true,
+            sees_reservations: true,
             nodes: Mutex::default(),
             spreads: Mutex::default(),
             over: Mutex::default(),
             searches: JointSearch::default(),
             joined: GroupedSubmissions::default(),
         };
-        slurm.sees_all = !slurm.about.hides_jobs() || slurm.is_privileged().await?;
+        let (jobs, reservations) = (slurm.about.hides_jobs(), slurm.about.hides_reservations());
+        if jobs || reservations {
+            let is_privileged = slurm.is_privileged().await?;
+            slurm.sees_all = is_privileged || !jobs;
+            slurm.sees_reservations = is_privileged || !reservations;
+        }
         if !slurm.sees_all && slurm.submitter.accounts.has_accounts() {
             return Err(BatchSystemError::Hidden(format!(
                 "slurm hides the jobs of accounts from the server's user {own} (PrivateData={}): make it an operator (`sacctmgr modify \
@@ -160,6 +167,11 @@ impl Slurm {
     /// Whether the server's user sees the jobs of all users.
     pub fn sees_all(&self) -> bool {
         self.sees_all
+    }
+
+    /// Whether the server's user sees reservations.
+    pub fn sees_reservations(&self) -> bool {
+        self.sees_reservations
     }
 
     /// What it was connected with.

@@ -53,6 +53,8 @@ async fn a_check_shows_what_slurm_hides() {
     check("jobs", "None", false, Some("estimates do not know")).await;
     check("usage,all", "None", true, Some("PrivateData=usage,all")).await;
     check("jobs", "Operator", true, None).await;
+    check("reservations", "None", true, Some("hides reservations")).await;
+    check("reservations", "Operator", true, None).await;
 }
 
 #[tokio::test]
