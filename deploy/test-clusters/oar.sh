@@ -2,7 +2,8 @@
 # A real OAR cluster on one Debian host, to test Pliant. Not for production: everything is on loopback,
 # every node is this host, and its number of cores is made up.
 #
-#   oar.sh start DIR [--nodes 4] [--cpus 4]     each node has 1,000 MiB (memnode) and 2,000 MiB of local disk (scratch_mb), the first also two GPUs (gpu_count, gpu_model)
+#   oar.sh start DIR [--nodes 4] [--cpus 4]     each node has 1,000 MiB (memnode) and 2,000 MiB of local disk (scratch_mb), the first also two GPUs (gpu_count, gpu_model);
+#                                               there are two resources of type matlab
 #   oar.sh status DIR      usable nodes, the folder of its commands (oarsub, oarstat, ...), and the user for its jobs
 #   oar.sh stop DIR        ends what was started from DIR, and nothing else
 #
@@ -188,6 +189,9 @@ fill_database() {
         has=(-p memnode=1000 -p scratch_mb=2000 -p gpu_count=0)
         [ $node -gt 1 ] || has=(-p memnode=1000 -p scratch_mb=2000 -p gpu_count=2 -p gpu_model=A100)
         "${as_oar[@]}" $HOME_OF_OAR/oarnodesetting -h "node$node" "${has[@]}" >>log/fill 2>&1 || fail "oarnodesetting: $(tail -1 log/fill)"
+    done
+    for unit in 1 2; do
+        "${as_oar[@]}" $HOME_OF_OAR/oarnodesetting -a -h '' -p type=matlab >>log/fill 2>&1 || fail "oarnodesetting: $(tail -1 log/fill)"
     done
     touch filled
 }

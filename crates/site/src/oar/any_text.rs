@@ -5,7 +5,7 @@ use pliant_model::Time;
 use super::jobs;
 use super::requested;
 use super::resources::Resources;
-use super::settings::NodeProperties;
+use super::settings::Settings;
 use crate::batch_system::error::fit_to_show;
 use crate::batch_system::submitter::{Submitter, Submitters};
 
@@ -25,7 +25,7 @@ pub fn jobs(text: &str) {
 
 /// What oarnodes prints of all resources.
 pub fn resources(text: &str) {
-    match Resources::read(text, Time(1_700_000_000), &NodeProperties::default()) {
+    match Resources::read(text, Time(1_700_000_000), &Settings::default()) {
         Ok(resources) => assert!(resources.nodes.iter().all(|node| node.cores > 0)),
         Err(unreadable) => fit_to_show(&unreadable),
     }

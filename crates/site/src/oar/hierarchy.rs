@@ -5,12 +5,29 @@
 use pliant_control::listing::{CoreLayout, Node};
 use pliant_model::{GpuCount, Mebibytes, Memory, Procs, Resources};
 
+use super::resources;
+
 /// The level of the hierarchy that is a node: one that every cluster has.
 pub(super) const NODE: &str = "network_address";
 
-/// The resources of a job of such a shape, as `oarsub --resource` takes them, on one of these nodes; none if no number of them has what
-/// it needs.
-pub(super) fn request(shape: CoreLayout, resources: Option<&Resources>, nodes: &[Node]) -> Option<String> {
+/// The resources of a job of such a shape, as `oarsub --resource` takes them; none if no number of nodes has what it needs, or if the
+/// cluster has fewer units of a licence.
+pub(super) fn request(
+    shape: CoreLayout,
+    resources: Option<&Resources>,
+    cluster: &resources::Resources,
+) -> Option<String> {
+    let on_nodes = on_nodes(shape, resources, &cluster.nodes)?;
+    let licences = resources.map(|needed| &needed.licences).into_iter().flatten();
+    let units = licences.filter(|(_, count)| **count > 0).map(|(name, count)| {
+        // It stands in the server's file, so it is a word.
+        let has = cluster.licences.get(name).is_some_and(|units| units >= count);
+        has.then(|| format!("+{{type = '{name}'}}/resource_id={count}"))
+    });
+    Some(on_nodes + &units.collect::<Option<String>>()?)
+}
+
+fn on_nodes(shape: CoreLayout, resources: Option<&Resources>, nodes: &[Node]) -> Option<String> {
     let Some(needed) = resources.filter(|needed| needs_nodes(needed)) else {
         return Some(format!("/resource_id={}", shape.cores));
     };
@@ -20,7 +37,7 @@ pub(super) fn request(shape: CoreLayout, resources: Option<&Resources>, nodes: &
     };
     // One that is down now may be up again when the job starts.
     let named: Vec<&Node> = nodes.iter().filter(is_named).collect();
-    if !needed.licences.is_empty() || named.is_empty() {
+    if named.is_empty() {
         return None;
     }
     if !has_whole_nodes(needed) && needed.nodes.is_none() && needed.procs_per_node.is_none() {
@@ -44,7 +61,8 @@ pub(super) fn request(shape: CoreLayout, resources: Option<&Resources>, nodes: &
 
 /// Whether it matters to a job which nodes it gets.
 fn needs_nodes(needed: &Resources) -> bool {
-    Resources { batch: Default::default(), ..needed.clone() } != Resources::default()
+    let of_nodes = Resources { batch: Default::default(), licences: Default::default(), ..needed.clone() };
+    of_nodes != Resources::default()
 }
 
 fn has_whole_nodes(needed: &Resources) -> bool {
@@ -106,14 +124,19 @@ mod tests {
         vec![small("n1"), small("n2"), large]
     }
 
+    fn cluster() -> resources::Resources {
+        let licences = [("matlab".to_owned(), 2)].into();
+        resources::Resources { nodes: nodes(), licences, ..resources::Resources::default() }
+    }
+
     fn asked(cores: u32, needed: Resources) -> Option<String> {
-        request(CoreLayout { cores, ..CoreLayout::default() }, Some(&needed), &nodes())
+        request(CoreLayout { cores, ..CoreLayout::default() }, Some(&needed), &cluster())
     }
 
     #[test]
     fn processors_alone_are_asked_for_as_such() {
         let shape = CoreLayout { cores: 6, ..CoreLayout::default() };
-        assert_eq!(request(shape, None, &nodes()).unwrap(), "/resource_id=6");
+        assert_eq!(request(shape, None, &cluster()).unwrap(), "/resource_id=6");
         assert_eq!(asked(6, Resources::default()).unwrap(), "/resource_id=6");
     }
 
@@ -162,8 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn what_oar_does_not_count_is_not_there() {
-        let licences = [("matlab".to_owned(), 1)].into_iter().collect();
-        assert_eq!(asked(1, Resources { licences, ..Resources::default() }), None);
+    fn licences_are_resources_of_a_type_of_their_own() {
+        let licences = |count, more| {
+            let licences = [("matlab".to_owned(), count)].into_iter().collect();
+            asked(4, Resources { licences, ..more })
+        };
+        let with_two = "+{type = 'matlab'}/resource_id=2";
+        assert_eq!(licences(2, Resources::default()).unwrap(), format!("/resource_id=4{with_two}"));
+        let whole = Resources { exclusive: true, nodes: Some(1), ..Resources::default() };
+        assert_eq!(licences(2, whole).unwrap(), format!("/network_address=1{with_two}"));
+        assert_eq!(licences(3, Resources::default()), None, "there are two");
+        let unknown = [("ansys".to_owned(), 1)].into_iter().collect();
+        assert_eq!(asked(1, Resources { licences: unknown, ..Resources::default() }), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pliant_control::listing::{
-    CoreLayout, ListedJob, NodeAllocation, Phase, PlannedStart, State, Status, WaitReason,
+    CoreLayout, ListedJob, NodeAllocation, Phase, PlannedStart, RequestedResources, State, Status, WaitReason,
 };
 use pliant_model::{Span, Time};
 use serde::Deserialize;
@@ -123,6 +123,13 @@ fn listed(
         allocations: node_names(&job, resources),
         walltime: walltime.or(chosen.map(|one| one.walltime)),
         submitted: Time(job.submitted.0),
+        requested: RequestedResources {
+            licences: match job.assigned_resources.is_empty() {
+                true => chosen.map(|one| one.others.clone()).unwrap_or_default(),
+                false => held_by_type(&job, resources),
+            },
+            ..RequestedResources::default()
+        },
         status: job.exit_code.map(|code| status(code.0)),
         requirements: job.types.iter().map(|kind| format!("type {kind}")).collect(),
         ..ListedJob::default()
@@ -152,7 +159,7 @@ fn listed(
         }
     }
     if listed.ever_started() && !job.assigned_resources.is_empty() {
-        let cores = job.assigned_resources.len() as u32;
+        let cores = cores(&job, resources).count() as u32;
         listed.shape = CoreLayout { cores, nodes: None, exclusive: false };
     }
     Ok(listed)
@@ -198,15 +205,34 @@ const NODE_FAILED: &[&str] = &[
     "BAD_HASHTABLE_DUMP",
 ];
 
+/// The ids of its resources that are not known to be something else than cores.
+fn cores(job: &Job, resources: &Resources) -> impl Iterator<Item = i64> {
+    job.assigned_resources.iter().map(|id| id.0).filter(|id| other_type(*id, resources).is_none())
+}
+
+fn other_type(id: i64, resources: &Resources) -> Option<&String> {
+    resources.other_types.get(&u64::try_from(id).ok()?)
+}
+
+/// How many resources of other types it has.
+fn held_by_type(job: &Job, resources: &Resources) -> BTreeMap<String, u32> {
+    let mut held = BTreeMap::new();
+    for kind in job.assigned_resources.iter().filter_map(|id| other_type(id.0, resources)) {
+        *held.entry(kind.clone()).or_default() += 1;
+    }
+    held
+}
+
 /// Where it runs or ran.
 fn node_names(job: &Job, resources: &Resources) -> Vec<NodeAllocation> {
     let mut cores: BTreeMap<&str, u32> = BTreeMap::new();
-    for id in &job.assigned_resources {
-        if let Some(node) = u64::try_from(id.0).ok().and_then(|id| resources.node_names.get(&id)) {
-            *cores.entry(node).or_default() += 1;
+    let mut known = true;
+    for id in self::cores(job, resources) {
+        match u64::try_from(id).ok().and_then(|id| resources.node_names.get(&id)) {
+            Some(node) => *cores.entry(node).or_default() += 1,
+            None => known = false,
         }
     }
-    let known = cores.values().sum::<u32>() as usize == job.assigned_resources.len();
     let allocation = |node: &String| {
         NodeAllocation::new(node.clone(), cores.get(node.as_str()).copied().filter(|_| known))
     };

@@ -120,8 +120,8 @@ impl Oar {
     /// Where [`BatchSystemError::leaves_open`] there may be, or come to be, a job: ask again with
     /// [`Oar::submit_unless_there`]. After any other error there is none.
     pub async fn submit(&self, job: &Submission<'_>) -> Result<String, BatchSystemError> {
-        let nodes = self.resources(Duration::MAX).await?.nodes;
-        let resources = hierarchy::request(job.shape, job.resources, &nodes).ok_or_else(|| {
+        let cluster = self.resources(Duration::MAX).await?;
+        let resources = hierarchy::request(job.shape, job.resources, &cluster).ok_or_else(|| {
             let needed = job.resources.map_or_else(String::new, ToString::to_string);
             let why = format!("no number of equal nodes has {} processors with {needed}", job.shape.cores);
             BatchSystemError::Refused { system: System::Oar, command: "oarsub", why }
@@ -270,18 +270,18 @@ impl Oar {
     /// OAR does not answer, or not as expected.
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
         let every = Duration::from_secs(self.settings.nodes_every_s.into());
-        let Resources { nodes, unread: not_understood, .. } = self.resources(every).await?;
+        let Resources { nodes, licences, unread: not_understood, .. } = self.resources(every).await?;
         let condition = call::present(&self.submitter.prefix, now.0.saturating_sub(REMEMBERED_S));
         let PrintedJobs { jobs, mut unread } = self.jobs(&call::jobs(&condition)).await?;
         unread.extend(not_understood);
-        // A job that asks for none may run on any node, as long as no other has it to itself.
-        let counted = match self.settings.node.memory {
-            Some(_) => CountedResources {
-                memory: true,
-                default_memory: DefaultMemory::PerCore(Mebibytes::ZERO),
-                ..CountedResources::default()
+        let counted = CountedResources {
+            memory: self.settings.node.memory.is_some(),
+            // A job that asks for none may run on any node, as long as no other has it to itself.
+            default_memory: match self.settings.node.memory {
+                Some(_) => DefaultMemory::PerCore(Mebibytes::ZERO),
+                None => DefaultMemory::default(),
             },
-            None => CountedResources::default(),
+            licences,
         };
         Ok(ListedJobs { listing: Listing { counted, ..Listing::new(now, nodes, jobs) }, unread })
     }
@@ -335,7 +335,7 @@ impl Oar {
         }
         let call = call::resources(self.settings.properties.as_deref());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-        let resources = Resources::read(&self.run(&call).await?, Time(now), &self.settings.node)?;
+        let resources = Resources::read(&self.run(&call).await?, Time(now), &self.settings)?;
         let read = Some((Instant::now(), resources.clone()));
         *self.resources.lock() = read;
         Ok(resources)

@@ -1,11 +1,16 @@
 //! What a job asks for, as oarstat writes it: `-l "{type = 'default'}/network_address=2/resource_id=4,walltime=1:0:0" -l
 //! ...`: its alternatives; of each the groups of resources, with `+` between; of each the levels of the hierarchy, the
-//! number asked for at each. Conditions stand in braces, and may hold anything, braces in strings among it.
+//! number asked for at each. Conditions stand in braces, and may hold anything, braces in strings among it. Of a condition only the type of
+//! resources matters: `{type = 'matlab'}/resource_id=2` are licences.
 
-use pliant_model::Span;
+use std::collections::BTreeMap;
+
+use pliant_model::{Span, is_word};
+
+use super::resources::CORES;
 
 /// One alternative.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Wanted {
     /// Cores.
     pub(super) cores: u32,
@@ -13,6 +18,8 @@ pub(super) struct Wanted {
     pub(super) nodes: Option<u32>,
     /// It shares its nodes with no other job.
     pub(super) exclusive: bool,
+    /// Resources of other types than cores, by their types.
+    pub(super) others: BTreeMap<String, u32>,
     pub(super) walltime: Span,
 }
 
@@ -30,35 +37,68 @@ const NODE: &[&str] = &["network_address", "host", "nodes", "node"];
 
 /// The alternatives; none if the text is not understood.
 pub(super) fn read(text: &str, size: Size) -> Option<Vec<Wanted>> {
-    let plain = without_conditions(text);
+    let plain = with_types_for_conditions(text);
     let alternatives = plain.split("-l \"").skip(1);
     alternatives.map(|one| alternative(one.trim_end().strip_suffix('"')?, size)).collect()
 }
 
-fn without_conditions(text: &str) -> String {
+/// The text with `{TYPE}` in place of a condition that names a type of resources that are no cores, and nothing in place of others.
+fn with_types_for_conditions(text: &str) -> String {
     let (mut depth, mut quote) = (0u32, None);
-    let keep = |letter: &char| {
+    let (mut plain, mut condition) = (String::new(), String::new());
+    for letter in text.chars() {
         // Within a condition, SQL's strings and names: `'` and `"` begin and end them.
         match (quote, letter) {
-            (Some(begun), letter) if begun == *letter => quote = None,
+            (Some(begun), letter) if begun == letter => quote = None,
             (Some(_), _) => {}
-            (None, '\'' | '"') if depth > 0 => quote = Some(*letter),
-            (None, '{') => depth += 1,
+            (None, '\'' | '"') if depth > 0 => quote = Some(letter),
+            (None, '{') => {
+                depth += 1;
+                continue;
+            }
             (None, '}') => {
                 depth = depth.saturating_sub(1);
-                return false;
+                if depth == 0 {
+                    plain.extend(other_type(&condition).map(|name| format!("{{{name}}}")));
+                    condition.clear();
+                }
+                continue;
             }
             (None, _) => {}
         }
-        depth == 0
-    };
-    text.chars().filter(keep).collect()
+        if depth == 0 { plain.push(letter) } else { condition.push(letter) }
+    }
+    plain
+}
+
+/// The type of resources that a condition names, such as `(cluster = 'a') AND type = 'matlab'`; none if they are cores.
+fn other_type(condition: &str) -> Option<&str> {
+    let mut parts = condition.split("type");
+    let mut before = parts.next()?;
+    for rest in parts {
+        let is_whole = !before.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        let quoted =
+            rest.trim_start().strip_prefix('=').and_then(|rest| rest.trim_start().strip_prefix('\''));
+        let name = quoted.and_then(|rest| rest.split('\'').next());
+        if let Some(name) = name.filter(|name| is_whole && is_word(name) && *name != CORES) {
+            return Some(name);
+        }
+        before = rest;
+    }
+    None
 }
 
 fn alternative(text: &str, size: Size) -> Option<Wanted> {
     let (groups, walltime) = text.rsplit_once(",walltime=")?;
-    let mut wanted = Wanted { cores: 0, nodes: None, exclusive: false, walltime: clock(walltime)? };
+    let (walltime, others) = (clock(walltime)?, BTreeMap::new());
+    let mut wanted = Wanted { cores: 0, nodes: None, exclusive: false, others, walltime };
     for group in groups.split('+') {
+        if let Some((kind, levels)) = group.strip_prefix('{').and_then(|group| group.split_once('}')) {
+            let (count, ..) = group_of(levels, size)?;
+            let units = wanted.others.entry(kind.to_owned()).or_default();
+            *units = units.saturating_add(count);
+            continue;
+        }
         let one = group_of(group, size)?;
         wanted.cores = wanted.cores.saturating_add(one.0);
         wanted.nodes = match (wanted.nodes, one.1) {

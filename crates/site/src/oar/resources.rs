@@ -12,8 +12,11 @@ use super::EXPECTED;
 use super::hierarchy::NODE;
 use super::number::Number;
 use super::requested::Size;
-use super::settings::NodeProperties;
+use super::settings::{NodeProperties, Settings};
 use crate::batch_system::error::Unreadable;
+
+/// The type of resources that are cores.
+pub(super) const CORES: &str = "default";
 
 /// At most so many properties that are not understood are reported.
 const UNREAD_MAX: usize = 20;
@@ -24,6 +27,10 @@ pub(super) struct Resources {
     pub(super) nodes: Vec<Node>,
     /// The node of each resource.
     pub(super) node_names: BTreeMap<u64, String>,
+    /// The types of the resources that are no cores: licences, disks.
+    pub(super) other_types: BTreeMap<u64, String>,
+    /// The units of each licence, without broken ones.
+    pub(super) licences: BTreeMap<String, u32>,
     /// What was not understood of their properties: nothing that jobs could ask for.
     pub(super) unread: Vec<String>,
 }
@@ -68,12 +75,8 @@ impl Resource {
 }
 
 impl Resources {
-    /// Reads what `oarnodes --json` printed. What computes nothing (licences, disks) is left out.
-    pub(super) fn read(
-        printed: &str,
-        now: Time,
-        properties: &NodeProperties,
-    ) -> Result<Resources, Unreadable> {
+    /// Reads what `oarnodes --json` printed. Licences are counted, and what else computes nothing (disks) is left out.
+    pub(super) fn read(printed: &str, now: Time, settings: &Settings) -> Result<Resources, Unreadable> {
         let unreadable = |error: serde_json::Error| {
             Unreadable::new("oarnodes", "a resource", EXPECTED, &error.to_string())
         };
@@ -81,18 +84,24 @@ impl Resources {
             "" | "null" => BTreeMap::new(),
             printed => serde_json::from_str(printed).map_err(unreadable)?,
         };
-        let mut resources = Resources::default();
+        let properties = &settings.node;
+        let none = settings.licences.iter().map(|name| (name.clone(), 0));
+        let mut resources = Resources { licences: none.collect(), ..Resources::default() };
         let mut nodes: BTreeMap<String, OfNode> = BTreeMap::new();
         let mut unread = BTreeSet::new();
         let mut missing: BTreeSet<&String> = properties.names().collect();
-        for mut one in
-            read.into_values().filter(|one| one.kind.as_deref().is_none_or(|kind| kind == "default"))
-        {
+        for mut one in read.into_values() {
             let unusable = one.unusable(now);
-            let Some(name) = one.network_address.filter(|name| !name.is_empty()) else { continue };
-            if let Ok(id) = u64::try_from(one.resource_id.0) {
-                resources.node_names.insert(id, name.clone());
+            let id = u64::try_from(one.resource_id.0).ok();
+            if let Some(kind) = one.kind.filter(|kind| kind != CORES) {
+                if let Some(units) = resources.licences.get_mut(&kind).filter(|_| unusable.is_none()) {
+                    *units = units.saturating_add(1);
+                }
+                resources.other_types.extend(id.map(|id| (id, kind)));
+                continue;
             }
+            let Some(name) = one.network_address.filter(|name| !name.is_empty()) else { continue };
+            resources.node_names.extend(id.map(|id| (id, name.clone())));
             one.others.insert(NODE.to_owned(), Value::String(name.clone()));
             let of = nodes.entry(name).or_default();
             of.all += 1;

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use pliant_model::is_word;
 use serde::{Deserialize, Serialize};
 
+use super::resources::CORES;
 use crate::batch_system::settings::{SettingError, check_extra, check_names, check_seconds};
 
 /// An OAR cluster, as it stands in a server's file.
@@ -22,6 +24,8 @@ pub struct Settings {
     pub properties: Option<String>,
     /// The properties of resources that say what their nodes have.
     pub node: NodeProperties,
+    /// The types of resources that are licences, a resource for each unit: `matlab`.
+    pub licences: Vec<String>,
     /// More options of oarsub, one word each: `--type=night`.
     pub extra: Vec<String>,
     /// How long OAR keeps resources free after a job, in seconds: SCHEDULER_JOB_SECURITY_TIME of its oar.conf.
@@ -66,6 +70,7 @@ impl Default for Settings {
             project: None,
             properties: None,
             node: NodeProperties::default(),
+            licences: Vec::new(),
             extra: Vec::new(),
             security_s: 60,
             deadline_s: 30,
@@ -115,6 +120,11 @@ impl Settings {
         {
             let expected = "a condition such as `cluster = 'grisou'`, in one line";
             return Err(SettingError::new("properties", expected, properties));
+        }
+        let is_no_licence = |name: &&String| !is_word(name) || *name == CORES;
+        if let Some(name) = self.licences.iter().find(is_no_licence) {
+            let expected = "types of resources in letters, digits and `. _ -`, other than `default`";
+            return Err(SettingError::new("licences", expected, name));
         }
         check_extra(&self.extra, "oarsub", "--type=night", OURS)?;
         check_seconds([

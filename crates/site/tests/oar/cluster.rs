@@ -65,6 +65,7 @@ impl Cluster {
         };
         let settings = Settings {
             node,
+            licences: vec!["matlab".to_owned()],
             commands: Some(commands),
             user: Some(local.user.name.clone()),
             deadline_s,

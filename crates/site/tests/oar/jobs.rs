@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 
 use pliant_control::listing::{Phase, State, Status};
@@ -96,4 +97,32 @@ async fn jobs_that_need_memory_or_gpus_have_nodes_to_themselves() {
     for (number, id) in [(1, first), (3, waiting), (4, on_disk)] {
         cluster.oar.terminate(number, &id).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn licences_are_held_as_long_as_jobs_run() {
+    let Some(cluster) = Cluster::start(60).await else { return };
+    let listing = async || cluster.oar.list(now()).await.unwrap().listing;
+    let units = |count| BTreeMap::from([("matlab".to_owned(), count)]);
+    assert_eq!(listing().await.counted.licences, units(2));
+    let (program, one) = (shell("sleep 1000"), cores(1));
+    let submitted = async |number: u32, count: u32| {
+        let folder = cluster.folder(number);
+        let needed = Resources { licences: units(count), ..Resources::default() };
+        let job = submission(number, &folder, &program, &one);
+        cluster.oar.submit(&Submission { alternatives: &[], resources: Some(&needed), ..job }).await
+    };
+    let first = submitted(1, 2).await.unwrap();
+    let running = cluster.wait(&first, |job| job.state == State::Running).await;
+    assert_eq!((running.shape.cores, running.requested.licences), (1, units(2)));
+    assert_eq!(running.allocations.len(), 1, "licences are on no node");
+    // There are free cores, and no licence.
+    let second = submitted(2, 1).await.unwrap();
+    let waiting = cluster.wait(&second, |job| job.planned.is_some()).await;
+    assert_eq!((waiting.shape.cores, waiting.requested.licences), (1, units(1)));
+    let refused = submitted(3, 3).await.unwrap_err().to_string();
+    assert!(refused.contains("matlab"), "{refused}");
+    cluster.oar.terminate(1, &first).await.unwrap();
+    cluster.wait(&second, |job| job.state == State::Running).await;
+    cluster.oar.terminate(2, &second).await.unwrap();
 }

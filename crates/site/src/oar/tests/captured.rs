@@ -10,7 +10,7 @@ use crate::batch_system::submitter::{Submitter, Submitters};
 use crate::oar::jobs;
 use crate::oar::requested::{self, Size, Wanted};
 use crate::oar::resources::Resources;
-use crate::oar::settings::NodeProperties;
+use crate::oar::settings::{NodeProperties, Settings};
 
 const OARSTAT: &str = include_str!("captured/oarstat.json");
 const OARNODES: &str = include_str!("captured/oarnodes.json");
@@ -24,7 +24,7 @@ fn who() -> Submitter<String> {
 }
 
 fn resources() -> Resources {
-    Resources::read(OARNODES, Time(0), &NodeProperties::default()).unwrap()
+    Resources::read(OARNODES, Time(0), &Settings::default()).unwrap()
 }
 
 fn listed() -> BTreeMap<String, ListedJob> {
@@ -58,7 +58,7 @@ fn nodes_with_their_cores() {
         for (id, key, value) in changes {
             all[*id][*key] = value.clone();
         }
-        let found = Resources::read(&all.to_string(), Time(1_000), &NodeProperties::default()).unwrap();
+        let found = Resources::read(&all.to_string(), Time(1_000), &Settings::default()).unwrap();
         let nodes: Vec<(&str, u32, Option<&str>)> = found
             .nodes
             .iter()
@@ -226,13 +226,50 @@ fn what_is_not_understood() {
 }
 
 #[test]
+fn licences_are_no_cores() {
+    let settings =
+        Settings { licences: vec!["matlab".to_owned(), "ansys".to_owned()], ..Settings::default() };
+    let mut all: Value = serde_json::from_str(OARNODES).unwrap();
+    for (id, kind, state) in
+        [(5, "matlab", "Alive"), (6, "matlab", "Alive"), (7, "matlab", "Dead"), (8, "disk", "Alive")]
+    {
+        all[id.to_string()] = json!({"resource_id": id, "type": kind, "state": state, "network_address": "", "available_upto": 0});
+    }
+    let resources = Resources::read(&all.to_string(), Time(0), &settings).unwrap();
+    let expected = [("ansys".to_owned(), 0), ("matlab".to_owned(), 2)].into();
+    assert_eq!((resources.licences.clone(), resources.nodes.len()), (expected, 2));
+
+    let one = |text: &str| requested::read(text, resources.size()).unwrap().remove(0);
+    let wanted = one(
+        r#"-l "{type = 'default'}/resource_id=4+{(gpu = 'no') AND type='matlab'}/resource_id=2+{mytype = 'a'}/host=1,walltime=0:10:0" "#,
+    );
+    assert_eq!((wanted.cores, wanted.others), (6, [("matlab".to_owned(), 2)].into()));
+
+    // One that runs has what it was given.
+    let mut jobs: Value = serde_json::from_str(OARSTAT).unwrap();
+    let (id, running) =
+        jobs.as_object_mut().unwrap().iter_mut().find(|(_, job)| job["state"] == "Running").unwrap();
+    let id = id.clone();
+    running["assigned_resources"] = json!([1, 2, 5, 8]);
+    running["assigned_network_address"] = json!(["node1"]);
+    let found = jobs::read(&jobs.to_string(), &who(), &resources).unwrap().jobs;
+    let found = found.into_iter().find(|job| job.id == id).unwrap();
+    let held = [("disk".to_owned(), 1), ("matlab".to_owned(), 1)].into();
+    assert_eq!((found.shape.cores, found.requested.licences), (2, held));
+    assert_eq!(found.allocations[0].cores, Some(2));
+}
+
+#[test]
 fn what_jobs_ask_for() {
     let size = Size { nodes: 3, node_cores: 8, cores: 20 };
     type Plain = (u32, Option<u32>, bool, i64);
     let check = |text: &str, expected: Option<&[Plain]>| {
         let found = requested::read(text, size);
         let found = found.map(|all| {
-            let plain = |one: &Wanted| (one.cores, one.nodes, one.exclusive, one.walltime.0);
+            let plain = |one: &Wanted| {
+                assert!(one.others.is_empty(), "{text}");
+                (one.cores, one.nodes, one.exclusive, one.walltime.0)
+            };
             all.iter().map(plain).collect::<Vec<Plain>>()
         });
         assert_eq!(found.as_deref(), expected, "{text}");
@@ -290,7 +327,8 @@ fn nodes_have_what_the_named_properties_say() {
         scratch: named("scratch_mb"),
         features: ["disktype", "ib"].map(str::to_owned).to_vec(),
     };
-    let read = Resources::read(&all.to_string(), Time(0), &properties).unwrap();
+    let with = |node: &NodeProperties| Settings { node: node.clone(), ..Settings::default() };
+    let read = Resources::read(&all.to_string(), Time(0), &with(&properties)).unwrap();
     assert_eq!(read.unread, [String::new(); 0]);
     let nodes = read.nodes;
     let [first, second] = nodes.as_slice() else { panic!("{nodes:?}") };
@@ -301,7 +339,7 @@ fn nodes_have_what_the_named_properties_say() {
     assert!(second.features.is_empty());
     all["4"]["memnode"] = json!("much");
     let misspelt = NodeProperties { gpus: named("gpu_cuont"), ..properties };
-    let read = Resources::read(&all.to_string(), Time(0), &misspelt).unwrap();
+    let read = Resources::read(&all.to_string(), Time(0), &with(&misspelt)).unwrap();
     let [name, amount] = read.unread.as_slice() else { panic!("{:?}", read.unread) };
     assert!(amount.contains("memnode") && amount.contains("much"), "{amount}");
     assert!(name.contains("gpu_cuont") && name.contains("[cluster.oar.node]"), "{name}");
