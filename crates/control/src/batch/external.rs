@@ -28,6 +28,7 @@ mod local_jobs;
 mod node_resources;
 #[cfg(test)]
 mod oar_tests;
+mod own_reservation;
 mod partitions;
 mod planning;
 mod system;

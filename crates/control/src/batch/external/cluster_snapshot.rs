@@ -73,7 +73,7 @@ pub(super) fn listed_snapshot(
         true => target.takes(&job.partition),
         false => kinds_of(job) != KindSet(0),
     };
-    let may_start = |job: &ListedJob| job.shape.cores > 0 && is_known(job);
+    let may_start = |job: &ListedJob| job.shape.cores > 0 && is_known(job) && target.shares_reservation(job);
     let all = listing.jobs.iter().enumerate();
     let mut waiting: Vec<(usize, &ListedJob)> =
         all.filter(|(_, job)| job.phase() == Phase::Waiting && may_start(job)).collect();

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_model::{Mebibytes, Procs};
+use pliant_model::{Mebibytes, Procs, Time};
 use pliant_policy::nodes::{
     AdvanceReservation, Amounts, ClusterSnapshot, KINDS_MAX, Licence, Needs, Node, NodeKind, NodeShare,
 };
 
 use super::competing::PartitionsOfKinds;
+use super::own_reservation::OwnReservation;
 use crate::listing::{
     self, CountedResources, DefaultMemory, ListedJob, Listing, RequestedResources, Reservation,
 };
@@ -66,7 +67,7 @@ impl<'a> NodeResources<'a> {
             kind: kind_of(node),
             ..Node::of(&node.name, Procs(node.cores))
         };
-        let nodes = nodes.iter().map(node).collect();
+        let planned = nodes.iter().map(node).collect();
         let (of_kinds, in_partitions): (Vec<NodeKind>, Vec<Vec<&str>>) = kinds.into_iter().unzip();
         let partitions = PartitionsOfKinds(if partitions.is_empty() { Vec::new() } else { in_partitions });
         let licence = |(name, count): (&String, &u32)| Licence { name: name.clone(), count: *count };
@@ -80,9 +81,11 @@ impl<'a> NodeResources<'a> {
         let licences: Vec<Licence> = counted.licences.iter().map(licence).collect();
         let others = listing.reservations.iter().filter(|one| !one.ours);
         let reserved = others.map(|one| reserved(one, &positions, &licences));
+        let without_own = OwnReservation::of(listing).map(|own| outside_own(&own, nodes, listing.at));
+        let reserved = reserved.chain(without_own.into_iter().flatten());
         let reserved = reserved.filter(|one| !one.on.is_empty() || !one.licences.is_empty()).collect();
         let snapshot = ClusterSnapshot {
-            nodes,
+            nodes: planned,
             reserved,
             kinds: if of_kinds == [NodeKind::default()] { Vec::new() } else { of_kinds },
             licences,
@@ -167,6 +170,25 @@ impl<'a> NodeResources<'a> {
         });
         cores >= u64::from(job.shape.cores) && gpus >= u64::from(needs.gpus)
     }
+}
+
+/// What our jobs do not get of the nodes of their own reservation: what it does not keep, and all before it begins and after it ends.
+fn outside_own(
+    own: &OwnReservation<'_>,
+    nodes: &[&listing::Node],
+    now: Time,
+) -> impl Iterator<Item = AdvanceReservation> + use<> {
+    let all = (0..).zip(nodes).map(|(node, _)| NodeShare { node, ..NodeShare::default() }).collect();
+    let rest = (0..).zip(nodes).map(|(node, one)| {
+        let cores = Some(Procs(one.cores - own.cores(one)));
+        NodeShare { node, cores, gpus: 0 }
+    });
+    let rest = rest.filter(|share| share.cores > Some(Procs(0))).collect();
+    let during =
+        |(from, until), on: Vec<NodeShare>| AdvanceReservation { from, until, on, licences: Vec::new() };
+    let (from, until) = (own.from.max(now), own.until.max(now));
+    let parts = [((now, from), Vec::clone(&all)), ((from, until), rest), ((until, Time::MAX), all)];
+    parts.into_iter().filter(|((from, until), _)| from < until).map(move |(when, on)| during(when, on))
 }
 
 /// What a reservation keeps of these nodes and licences.

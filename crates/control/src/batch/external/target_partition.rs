@@ -7,6 +7,7 @@ use pliant_policy::nodes::KINDS_MAX;
 
 use super::competing::{competing, is_in};
 use super::node_resources::NodeResources;
+use super::own_reservation::{OwnReservation, own};
 use crate::batch::Bounds;
 use crate::listing::{ListedJob, Listing, Node, Partition, Reservation};
 
@@ -34,10 +35,13 @@ impl<'a> TargetPartition<'a> {
         self.partition.is_none() && !self.listing.partitions.is_empty()
     }
 
-    /// The nodes that jobs may use.
+    /// The nodes that jobs may use: if our jobs have a reservation of their own, only those of it.
     pub(super) fn nodes(self) -> impl Iterator<Item = &'a Node> {
+        let own = OwnReservation::of(self.listing);
         let is_ours = move |node: &&Node| {
-            !self.is_missing() && self.name().is_none_or(|name| node.partitions.iter().any(|one| one == name))
+            !self.is_missing()
+                && self.name().is_none_or(|name| node.partitions.iter().any(|one| one == name))
+                && own.as_ref().is_none_or(|own| own.nodes.contains_key(node.name.as_str()))
         };
         self.listing.nodes.iter().filter(is_ours)
     }
@@ -50,7 +54,8 @@ impl<'a> TargetPartition<'a> {
     /// The same with the nodes of all partitions whose waiting jobs compete for these; or of this one alone, if there are too many
     /// kinds of nodes to tell them apart.
     pub(super) fn competing_resources(self) -> NodeResources<'a> {
-        let Some(own) = self.name().filter(|_| !self.is_missing()) else { return self.resources() };
+        let is_alone = self.is_missing() || OwnReservation::of(self.listing).is_some();
+        let Some(own) = self.name().filter(|_| !is_alone) else { return self.resources() };
         let partitions = competing(self.listing, own);
         if partitions.len() < 2 {
             return self.resources();
@@ -75,12 +80,20 @@ impl<'a> TargetPartition<'a> {
 
     /// The processors of these nodes.
     pub(super) fn capacity(self) -> Procs {
-        Procs(self.nodes().map(|node| node.cores).sum())
+        let own = OwnReservation::of(self.listing);
+        let cores = |node: &Node| own.as_ref().map_or(node.cores, |own| own.cores(node));
+        Procs(self.nodes().map(cores).sum())
     }
 
     /// Whether jobs of these partitions, separated by commas, may start in this one.
     pub(super) fn takes(self, partitions: &str) -> bool {
         self.name().is_none_or(|name| partitions.split(',').any(|one| one == name))
+    }
+
+    /// Whether a job may have nodes that ours may have.
+    pub(super) fn shares_reservation(self, job: &ListedJob) -> bool {
+        let mut own = own(self.listing).peekable();
+        own.peek().is_none() || own.any(|one| job.reservation.as_ref() == Some(&one.name))
     }
 
     /// The reservation of which a job has its nodes, if our jobs have none of it.
@@ -144,6 +157,9 @@ impl<'a> TargetPartition<'a> {
             Procs(cores.iter().take(most as usize).sum())
         };
         let procs = self.partition.and_then(|partition| partition.nodes).map(largest);
-        Bounds { procs, walltime: self.partition.and_then(|partition| partition.walltime) }
+        let of_partition = self.partition.and_then(|partition| partition.walltime);
+        let reserved = OwnReservation::of(self.listing).map(|own| own.until - own.from.max(self.listing.at));
+        let walltime = of_partition.into_iter().chain(reserved).min();
+        Bounds { procs, walltime }
     }
 }

@@ -210,9 +210,28 @@ fn jobs_of_a_reservation_have_no_more_than_that() {
     let now = bench.now;
     assert_eq!(start(&mut bench, 6, Resources::default()), Some(now));
     assert_eq!(start(&mut bench, 7, Resources::default()), Some(Time(5_000)));
-    // In the server's own reservation they are like others.
-    let own = Reservation { ours: true, ..course };
-    let mut bench = with_reservations(&["n1"], vec![own], jobs);
-    let start = start(&mut bench, 8, Resources::default()).unwrap();
-    assert!((now + Span(600)..Time(1_000)).contains(&start), "{start}");
+}
+
+#[test]
+fn jobs_of_the_servers_own_reservation_have_its_nodes_while_it_lasts() {
+    let of_jobs = || vec![NodeAllocation::new("n1", Some(3)), NodeAllocation::new("n2", None)];
+    let own = |span| Reservation { ours: true, ..reservation("course", span, of_jobs()) };
+    // A local job in the reservation has a core of n1 until 650; others wait, and get nothing of it.
+    let within = ListedJob { reservation: Some("course".to_owned()), ..listed("40", None, State::Running) };
+    let mut bench = with_reservations(&["n1", "n2"], vec![own((50, 5_000))], vec![within]);
+    let now = bench.now;
+    assert_eq!(bench.external.capacity(), Some(Procs(7)));
+    assert_eq!(bench.external.bounds(None).walltime, Some(Time(5_000) - now));
+    assert_eq!(start(&mut bench, 7, Resources::default()), Some(Time(650)));
+    assert_eq!(start(&mut bench, 8, Resources::default()), None);
+    let outside = ListedJob {
+        shape: CoreLayout { cores: 8, ..CoreLayout::default() },
+        ..listed("41", None, State::Pending)
+    };
+    let mut bench = with_reservations(&[], vec![own((50, 5_000))], vec![outside]);
+    assert_eq!(start(&mut bench, 7, Resources::default()), Some(bench.now));
+    let mut bench = with_reservations(&[], vec![own((1_000, 5_000))], Vec::new());
+    assert_eq!(start(&mut bench, 1, Resources::default()), Some(Time(1_000)), "it has not begun");
+    let mut bench = with_reservations(&["n1", "n2"], vec![own((0, now.0 + 599))], Vec::new());
+    assert_eq!(start(&mut bench, 1, Resources::default()), None, "it ends too early");
 }
