@@ -142,7 +142,10 @@ impl Work {
     pub fn narrowest(&self) -> Option<Work> {
         let request = self.request(JobId(0), Time::ZERO);
         let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
-        let procs = walltimes.least();
+        // On fewer it would have none on some of its nodes.
+        let nodes = request.resources.as_ref().and_then(|needed| needed.nodes).map(Procs);
+        let procs =
+            walltimes.least().max(nodes.filter(|nodes| *nodes <= walltimes.most()).unwrap_or_default());
         let walltime = walltimes.at(procs);
         let resources = request.resources_at(Speed::REFERENCE, procs, walltime);
         Some(Work { procs, walltime, speedup: Speedup::Rigid, resources, ..self.clone() })

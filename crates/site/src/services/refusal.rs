@@ -103,6 +103,13 @@ pub enum Refusal {
     },
     /// A script's speedup model uses more processors than the server gives.
     Speedup(SpeedupSpecError),
+    /// The service needs resources that only jobs get, and is to run otherwise.
+    OnlyJobs {
+        /// Its name.
+        service: String,
+        /// What it needs besides processors.
+        resources: String,
+    },
 }
 
 impl Refusal {
@@ -110,6 +117,7 @@ impl Refusal {
     pub fn cause(&self) -> Cause {
         match self {
             Self::Service { .. } | Self::NoScripts | Self::NotShared { .. } => Cause::NotOffered,
+            Self::OnlyJobs { .. } => Cause::NotOffered,
             Self::NoAccount { .. } => Cause::NoAccount,
             Self::TooLong { .. } => Cause::TooLong,
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
@@ -139,6 +147,7 @@ impl Refusal {
             Self::Parameter { .. } => "rename the parameter".to_owned(),
             Self::Placeholder { .. } => "write {{ or }} for a brace itself".to_owned(),
             Self::Speedup(error) => error.hint(),
+            Self::OnlyJobs { .. } => "`pliant submit` and `pliant sweep` run it in jobs".to_owned(),
         }
     }
 }
@@ -202,6 +211,10 @@ impl fmt::Display for Refusal {
                 write!(f, "argument `{}` of the script: {problem}", shown(word))
             }
             Self::Speedup(error) => error.fmt(f),
+            Self::OnlyJobs { service, resources } => write!(
+                f,
+                "expected a service that needs processors alone, found `{service}`, which needs {resources}"
+            ),
         }
     }
 }
