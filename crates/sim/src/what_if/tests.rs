@@ -69,6 +69,7 @@ fn record(
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }
 }
