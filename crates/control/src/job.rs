@@ -382,6 +382,13 @@ impl JobRecord {
         (self.hops.len(), self.requeues.saturating_mul(3).saturating_add(state))
     }
 
+    /// From when the job waited for processors: from the instant on at which it might start, unless it started before, as a user
+    /// of an external batch system may have it.
+    pub fn eligible(&self) -> Time {
+        let eligible = self.work.eligible(self.submitted);
+        self.started.map_or(eligible, |started| eligible.min(started))
+    }
+
     /// The start minus the expected start; negative if earlier.
     pub fn start_error(&self) -> Option<Span> {
         Some(self.started? - self.expected.start)
