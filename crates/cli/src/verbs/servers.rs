@@ -345,6 +345,7 @@ mod tests {
         let expected = "\
 lyon, rennes
   pi: estimates pi (amdahl:0.99,64)
+    needs 2G per processor, 1 GPU
     samples  an integer, required
     seed     an integer, by default 1
   takes scripts

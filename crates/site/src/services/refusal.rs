@@ -117,13 +117,12 @@ impl Refusal {
     pub fn cause(&self) -> Cause {
         match self {
             Self::Service { .. } | Self::NoScripts | Self::NotShared { .. } => Cause::NotOffered,
-            Self::OnlyJobs { .. } => Cause::NotOffered,
             Self::NoAccount { .. } => Cause::NoAccount,
             Self::TooLong { .. } => Cause::TooLong,
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
             Self::MissingInput { .. } | Self::InputBytes { .. } | Self::InputsInPlace => Cause::Invalid,
-            Self::Parameter { .. } | Self::Placeholder { .. } => Cause::Invalid,
+            Self::Parameter { .. } | Self::Placeholder { .. } | Self::OnlyJobs { .. } => Cause::Invalid,
         }
     }
 
