@@ -23,6 +23,7 @@ pub(crate) fn described(record: &JobRecord) -> Value {
         "state": record.state,
         "procs": record.procs,
         "walltime_s": record.walltime,
+        "gpus": record.gpus,
         "submitted_s": record.submitted,
         "started_s": record.started,
         "ended_s": record.ended,
@@ -160,11 +161,14 @@ pub(crate) fn facts(record: &JobRecord, now: Time) -> String {
 }
 
 fn processors(record: &JobRecord) -> String {
-    let procs = counted(record.procs.0.into(), "processor");
-    if record.procs == record.expected.procs {
-        return procs;
+    let mut text = counted(record.procs.0.into(), "processor");
+    if record.procs != record.expected.procs {
+        text.push_str(&format!(" ({} expected)", record.expected.procs.0));
     }
-    format!("{procs} ({} expected)", record.expected.procs.0)
+    if let Some(gpus) = record.gpus {
+        text.push_str(&format!(", {}", counted(gpus.into(), "GPU")));
+    }
+    text
 }
 
 /// When a job will have ended at the latest, as far as is known.

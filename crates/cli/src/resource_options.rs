@@ -1,16 +1,17 @@
 //! The options of `pliant submit` about what a job needs besides processors, and how its processors may be spread over nodes.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use clap::Args;
-use pliant_model::{BatchOptions, Constraint, GpuCount, Gpus, Mebibytes, Memory, Procs, Resources, is_word};
+use pliant_model::{
+    BatchOptions, Constraint, GpuCount, Gpus, Mebibytes, Memory, Procs, ResourceTextError, Resources,
+    parse_amount, parse_licences, parse_word,
+};
 use pliant_wire::bounds;
 
 use crate::failure::Failure;
 use crate::numbers::whole;
-
-/// What a name of a feature, a kind of GPU, a licence or a partition is.
-const A_NAME: &str = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
 
 /// Their names as fields.
 pub(crate) const RESOURCE_OPTIONS: [&str; 13] = [
@@ -33,19 +34,19 @@ pub(crate) const RESOURCE_OPTIONS: [&str; 13] = [
 #[derive(Args, Clone, PartialEq, Default, Debug)]
 pub(crate) struct ResourceOptions {
     /// The memory of the script in all, such as 512M or 64G: on more processors each has less.
-    #[arg(long, value_name = "AMOUNT", value_parser = amount, conflicts_with = "mem_per_proc")]
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount, conflicts_with = "mem_per_proc")]
     mem: Option<Mebibytes>,
     /// The memory of the script for each of its processors.
-    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     mem_per_proc: Option<Mebibytes>,
     /// The GPUs of the script in all, such as 2 or a100:2. With --nodes each node has equally many.
-    #[arg(long, value_name = "[KIND:]N", value_parser = gpus, conflicts_with = "gpus_per_proc")]
-    gpus: Option<(Option<String>, u32)>,
+    #[arg(long, value_name = "[KIND:]N", value_parser = total_gpus, conflicts_with = "gpus_per_proc")]
+    gpus: Option<Gpus>,
     /// The GPUs of the script for each of its processors.
-    #[arg(long, value_name = "[KIND:]N", value_parser = gpus)]
-    gpus_per_proc: Option<(Option<String>, u32)>,
+    #[arg(long, value_name = "[KIND:]N", value_parser = gpus_per_proc)]
+    gpus_per_proc: Option<Gpus>,
     /// The local disk space of the script on each of its nodes.
-    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
     scratch: Option<Mebibytes>,
     /// The exact number of nodes of the script [default: any].
     #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
@@ -57,85 +58,28 @@ pub(crate) struct ResourceOptions {
     #[arg(long)]
     exclusive: bool,
     /// The features of its nodes: a&b is both, a|b at least one.
-    #[arg(long, value_name = "FEATURES", value_parser = constraint)]
+    #[arg(long, value_name = "FEATURES", value_parser = Constraint::from_str)]
     constraint: Option<Constraint>,
     /// The licences of the script, such as matlab or matlab:2,ansys.
-    #[arg(long, value_name = "NAME[:N],...", value_parser = licences)]
+    #[arg(long, value_name = "NAME[:N],...", value_parser = parse_licences)]
     licenses: Option<BTreeMap<String, u32>>,
     /// The partitions in front of Slurm, where the operator allows them: it runs where it completes first, and is not moved.
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = a_name)]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_word)]
     partition: Option<Vec<String>>,
     /// The account that is charged in front of Slurm, where the operator allows it.
-    #[arg(long, value_name = "NAME", value_parser = a_name)]
+    #[arg(long, value_name = "NAME", value_parser = parse_word)]
     account: Option<String>,
     /// The quality of service in front of Slurm, where the operator allows it.
-    #[arg(long, value_name = "NAME", value_parser = a_name)]
+    #[arg(long, value_name = "NAME", value_parser = parse_word)]
     qos: Option<String>,
 }
 
-fn a_name(text: &str) -> Result<String, String> {
-    match is_word(text) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("expected {A_NAME}, found `{}`", text.escape_debug())),
-    }
+fn total_gpus(text: &str) -> Result<Gpus, ResourceTextError> {
+    Gpus::parse(text, GpuCount::Total)
 }
 
-fn amount(text: &str) -> Result<Mebibytes, String> {
-    match text.parse::<Mebibytes>() {
-        Ok(Mebibytes(0)) => Err(format!("expected an amount above 0, found `{text}`")),
-        Ok(amount) => Ok(amount),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// `2`, `a100:2`.
-fn gpus(text: &str) -> Result<(Option<String>, u32), String> {
-    let (kind, count) = match text.rsplit_once(':') {
-        Some((kind, count)) => (Some(kind.to_owned()), count),
-        None => (None, text),
-    };
-    if let Some(kind) = kind.as_ref().filter(|kind| !is_word(kind)) {
-        return Err(format!("expected {A_NAME} before the number, found `{}`", kind.escape_debug()));
-    }
-    Ok((kind, positive(count)?))
-}
-
-fn constraint(text: &str) -> Result<Constraint, String> {
-    let (all, any) = (text.contains(['&', ',']), text.contains('|'));
-    let words: Vec<String> = text.split(['&', ',', '|']).map(str::to_owned).collect();
-    if all && any {
-        return Err(format!(
-            "expected features joined by & or by |, found both in `{}`",
-            text.escape_debug()
-        ));
-    }
-    match words.iter().find(|word| !is_word(word)) {
-        Some(word) => Err(format!("expected {A_NAME}, found `{}`", word.escape_debug())),
-        None if any => Ok(Constraint::Any(words)),
-        None => Ok(Constraint::All(words)),
-    }
-}
-
-fn licences(text: &str) -> Result<BTreeMap<String, u32>, String> {
-    let mut licences = BTreeMap::new();
-    for one in text.split(',') {
-        let (name, count) = match one.split_once(':') {
-            Some((name, count)) => (name, positive(count)?),
-            None => (one, 1),
-        };
-        if !is_word(name) {
-            return Err(format!("expected {A_NAME}, found `{}`", name.escape_debug()));
-        }
-        if licences.insert(name.to_owned(), count).is_some() {
-            return Err(format!("expected each licence once, found `{name}` twice"));
-        }
-    }
-    Ok(licences)
-}
-
-fn positive(text: &str) -> Result<u32, String> {
-    let number = text.parse::<u32>().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("expected a whole number above 0, found `{}`", text.escape_debug()))
+fn gpus_per_proc(text: &str) -> Result<Gpus, ResourceTextError> {
+    Gpus::parse(text, GpuCount::PerProc)
 }
 
 impl ResourceOptions {
@@ -194,18 +138,10 @@ impl ResourceOptions {
 
     /// What a job needs that runs on at most so many processors; none if nothing is asked for.
     pub(crate) fn resources(&self, most: Procs) -> Result<Option<Resources>, Failure> {
-        if let Some(nodes) = self.nodes.filter(|nodes| *nodes > most.0) {
-            let problem =
-                format!("--nodes: expected at most as many nodes as processors ({most}), found {nodes}");
-            return Err(Failure::input(problem).hint(format!("--rigid {nodes}: one processor on each node")));
-        }
         let memory = self.mem.map(Memory::Total).or(self.mem_per_proc.map(Memory::PerProc));
-        let total = self.gpus.clone().map(|(kind, count)| Gpus { count: GpuCount::Total(count), kind });
-        let each =
-            self.gpus_per_proc.clone().map(|(kind, count)| Gpus { count: GpuCount::PerProc(count), kind });
         let resources = Resources {
             memory,
-            gpus: total.or(each),
+            gpus: self.gpus.clone().or_else(|| self.gpus_per_proc.clone()),
             scratch: self.scratch.unwrap_or_default(),
             nodes: self.nodes,
             procs_per_node: self.procs_per_node.map(Procs),
@@ -218,6 +154,11 @@ impl ResourceOptions {
                 qos: self.qos.clone(),
             },
         };
+        if let Some(nodes) = resources.nodes_beyond(most) {
+            let problem =
+                format!("--nodes: expected at most as many nodes as processors ({most}), found {nodes}");
+            return Err(Failure::input(problem).hint(format!("--rigid {nodes}: one processor on each node")));
+        }
         Ok((resources != Resources::default()).then_some(resources))
     }
 }

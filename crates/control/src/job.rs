@@ -137,12 +137,25 @@ impl Work {
         submitted.max(self.begin.unwrap_or(submitted))
     }
 
+    /// The GPUs in all of this work in a shape that it gets on processors of `speed`; none if it asks for none. A table may have
+    /// given it 0.
+    pub fn gpus_in(&self, procs: Procs, walltime: Span, speed: Speed) -> Option<u32> {
+        if matches!(self.speedup, Speedup::GpuTable(_)) {
+            return Some(self.request(JobId(0), Time::ZERO).gpus_at(speed, procs, walltime));
+        }
+        let gpus = self.resources.as_ref()?.gpus.as_ref()?;
+        Some(gpus.count.in_all(procs))
+    }
+
     /// The same work on the fewest allowed processors only, which has the highest throughput when many such works wait.
     /// None if its speedup model allows no size.
     pub fn narrowest(&self) -> Option<Work> {
         let request = self.request(JobId(0), Time::ZERO);
         let walltimes = request.on(Procs(u32::MAX), Speed::REFERENCE)?;
-        let procs = walltimes.least();
+        // On fewer it would have none on some of its nodes.
+        let nodes = request.resources.as_ref().and_then(|needed| needed.nodes).map(Procs);
+        let procs =
+            walltimes.least().max(nodes.filter(|nodes| *nodes <= walltimes.most()).unwrap_or_default());
         let walltime = walltimes.at(procs);
         let resources = request.resources_at(Speed::REFERENCE, procs, walltime);
         Some(Work { procs, walltime, speedup: Speedup::Rigid, resources, ..self.clone() })
@@ -310,6 +323,9 @@ pub struct JobRecord {
     /// The size that would have completed first, if the server chose another one for the sake of other jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_choice: Option<SizeChoice>,
+    /// The GPUs in all in that shape. None if the work asks for none, and from servers of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
     /// The user's signature. None in what agents keep, in archives, and for clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Box<SignedClaim>>,
@@ -330,6 +346,12 @@ pub(crate) fn is_false(value: &bool) -> bool {
 }
 
 impl JobRecord {
+    /// Gives the job a shape on processors of `speed`.
+    pub(crate) fn shape(&mut self, procs: Procs, walltime: Span, speed: Speed) {
+        (self.procs, self.walltime) = (procs, walltime);
+        self.gpus = self.work.gpus_in(procs, walltime, speed);
+    }
+
     /// The server that has the job.
     pub fn server(&self) -> &Name {
         self.hops.last().map_or(&self.handle.server, |hop| &hop.to)
@@ -358,6 +380,13 @@ impl JobRecord {
             JobState::Completed | JobState::Failed | JobState::Canceled => 2,
         };
         (self.hops.len(), self.requeues.saturating_mul(3).saturating_add(state))
+    }
+
+    /// From when the job waited for processors: from the instant on at which it might start, unless it started before, as a user
+    /// of an external batch system may have it.
+    pub fn eligible(&self) -> Time {
+        let eligible = self.work.eligible(self.submitted);
+        self.started.map_or(eligible, |started| eligible.min(started))
     }
 
     /// The start minus the expected start; negative if earlier.

@@ -57,6 +57,7 @@ fn accepted() -> Event {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }))
 }

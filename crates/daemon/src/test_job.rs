@@ -30,6 +30,7 @@ pub(crate) fn waiting_job() -> JobRecord {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }
 }

@@ -114,6 +114,7 @@ fn every_key_is_on_its_page() {
     let service = "[[service]]\nname = \"a\"\ncommand = [\"a\"]\nspeedup = \"rigid:1\"\nruntime = \"1s\"\n";
     let argument = format!("{service}[service.arguments.a]\ntype = \"string\"\n");
     let scaling = format!("{service}[service.runtime_per]\n");
+    let resources = format!("{service}[service.resources]\n");
     let agent = "name = \"a\"\nlisten = \"127.0.0.1:0\"\n";
     for (name, kind, head) in [
         ("agent.md", "agent.toml", ""),
@@ -134,6 +135,7 @@ fn every_key_is_on_its_page() {
         ("services.md", "part of server.toml", service),
         ("services.md", "part of server.toml", &argument),
         ("services.md", "part of server.toml", &scaling),
+        ("services.md", "part of server.toml", &resources),
         ("client.md", "client.toml", ""),
         ("client.md", "client.toml", "[tls]\n"),
     ] {

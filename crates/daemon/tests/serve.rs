@@ -142,6 +142,7 @@ fn job_record() -> Box<JobRecord> {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     })
 }

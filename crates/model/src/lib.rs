@@ -16,6 +16,7 @@ mod ids;
 mod job;
 mod outcome;
 mod platform;
+mod resource_text;
 mod resources;
 pub mod rng;
 mod speedup;
@@ -33,6 +34,7 @@ pub use ids::{ClusterId, JobId, Owner, Procs};
 pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, PlannedJob, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
+pub use resource_text::{A_WORD, ResourceTextError, parse_amount, parse_licences, parse_word};
 pub use resources::{
     Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, Resources, ResourcesError, WORD_BYTES_MAX,
     is_word,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{BatchOptions, Procs};
+use crate::{A_WORD, BatchOptions, Procs};
 
 /// An amount of memory or of disk space, in MiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -86,6 +86,16 @@ pub enum GpuCount {
     PerProc(u32),
     /// So many in all. With a fixed number of nodes each has equally many.
     Total(u32),
+}
+
+impl GpuCount {
+    /// How many that is for a job on `procs`.
+    pub fn in_all(self, procs: Procs) -> u32 {
+        match self {
+            Self::PerProc(each) => each.saturating_mul(procs.0),
+            Self::Total(all) => all,
+        }
+    }
 }
 
 /// The GPUs that a job needs.
@@ -199,6 +209,11 @@ impl Resources {
             && rest == Resources::default()
     }
 
+    /// The number of nodes, if a job on at most so many processors would have none on some of them.
+    pub fn nodes_beyond(&self, most: Procs) -> Option<u32> {
+        self.nodes.filter(|nodes| *nodes > most.0)
+    }
+
     /// The memory of each node of a job on `procs` that shares its nodes with no other job, of nodes with at most `node_procs`
     /// processors: enough for as many of its processors as it may have there. None if it does not say.
     pub fn memory_of_whole_node(&self, procs: Procs, node_procs: Procs) -> Option<Mebibytes> {
@@ -215,7 +230,6 @@ impl Resources {
     /// The first fault.
     pub fn check(&self) -> Result<(), ResourcesError> {
         let Resources { memory, gpus, nodes, procs_per_node, constraint, licences, batch, .. } = self;
-        let name = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
         let wrong =
             |field, expected, found: &str| Err(ResourcesError { field, expected, found: found.to_owned() });
         if let Some(Memory::PerProc(Mebibytes::ZERO) | Memory::Total(Mebibytes::ZERO)) = memory {
@@ -225,7 +239,7 @@ impl Resources {
             return wrong("gpus", "at least one GPU", "0");
         }
         if let Some(kind) = gpus.as_ref().and_then(|gpus| gpus.kind.as_ref()).filter(|kind| !is_word(kind)) {
-            return wrong("gpus", name, kind);
+            return wrong("gpus", A_WORD, kind);
         }
         if *nodes == Some(0) {
             return wrong("nodes", "at least one node", "0");
@@ -239,13 +253,13 @@ impl Resources {
                     return wrong("constraint", "a feature", "");
                 }
                 if let Some(word) = words.iter().find(|word| !is_word(word)) {
-                    return wrong("constraint", name, word);
+                    return wrong("constraint", A_WORD, word);
                 }
             }
             None => {}
         }
         if let Some(licence) = licences.keys().find(|licence| !is_word(licence)) {
-            return wrong("licences", name, licence);
+            return wrong("licences", A_WORD, licence);
         }
         if let Some((licence, _)) = licences.iter().find(|(_, count)| **count == 0) {
             return wrong("licences", "at least one unit", licence);
@@ -255,7 +269,7 @@ impl Resources {
         let named = named.chain(account.iter().map(|name| ("account", name)));
         let mut named = named.chain(qos.iter().map(|name| ("qos", name)));
         match named.find(|(_, word)| !is_word(word)) {
-            Some((field, word)) => wrong(field, name, word),
+            Some((field, word)) => wrong(field, A_WORD, word),
             None => Ok(()),
         }
     }

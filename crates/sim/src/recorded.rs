@@ -153,6 +153,7 @@ mod tests {
             unit_runtime: None,
             runtime: None,
             size_choice: None,
+            gpus: None,
             claim: None,
         }
     }

@@ -48,6 +48,7 @@ message! {
         unit_runtime_ms <=> unit_runtime: optional(SPAN_MS),
         runtime_ms <=> runtime: optional(SPAN_MS),
         size_choice: optional(nested()),
+        gpus: optional(as_is()),
         claim: optional(boxed(nested())),
     }
 

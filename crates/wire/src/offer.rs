@@ -29,6 +29,8 @@ message! {
         arguments: Vec<OfferedArgument> = list(nested(), bounds::ARGUMENTS_MAX),
         /// It is for other users than the caller; only operators see it.
         for_others: bool,
+        /// What its jobs need besides processors; empty if nothing.
+        resources: String = TEXT,
     }
 
     /// An argument of a service, described for people.

@@ -177,7 +177,9 @@ fn why(record: &JobRecord) -> String {
 fn text(explanation: &Explanation) -> String {
     let Explanation { record, at, waits, unplanned } = explanation;
     let mut text = format!("{} ({} of {})\n", change(record, *at), record.name, record.owner);
-    text.push_str(&format!("Submitted {}.\n\n", both(record.submitted, *at)));
+    text.push_str(&format!("Submitted {}.\n", both(record.submitted, *at)));
+    text.push_str(&needs(record));
+    text.push('\n');
     if !record.compared.is_empty() {
         text.push_str("Estimates when it was submitted:\n");
         text.push_str(&compared(record));
@@ -196,6 +198,14 @@ fn text(explanation: &Explanation) -> String {
         text.push_str(&format!("\nIt waits, and has no planned start: {why}.\n"));
     }
     text
+}
+
+/// What it needs besides processors, and how many GPUs its size has.
+fn needs(record: &JobRecord) -> String {
+    let needed = record.work.resources.as_ref().map(|needed| format!("It needs {needed}.\n"));
+    let procs = counted(record.procs.0.into(), "processor");
+    let gpus = record.gpus.map(|gpus| format!("On {procs} it has {}.\n", counted(gpus.into(), "GPU")));
+    needed.into_iter().chain(gpus).collect()
 }
 
 fn compared(record: &JobRecord) -> String {

@@ -178,6 +178,7 @@ fn offer_value(offer: &Offer) -> Value {
             "speedup": service.speedup,
             "arguments": service.arguments.iter().map(argument).collect::<Vec<Value>>(),
             "for_others": service.for_others,
+            "resources": Some(&service.resources).filter(|resources| !resources.is_empty()),
         })
     };
     offer.services.iter().map(service).collect()
@@ -278,10 +279,13 @@ fn offers_text(offers: &[OfferAnswer]) -> String {
 
 fn offer_text(offer: &Offer) -> String {
     let mut text = String::new();
-    for OfferedService { name, summary, speedup, arguments, for_others } in &offer.services {
+    for OfferedService { name, summary, speedup, arguments, for_others, resources } in &offer.services {
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
         let whose = if *for_others { ", for other users" } else { "" };
         text.push_str(&format!("  {name}{summary} ({speedup}{whose})\n"));
+        if !resources.is_empty() {
+            text.push_str(&format!("    needs {resources}\n"));
+        }
         let width = arguments.iter().map(|argument| argument.name.chars().count()).max().unwrap_or(0);
         for OfferedArgument { name, takes, required, default } in arguments {
             let absent = match (required, default.as_str()) {
@@ -319,6 +323,7 @@ mod tests {
             speedup: "amdahl:0.99,64".to_owned(),
             arguments: vec![argument("samples", true, ""), argument("seed", false, "1")],
             for_others: false,
+            resources: "2G per processor, 1 GPU".to_owned(),
         };
         let dna = OfferedService {
             name: "dna".to_owned(),
@@ -340,6 +345,7 @@ mod tests {
         let expected = "\
 lyon, rennes
   pi: estimates pi (amdahl:0.99,64)
+    needs 2G per processor, 1 GPU
     samples  an integer, required
     seed     an integer, by default 1
   takes scripts

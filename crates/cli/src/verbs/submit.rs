@@ -262,7 +262,7 @@ impl Arguments {
         let hint = match Path::new(service).is_file() {
             true => format!("`pliant submit ./{service} ...` submits the script of that name"),
             false => {
-                "the server's file describes its services; `pliant servers --services` lists what they take"
+                "the server's file describes its services; `pliant servers --services` lists what they take and need"
                     .to_owned()
             }
         };

@@ -42,6 +42,7 @@ mod runtimes;
 mod schedules;
 mod script_bytes;
 mod security;
+mod service_resources;
 mod siblings;
 mod slurm;
 mod slurm_faults;

@@ -78,6 +78,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     })
 }

@@ -265,6 +265,7 @@ impl Server {
             unit_runtime: None,
             runtime: None,
             size_choice,
+            gpus: work.gpus_in(expected.procs, expected.walltime, self.speed_for(own_time)),
             claim,
         };
         let Estimate { procs, walltime, .. } = expected;

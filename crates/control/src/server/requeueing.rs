@@ -7,7 +7,7 @@
 //! A job that was to be ended, or that could not keep its deadline any more, does not run again. One that was queued again moves like any
 //! other waiting job: nothing of its earlier runs is at this server that it would need.
 
-use pliant_model::{JobId, Time};
+use pliant_model::{JobId, Speed, Time};
 
 use super::{Command, Server, ServerJob, audit, report};
 use crate::audit::{Actor, AuditAct};
@@ -54,7 +54,7 @@ impl Server {
         self.waiting.remove_job(self.jobs.get(&number)?);
         let number = self.renumber(number)?;
         let entry = self.jobs.get_mut(&number)?;
-        entry.forget_run();
+        entry.forget_run(self.config.speed);
         entry.record.requeues = requeues;
         self.waiting.add_job(entry);
         let (submission, is_held) = (entry.submission(self.config.speed), entry.held.is_some());
@@ -98,12 +98,12 @@ impl ServerJob {
     }
 
     /// Makes it a job that waits, in the shape in which it was accepted: drops what is known of a run that was lost.
-    fn forget_run(&mut self) {
+    fn forget_run(&mut self, speed: Speed) {
         (self.run, self.longest, self.started_before) = (None, None, None);
         // What was to end the run has come too late, and whether the next one is too late is looked at anew.
         (self.cancelling, self.recalled, self.is_too_late, self.is_behind_own) = (false, false, false, false);
         let record = &mut self.record;
         (record.state, record.started) = (JobState::Queued, None);
-        (record.procs, record.walltime) = (record.expected.procs, record.expected.walltime);
+        record.shape(record.expected.procs, record.expected.walltime, speed);
     }
 }

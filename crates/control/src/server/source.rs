@@ -333,8 +333,8 @@ impl Server {
         entry.record.expected = expected;
         entry.record.procs = expected.procs;
         entry.record.walltime = expected.walltime;
-        // The size was chosen for this cluster.
-        entry.record.size_choice = None;
+        // The size was chosen for this cluster, and the speed of the other one decides about the GPUs.
+        (entry.record.size_choice, entry.record.gpus) = (None, None);
         let (by, to) = (Actor::Server(hop.from.clone()), hop.to.to_string());
         audit(now, by, AuditAct::HandOver, Some(&entry.record.handle), to, commands);
         report(&entry.record, commands);

@@ -304,6 +304,7 @@ impl Server {
             reason,
             signed,
         });
+        let gpus = work.gpus_in(estimate.procs, estimate.walltime, self.config.speed);
         let record = JobRecord {
             handle: id.job.clone(),
             key,
@@ -326,6 +327,7 @@ impl Server {
             unit_runtime: None,
             runtime: None,
             size_choice,
+            gpus,
             claim,
         };
         self.keys.insert(key, number);

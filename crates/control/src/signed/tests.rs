@@ -206,6 +206,7 @@ fn record(hops: Vec<Hop>, state: JobState) -> JobRecord {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }
 }

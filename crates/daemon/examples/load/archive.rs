@@ -114,6 +114,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }
 }

@@ -79,7 +79,8 @@ impl Machines {
             // subjobs of launches are not run there.
             return Ok(Vec::new());
         }
-        if let Some(snapshot) = nodes {
+        // A host whose memory and GPUs are counted is planned as a node as well, and is one machine like any other host.
+        if let Some(snapshot) = nodes.filter(|_| self.cluster.slurm.is_some()) {
             return Ok(of_nodes(&snapshot, power));
         }
         let taken = procs.saturating_sub(free);

@@ -14,6 +14,7 @@ impl ServiceOffer {
             for_others: !usable,
             summary: service.summary,
             speedup: service.speedup,
+            resources: service.resources.unwrap_or_default(),
             arguments: service
                 .arguments
                 .into_iter()

@@ -69,6 +69,7 @@ fn record(
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }
 }
@@ -163,4 +164,26 @@ fn other_policies_may_move_waiting_jobs_except_pinned_ones() {
     assert_eq!((moved.cluster, moved.moves), (ClusterId(0), 1));
     assert!(moved.start < Time(600), "{moved:?}");
     assert_eq!(times(&replay.with_batch("fcfs"), &Policies::default()), times(&replay, &Policies::default()));
+}
+
+#[test]
+fn a_job_with_a_begin_time_starts_from_then_on() {
+    let begins = |handle, begin, started, ended| {
+        let mut record = record(handle, 900, Some(started), Some(ended), 2, 60);
+        record.work.begin = Some(Time(begin));
+        record
+    };
+    let records = [
+        begins("lyon.1", 1200, 1200, 1240),
+        // Both begin before: it was released by a user of the external batch system, and it waited at the start of the window.
+        begins("lyon.2", 1500, 1020, 1030),
+        begins("lyon.3", 950, 1030, 1050),
+        record("lyon.4", 1190, Some(1240), Some(1260), 2, 60),
+    ];
+    let replay = WhatIfReplay::new(vec![cluster("lyon", 2)], &records, SINCE).unwrap();
+    assert_eq!((replay.counts().compared, replay.counts().before), (3, 1));
+    let submitted: Vec<i64> = replay.measured().iter().map(|job| job.submit.0).collect();
+    assert_eq!(submitted, [20, 190, 200], "responses count from then on");
+    // No job waits for one that may not start yet: the one that was submitted later goes first, as it could have live.
+    assert_eq!(times(&replay, &Policies::default()), [(0, 20, 30), (0, 190, 210), (0, 210, 250)]);
 }

@@ -4,6 +4,8 @@
 //! runtimes and time limits: on an empty cluster they start at once. Jobs that waited then follow in the order of
 //! submission. A job that had not ended when the records were read is load that runs to its time limit, or for a day without
 //! one.
+//!
+//! A job with a begin time counts as submitted at that time: until then it is in no queue of the live federation either.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,7 @@ const DEFAULT_RUNTIME: Span = Span(86_400);
 /// The counts of jobs that are in a replay or left out.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
-    /// Compared jobs of the federation: submitted in the window and run.
+    /// Compared jobs of the federation: submitted in the window, or with a begin time in it, and run.
     pub compared: u32,
     /// Jobs of the federation that are only load because they were submitted before the window.
     pub before: u32,
@@ -63,7 +65,7 @@ pub(super) fn of(clusters: &[WhatIfCluster], records: &[JobRecord], since: Time)
     let cluster_ids: BTreeMap<&Name, ClusterId> =
         clusters.iter().zip(0..).map(|(cluster, number)| (&cluster.info.name, ClusterId(number))).collect();
     let mut records: Vec<&JobRecord> = records.iter().collect();
-    records.sort_by(|a, b| (a.submitted, &a.handle).cmp(&(b.submitted, &b.handle)));
+    records.sort_by(|a, b| (a.eligible(), &a.handle).cmp(&(b.eligible(), &b.handle)));
     let mut entries: Vec<WorkloadEntry> = records
         .into_iter()
         .filter_map(|record| federated(record, &cluster_ids, since, &mut counts))
@@ -107,8 +109,8 @@ fn federated(
         return None;
     };
     let origin = cluster_ids.get(&record.handle.server).copied();
-    let (submit, has_run) = (record.submitted - since, ran(record));
-    match (record.submitted >= since, has_run) {
+    let (submitted, has_run) = (record.eligible(), ran(record));
+    match (submitted >= since, has_run) {
         (true, true) => counts.compared += 1,
         (true, false) => counts.unfinished += 1,
         (false, _) => counts.before += 1,
@@ -117,7 +119,7 @@ fn federated(
         let (job, at) = running(record.procs, record.walltime, started, record.ended, cluster, since);
         return Some(WorkloadEntry { at, job, shape: None, live_outcome: None });
     }
-    let submit = Time(submit.0.max(0));
+    let submit = Time((submitted - since).0.max(0));
     let mut job = if record.pinned {
         // In its queued shape: its user chose the cluster, and it does not move.
         let Estimate { procs, walltime, .. } = record.expected;
@@ -135,9 +137,8 @@ fn federated(
     if !has_run {
         job.job.runtime = job.job.walltime;
     }
-    let live_outcome =
-        (has_run && record.submitted >= since).then(|| outcome(record, cluster, since)).flatten();
-    Some(WorkloadEntry { at: (submit, true, record.submitted), job, shape: None, live_outcome })
+    let live_outcome = (has_run && submitted >= since).then(|| outcome(record, cluster, since)).flatten();
+    Some(WorkloadEntry { at: (submit, true, submitted), job, shape: None, live_outcome })
 }
 
 /// A job of a local user.
@@ -201,7 +202,7 @@ fn outcome(record: &JobRecord, cluster: ClusterId, since: Time) -> Option<JobOut
     Some(JobOutcome {
         log_id: 0,
         cluster,
-        submit: at(record.submitted),
+        submit: at(record.eligible()),
         start: at(record.started?),
         end: at(record.ended?),
         procs: record.procs,

@@ -70,7 +70,7 @@ impl Service {
     ) -> Result<(Prepared, Batch), Refusal> {
         let mut given = fixed.clone();
         let (mut ready, mut scale, mut walltime, mut procs) = (Vec::new(), 0.0, Span::ZERO, Procs::ONE);
-        let (mut inputs, mut wider) = (BTreeSet::new(), 1.0);
+        let (mut inputs, mut wider, mut resources) = (BTreeSet::new(), 1.0, None);
         for (number, values) in instances {
             given.extend(varied.iter().cloned().zip(values));
             let one = self.prepare(&given, pliant, learned)?;
@@ -87,7 +87,7 @@ impl Service {
             ready.push(BatchInstance { number, values, walltime: work.walltime, scale: one.scale });
             scale += one.scale;
             walltime = walltime + work.walltime;
-            procs = work.procs;
+            (procs, resources) = (work.procs, work.resources);
         }
         let values = self.read(&given)?;
         let fill = |word: &super::template::Template| word.fill_but(varied, &values, pliant);
@@ -98,7 +98,8 @@ impl Service {
             name: self.name.clone(),
             command: runner.into_iter().map(Word::text).collect(),
             environment: BTreeMap::new(),
-            work: Work::new(procs, walltime, Speedup::Rigid),
+            // They run one after the other: the batch needs what each of them does.
+            work: Work { resources, ..Work::new(procs, walltime, Speedup::Rigid) },
             inputs: inputs.into_iter().collect(),
             scale,
             bounds: Bounds { max_output_bytes: Some(bytes), ..self.bounds },

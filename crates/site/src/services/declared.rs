@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use pliant_config::{ContentError, Source};
 use pliant_control::names::{Name, User};
@@ -11,6 +12,7 @@ use toml::Spanned;
 
 use super::argument::{Argument, ArgumentKind};
 use super::declared_argument::{DeclaredArgument, check_argument_name, read_argument, whole};
+use super::declared_resources::{DeclaredResources, read_resources};
 use super::duration::parse_duration;
 use super::prepared::Bounds;
 use super::service::{Runtime, Scaling, Service};
@@ -44,6 +46,7 @@ pub struct Declared {
     users: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     environment: BTreeMap<Spanned<String>, Spanned<String>>,
+    resources: Option<DeclaredResources>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -73,11 +76,14 @@ pub(crate) fn read_service(declared: &Declared, source: &Source) -> Result<Servi
     let command = read_command(declared, &arguments, source)?;
     let environment = read_environment(declared, &arguments, source)?;
     check_all_used(declared, &command, &environment, source)?;
+    let speedup = read_speedup(declared, source)?;
+    let resources = declared.resources.as_ref().map(|resources| read_resources(resources, &speedup, source));
     let bytes = |key, value: &Option<Spanned<i64>>| whole(key, value, u64::MAX, source);
     Ok(Service {
         name: name.to_string(),
         summary: declared.summary.clone(),
-        speedup: read_speedup(declared, source)?,
+        speedup,
+        resources: resources.transpose()?.flatten().map(Arc::new),
         runtime: read_runtime(declared, source)?,
         scaling: match &declared.runtime_per {
             None => None,

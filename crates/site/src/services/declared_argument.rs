@@ -67,7 +67,8 @@ pub(crate) fn read_argument(
     Ok(Argument { summary: declared.summary.clone(), kind, default, required, dash })
 }
 
-fn text_of(value: &Value) -> Option<String> {
+/// A value as a user would write it; none of lists and tables.
+pub(crate) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Integer(number) => Some(number.to_string()),

@@ -17,6 +17,9 @@ pub struct ServiceDescription {
     pub arguments: Vec<ArgumentDescription>,
     /// How its time changes with the number of processors, as a [`SpeedupSpec`](super::SpeedupSpec) is written.
     pub speedup: String,
+    /// What its jobs need besides processors, in words; none if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<String>,
     /// How long it takes at speed 1: a duration, or `history`.
     pub runtime: String,
     /// The longest walltime at speed 1.
@@ -66,6 +69,7 @@ impl Service {
             summary: self.summary.clone(),
             arguments: self.arguments.iter().map(describe).collect(),
             speedup: self.speedup.to_string(),
+            resources: self.resources.as_ref().map(ToString::to_string),
             runtime: match self.runtime {
                 Runtime::Fixed(runtime) => show_duration(runtime),
                 Runtime::History { .. } => "history".to_owned(),

@@ -27,6 +27,10 @@
 //!
 //! [service.environment]
 //! OMP_NUM_THREADS = "{procs}"
+//!
+//! [service.resources]                   # keys and values are those of the options of `pliant submit`
+//! mem_per_proc = "2G"
+//! gpus = "a100:1"
 //! ```
 //!
 //! A command is a list of words, and no shell ever sees it: an argument's value takes the place of `{name}`
@@ -39,6 +43,7 @@ mod batch;
 mod catalogue;
 mod declared;
 mod declared_argument;
+mod declared_resources;
 mod description;
 mod duration;
 mod parameter_script;

@@ -86,6 +86,7 @@ pub(crate) fn service_of(
         summary: String::new(),
         arguments: parameters.iter().map(|name| ((*name).to_owned(), free_text())).collect(),
         speedup,
+        resources: work.resources.clone(),
         runtime: Runtime::Fixed(work.walltime.max(Span(1))),
         scaling: None,
         walltime_factor: 1.0,

@@ -69,6 +69,19 @@ impl Prepared {
         all
     }
 
+    /// Checks that it can run on processors alone, outside the queue of a batch system.
+    ///
+    /// # Errors
+    /// [`Refusal::OnlyJobs`].
+    pub fn check_needs_no_job(&self) -> Result<(), Refusal> {
+        match &self.work.resources {
+            None => Ok(()),
+            Some(resources) => {
+                Err(Refusal::OnlyJobs { service: self.name.clone(), resources: resources.to_string() })
+            }
+        }
+    }
+
     /// Checks the inputs of a submission.
     ///
     /// # Errors

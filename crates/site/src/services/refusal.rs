@@ -103,6 +103,13 @@ pub enum Refusal {
     },
     /// A script's speedup model uses more processors than the server gives.
     Speedup(SpeedupSpecError),
+    /// The service needs resources that only jobs get, and is to run otherwise.
+    OnlyJobs {
+        /// Its name.
+        service: String,
+        /// What it needs besides processors.
+        resources: String,
+    },
 }
 
 impl Refusal {
@@ -115,7 +122,7 @@ impl Refusal {
             Self::Unknown { .. } | Self::Missing { .. } | Self::Value { .. } => Cause::Invalid,
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
             Self::MissingInput { .. } | Self::InputBytes { .. } | Self::InputsInPlace => Cause::Invalid,
-            Self::Parameter { .. } | Self::Placeholder { .. } => Cause::Invalid,
+            Self::Parameter { .. } | Self::Placeholder { .. } | Self::OnlyJobs { .. } => Cause::Invalid,
         }
     }
 
@@ -139,6 +146,7 @@ impl Refusal {
             Self::Parameter { .. } => "rename the parameter".to_owned(),
             Self::Placeholder { .. } => "write {{ or }} for a brace itself".to_owned(),
             Self::Speedup(error) => error.hint(),
+            Self::OnlyJobs { .. } => "`pliant submit` and `pliant sweep` run it in jobs".to_owned(),
         }
     }
 }
@@ -202,6 +210,10 @@ impl fmt::Display for Refusal {
                 write!(f, "argument `{}` of the script: {problem}", shown(word))
             }
             Self::Speedup(error) => error.fmt(f),
+            Self::OnlyJobs { service, resources } => write!(
+                f,
+                "expected a service that needs processors alone, found `{service}`, which needs {resources}"
+            ),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! One service of a server.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use pliant_control::job::Work;
 use pliant_control::names::User;
-use pliant_model::Span;
+use pliant_model::{Resources, Span};
 
 use super::argument::{Argument, ArgumentKind, read_all};
 use super::prepared::{Bounds, Prepared};
@@ -24,6 +25,8 @@ pub struct Service {
     pub arguments: BTreeMap<String, Argument>,
     /// How its time changes with the number of processors, and on how many its runtime is.
     pub speedup: SpeedupSpec,
+    /// What its jobs need besides processors.
+    pub resources: Option<Arc<Resources>>,
     /// How long it takes, at speed 1.
     pub runtime: Runtime,
     /// How the runtime depends on an argument.
@@ -93,11 +96,13 @@ impl Service {
         let fill = |word: &Template| word.fill(&values, pliant);
         let scale = self.scaling.as_ref().map_or(1.0, |scaling| scaling.of(&values));
         let environment = self.environment.iter();
+        let SpeedupSpec { speedup, procs } = self.speedup.clone();
+        let walltime = self.walltime(scale, learned)?;
         Ok(Prepared {
             name: self.name.clone(),
             command: self.command.iter().filter_map(fill).collect(),
             environment: environment.filter_map(|(name, word)| Some((name.clone(), fill(word)?))).collect(),
-            work: Work::new(self.speedup.procs, self.walltime(scale, learned)?, self.speedup.speedup.clone()),
+            work: Work { resources: self.resources.clone(), ..Work::new(procs, walltime, speedup) },
             inputs: self.inputs(&values),
             scale,
             bounds: self.bounds,

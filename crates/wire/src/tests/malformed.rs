@@ -13,7 +13,8 @@ use super::super::proto::{self, down, speedup, up};
 use super::super::{Federation, FromChild, FromParent, asked, bounds, handle_of};
 use super::samples::{
     A_SERVICE, ADDRESS, AN_ARGUMENT, AN_ESTIMATE, EMPTY, HANDLE, KEY, NAME, NOTHING, PRINTABLE, PROCS, STATE,
-    TIME, USER, WALLTIME, amdahl, call, check, estimate, job, question, server_info, table, vector, work,
+    TIME, USER, WALLTIME, amdahl, call, check, estimate, gpu_table, job, question, server_info, table,
+    vector, work,
 };
 
 #[test]
@@ -103,11 +104,13 @@ fn jobs() {
 #[test]
 fn speedups() {
     const POINTS: &str = "increasing numbers of processors and positive times";
+    const GPU_POINTS: &str = "points by increasing numbers of processors and then of GPUs, one at least with GPUs, with positive times";
     const DOWNEY: &str = "an average parallelism of at least 1 and a sigma of at least 0";
     let downey = |average_parallelism, sigma| proto::Speedup {
         model: Some(speedup::Model::Downey(speedup::Downey { average_parallelism, sigma })),
     };
     let many: Vec<(u32, f64)> = (1..=4097).map(|procs| (procs, 1.0)).collect();
+    let many_with_gpus: Vec<(u32, u32, f64)> = (1..=4097).map(|procs| (procs, 1, 1.0)).collect();
     let cases = [
         (proto::Speedup { model: None }, "", "rigid, amdahl, folding, downey, table or gpu_table", NOTHING),
         (amdahl(1.5, 8), ".amdahl.parallel", "a fraction from 0 to 1", "1.5"),
@@ -120,6 +123,14 @@ fn speedups() {
         (table(&[(1, 2.0), (2, f64::NAN)]), ".table.points[1]", POINTS, "2 with NaN"),
         (table(&[(0, 2.0)]), ".table.points[0]", POINTS, "0 with 2"),
         (table(&many), ".table.points", "at most 4096 items", "4097"),
+        (gpu_table(&[]), ".gpu_table.points", GPU_POINTS, "others"),
+        (gpu_table(&[(1, 0, 2.0), (2, 0, 1.0)]), ".gpu_table.points", GPU_POINTS, "others"),
+        (gpu_table(&[(1, 1, 2.0), (1, 1, 1.0)]), ".gpu_table.points", GPU_POINTS, "others"),
+        (gpu_table(&[(2, 1, 2.0), (1, 2, 1.0)]), ".gpu_table.points", GPU_POINTS, "others"),
+        (gpu_table(&[(0, 1, 2.0)]), ".gpu_table.points", GPU_POINTS, "others"),
+        (gpu_table(&[(1, 1, f64::NAN)]), ".gpu_table.points", GPU_POINTS, "others"),
+        (gpu_table(&[(1, 1, -1.0)]), ".gpu_table.points", GPU_POINTS, "others"),
+        (gpu_table(&many_with_gpus), ".gpu_table.points", "at most 4096 items", "4097"),
     ];
     for (model, field, expected, found) in cases {
         let damage = |down: &mut proto::Down| {

@@ -324,5 +324,7 @@ fn offers() {
         offer.services[0].arguments.push(proto::service_description::Argument::default());
     };
     let field = "services[0].arguments[0].name";
-    check::<_, Offer>(offer, nameless, field, AN_ARGUMENT, EMPTY);
+    check::<_, Offer>(offer.clone(), nameless, field, AN_ARGUMENT, EMPTY);
+    let lined = |offer: &mut proto::ServicesReply| offer.services[0].resources = "4G\n".to_owned();
+    check::<_, Offer>(offer, lined, "services[0].resources", PRINTABLE, "`4G\\n`");
 }

@@ -35,6 +35,12 @@ pub(super) fn table(points: &[(u32, f64)]) -> proto::Speedup {
     proto::Speedup { model: Some(speedup::Model::Table(speedup::Table { points })) }
 }
 
+pub(super) fn gpu_table(points: &[(u32, u32, f64)]) -> proto::Speedup {
+    let point = |&(procs, gpus, time): &(u32, u32, f64)| speedup::GpuPoint { procs, gpus, time };
+    let points = points.iter().map(point).collect();
+    proto::Speedup { model: Some(speedup::Model::GpuTable(speedup::GpuTable { points })) }
+}
+
 pub(super) fn work() -> proto::Work {
     proto::Work {
         procs: 8,

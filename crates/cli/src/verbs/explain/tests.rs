@@ -2,7 +2,7 @@
 
 use pliant_control::job::{JobState, Work};
 use pliant_control::names::Key;
-use pliant_model::{Procs, Speedup};
+use pliant_model::{Mebibytes, Memory, Procs, Resources, Speedup};
 
 use super::*;
 
@@ -38,6 +38,7 @@ fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }
 }
@@ -62,6 +63,19 @@ fn the_reason_follows_from_the_estimates() {
         "passed-over",
         "nancy would have completed it 1m earlier",
     );
+}
+
+#[test]
+fn an_explanation_names_what_a_job_needs() {
+    let explained = |job: &JobRecord| {
+        text(&Explanation { record: job.clone(), at: Time(1_030), waits: None, unplanned: None })
+    };
+    let mut job = job(&[]);
+    assert!(!explained(&job).contains("needs"));
+    let resources = Resources { memory: Some(Memory::Total(Mebibytes(2_048))), ..Resources::default() };
+    (job.work.resources, job.gpus) = (Some(resources.into()), Some(1));
+    let needs = "It needs 2G of memory.\nOn 4 processors it has 1 GPU.\n\n";
+    assert!(explained(&job).contains(needs), "{}", explained(&job));
 }
 
 #[test]

@@ -172,6 +172,7 @@ fn record_of(job: &Prepare) -> JobRecord {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: Some(Box::new(job.claim.clone())),
     }
 }

@@ -256,3 +256,25 @@ fn a_total_of_memory_that_is_just_there_is_enough() {
     assert_eq!(record.expected.start, Time(100));
     assert_eq!(held(&bench.at(100)), [(1, 8, String::new())]);
 }
+
+/// The work of a service: of any size, and with memory that grows with it.
+#[test]
+fn memory_for_each_processor_limits_the_sizes_of_work() {
+    let mut bench = bench();
+    let memory = Some(Memory::PerProc(Mebibytes(3 * GIB)));
+    let needed = Resources { memory, gpus: gpus(1, None).gpus, ..Resources::default() };
+    let order = |key| {
+        let order = needing(rigid(key, 1, 100), needed.clone());
+        let speedup = Speedup::Amdahl { parallel: 1.0, limit: Procs(4) };
+        Submit { work: Work { speedup, ..order.work }, ..order }
+    };
+    let first = bench.accepted(order(1));
+    assert_eq!((first.procs, first.gpus, first.expected.start), (Procs(2), Some(1), Time(100)));
+    let second = bench.accepted(order(2));
+    assert_eq!(second.expected.start, Time(150), "3 GiB are not left before");
+    restored(&mut bench);
+    assert_eq!(held(&bench.at(100)), [(1, 6, "a".to_owned())]);
+    bench.now = Time(130);
+    bench.ended(1, Exit::Code(0));
+    assert_eq!(held(&bench.at(130)), [(2, 6, "a".to_owned())]);
+}

@@ -43,14 +43,20 @@ pub(super) fn request_work(
     let refused = |refusal: Refusal| refusal.cause().because(refusal.to_string());
     let prepared = offer.prepare_run(executable, &arguments, (RunFolder::Work, user), None);
     let PreparedWork { prepared, account, .. } = prepared.map_err(refused)?;
-    if executable.script().is_some_and(|script| !needs_only_time(&script.work)) {
-        return Err(Cause::Invalid.because(
-            "expected a script that needs a core and time alone, found resources, a begin, a deadline, a nice value or a requeue",
-        ));
+    match executable {
+        Executable::Service(_) => prepared.check_needs_no_job().map_err(refused)?,
+        Executable::Script(script) if !needs_only_time(&script.work) => {
+            return Err(Cause::Invalid.because(
+                "expected a script that needs a core and time alone, found resources, a begin, a deadline, a nice value or a requeue",
+            ));
+        }
+        Executable::Script(_) => {}
     }
     prepared.check_inputs(inputs).map_err(refused)?;
     let on_one = prepared.work.request(JobId(0), Time::ZERO);
-    let walltime = on_one.on(Procs(1), offer.info.speed).map(|walltimes| walltimes.at(Procs(1)));
+    // It gets a core, and no GPUs that its table may have sizes with.
+    let walltimes = on_one.where_counted(Procs(1), offer.info.speed, false);
+    let walltime = walltimes.map(|walltimes| walltimes.at(Procs(1)));
     let walltime = walltime.ok_or_else(|| {
         let needed = prepared.work.procs.0;
         Cause::TooLarge.because(format!("expected a program for one core, found one for {needed}"))

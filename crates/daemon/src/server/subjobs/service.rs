@@ -212,6 +212,8 @@ impl Service {
         }
         let PreparedWork { prepared, account, .. } =
             self.offer.prepare(&what, owner, None).map_err(refused)?;
+        // The share of a machine that a task gets is one of its processors.
+        prepared.check_needs_no_job().map_err(refused)?;
         prepared.check_inputs(&inputs).map_err(refused)?;
         check_manifest(&inputs).map_err(|error| error.to_string())?;
         let submitted = Some(what).filter(|what| matches!(what, SubmittedWork::Script(_)));
