@@ -207,7 +207,9 @@ impl JobOptions {
             ("--out", self.out.is_some()),
             ("--server-timeout", self.server_timeout.is_some()),
         ];
-        let option = first_given(of_submit).or_else(|| self.without_use_in_array());
+        let again = ("--requeue", self.requeues().is_some_and(|requeues| requeues > 0));
+        let option =
+            first_given(of_submit).or_else(|| self.without_use_in_array()).or_else(|| first_given([again]));
         match runs {
             Runs::Instances => option,
             // On one core each.
@@ -226,7 +228,12 @@ impl JobOptions {
             ("--stdin", self.stdin.is_some()),
             ("--merge-output", self.merge_output),
         ];
-        first_given(of_jobs).or_else(|| self.schedule.first())
+        first_given(of_jobs).or_else(|| self.schedule.first_without_requeue())
+    }
+
+    /// How often a job may run again after its node failed, if that is given.
+    pub(crate) fn requeues(&self) -> Option<u32> {
+        self.schedule.requeues()
     }
 
     /// True if the command waits until the job has ended.

@@ -38,6 +38,9 @@ pub struct Listing {
     /// Reservations that have not ended, sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reservations: Vec<Reservation>,
+    /// The names of reservations that the server's jobs are to have their nodes of, and that are not there: too early, ended or misspelt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_reservations: Vec<String>,
 }
 
 fn is_default<A: Default + PartialEq>(value: &A) -> bool {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pliant_client::SweepSpec;
+use pliant_control::multi_job::RETRIES_MAX;
 use pliant_policy::allocation::Strategy;
 use pliant_wire::{Executable, Script, TaskArray};
 
@@ -28,14 +29,18 @@ pub(super) fn spec(
             "a task of an array is an instance of a sweep: `pliant sweep --help` has the options of that";
         return Err(Failure::input(problem).hint(hint));
     }
-    let script = with_parameters(script.clone(), &[TaskArray::INDEX].into(), Some(indices.array()))?;
+    let mut script = script.clone();
+    // A task that is lost runs again as an instance of the sweep, without those that have ended.
+    let requeues = options.requeues().map(|requeues| requeues.min(u32::from(RETRIES_MAX)) as u8);
+    script.work.requeue = 0;
+    let script = with_parameters(script, &[TaskArray::INDEX].into(), Some(indices.array()))?;
     Ok(SweepSpec {
         executable: Executable::Script(Box::new(script)),
         parameters: indices.space(),
         inputs: announced("--in", &options.inputs)?,
         strategy: Strategy::Statistics,
         once: false,
-        retries: sweep::RETRIES,
+        retries: requeues.unwrap_or(sweep::RETRIES),
         at_once: indices.at_once,
         timeout: options.timeout(),
     })

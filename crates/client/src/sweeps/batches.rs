@@ -62,20 +62,20 @@ pub(super) enum BatchUpdate {
     /// Instances have ended.
     Ended(Vec<InstanceEnd>),
     /// It has ended.
-    Over {
-        /// How, for people.
-        how: String,
-        /// Instances without an end were not started.
-        unbegun: bool,
-    },
+    Over(BatchEnd),
     /// Servers do not accept our certificate.
     Failed(ClientError),
 }
 
 /// How a batch ended.
-struct BatchEnd {
-    how: String,
-    unbegun: bool,
+#[derive(Debug)]
+pub(super) struct BatchEnd {
+    /// How, for people.
+    pub(super) how: String,
+    /// Instances without an end were not started.
+    pub(super) unbegun: bool,
+    /// Its server went down, or nothing is known of it any more.
+    pub(super) lost: bool,
 }
 
 /// Submits and follows a batch.
@@ -131,7 +131,7 @@ impl BatchFollower {
             },
         };
         let update = match self.follow(&job).await {
-            Ok(BatchEnd { how, unbegun }) => BatchUpdate::Over { how, unbegun },
+            Ok(end) => BatchUpdate::Over(end),
             Err(error) => BatchUpdate::Failed(error),
         };
         self.report(update).await;
@@ -236,7 +236,7 @@ impl BatchFollower {
                 Err(error)
                     if error.is_missing() && missing.is_some_and(|since| since + DOUBT <= Instant::now()) =>
                 {
-                    return Ok(BatchEnd { how: format!("lost: {error}"), unbegun: false });
+                    return Ok(BatchEnd { how: format!("lost: {error}"), unbegun: false, lost: true });
                 }
                 Err(error) if error.is_missing() => {
                     missing.get_or_insert_with(Instant::now);
@@ -283,7 +283,7 @@ fn over(record: &JobRecord, has_reported: bool) -> BatchEnd {
         _ => false,
     };
     let how = record.exit.as_ref().map_or_else(|| record.state.to_string(), Exit::to_string);
-    BatchEnd { how, unbegun }
+    BatchEnd { how, unbegun, lost: matches!(record.exit, Some(Exit::Lost(_))) }
 }
 
 /// The output of a batch, a line for each ended instance.

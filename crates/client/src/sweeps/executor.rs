@@ -11,7 +11,7 @@ use pliant_wire::InstanceBatch;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep};
 
-use super::batches::{BatchFollower, BatchUpdate, Permits};
+use super::batches::{BatchEnd, BatchFollower, BatchUpdate, Permits};
 use super::folder::{Header, runs};
 use super::poll_schedule::PollSchedule;
 use super::prospects::{ProspectsFound, ProspectsRequest, calls};
@@ -243,7 +243,9 @@ impl SweepExecutor {
                 open.running_since = Some(Instant::now());
                 ends.into_iter().map(|end| Entry::Ended { batch, end }).collect()
             }
-            BatchUpdate::Over { how, unbegun } => vec![Entry::Over { batch, how, unbegun }],
+            BatchUpdate::Over(BatchEnd { how, unbegun, lost }) => {
+                vec![Entry::Over { batch, how, unbegun, lost }]
+            }
         })
     }
 }

@@ -157,6 +157,9 @@ pub enum Entry {
         how: String,
         /// Instances without an end were not started.
         unbegun: bool,
+        /// Its server went down, or nothing is known of it any more.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lost: bool,
     },
     /// No server takes an instance: it failed for good.
     Unplaced {

@@ -117,15 +117,15 @@ impl SweepResults {
             }
             Entry::Refused { batch, .. } => _ = open.remove(&batch),
             Entry::Over { batch, unbegun, .. } => {
-                let is_lost = !unbegun && !cancelled;
-                let Some((since, instances)) = open.remove(&batch).filter(|_| is_lost) else { return };
-                // Instances without an end since then were lost with the batch.
-                for instance in numbers(&instances) {
-                    if let Some(known) = ends.get_mut(instance as usize)
-                        && (known.0 == NOWHERE || known.0 < since)
-                    {
-                        *known = (offset, known.1.saturating_add(1));
-                    }
+                let has_begun = !unbegun && !cancelled;
+                let Some((since, instances)) = open.remove(&batch).filter(|_| has_begun) else { return };
+                // The first instance without an end since then ended with the batch; those behind it had not begun.
+                let no_end = |known: &(u64, u8)| known.0 == NOWHERE || known.0 < since;
+                let first = numbers(&instances)
+                    .into_iter()
+                    .find(|instance| ends.get(*instance as usize).is_some_and(no_end));
+                if let Some(known) = first.and_then(|instance| ends.get_mut(instance as usize)) {
+                    *known = (offset, known.1.saturating_add(1));
                 }
             }
             Entry::Unplaced { instance, .. } => {
@@ -280,8 +280,8 @@ mod tests {
             Entry::Accepted { batch: 0, job: Handle { server: lyon.clone(), number: 4 } },
             ended(0, 0, 0),
             ended(0, 1, 1),
-            // 2 and 3 were lost with it.
-            Entry::Over { batch: 0, how: "signal 9".to_owned(), unbegun: false },
+            // 2 ended with it, 3 had not begun.
+            Entry::Over { batch: 0, how: "signal 9".to_owned(), unbegun: false, lost: false },
             // 1 is in a job again. The batch of 4 is not accepted yet.
             submitted(1, 1, 1),
             Entry::Accepted { batch: 1, job: Handle { server: lyon.clone(), number: 5 } },
@@ -293,7 +293,7 @@ mod tests {
             submitted(4, 6, 6),
             Entry::Refused { batch: 4, cause: Cause::TooMany, why: why() },
             submitted(5, 7, 7),
-            Entry::Over { batch: 5, how: "withdrawn".to_owned(), unbegun: true },
+            Entry::Over { batch: 5, how: "withdrawn".to_owned(), unbegun: true, lost: false },
         ];
         lines.iter().for_each(|line| folder.append(line));
         folder.flush(false).unwrap();
@@ -306,6 +306,7 @@ mod tests {
             (0, "completed", 1, "exit code 0", Some(4)),
             (1, "submitted", 1, "", Some(5)),
             (2, "failed", 1, "its job ended before it: signal 9", Some(4)),
+            (3, "waiting", 0, "", None),
             (4, "submitted", 0, "", None),
             (5, "failed", 0, "no server accepts it; lyon: too large", None),
             (6, "waiting", 0, "", None),

@@ -108,9 +108,9 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
                 &mut commands,
             );
         }
-        folder.append(&Entry::Over { batch, how: "exit code 0".to_owned(), unbegun: false });
+        folder.append(&Entry::Over { batch, how: "exit code 0".to_owned(), unbegun: false, lost: false });
         folder.flush(false).unwrap();
-        machine.on(Event::BatchEnded { batch, unbegun: false }, &mut rng, &mut commands);
+        machine.on(Event::BatchEnded { batch, unbegun: false, lost: false }, &mut rng, &mut commands);
     }
 }
 

@@ -83,9 +83,9 @@ impl SweepState {
                 let (instance, completed, scale) = (end.instance, end.is_success(), end.scale);
                 Event::InstanceEnded { batch, instance, completed, took, scale }
             }
-            Entry::Over { batch, unbegun, .. } => {
+            Entry::Over { batch, unbegun, lost, .. } => {
                 self.batches.remove(&batch);
-                Event::BatchEnded { batch, unbegun }
+                Event::BatchEnded { batch, unbegun, lost }
             }
             Entry::Unplaced { instance, .. } => Event::Unplaced { instance },
             Entry::Cancelled {} => Event::Cancel,

@@ -40,6 +40,9 @@ pub struct Changes {
     /// All reservations, if any changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservations: Option<Vec<Reservation>>,
+    /// The names of all own reservations that are not there, if any changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_reservations: Option<Vec<String>>,
 }
 
 /// The new priority and planned start of a job.
@@ -65,6 +68,7 @@ impl Changes {
             && self.partitions.is_none()
             && self.counted.is_none()
             && self.reservations.is_none()
+            && self.missing_reservations.is_none()
     }
 }
 
@@ -92,6 +96,8 @@ impl Listing {
         changes.partitions = (self.partitions != before.partitions).then(|| self.partitions.clone());
         changes.counted = (self.counted != before.counted).then(|| self.counted.clone());
         changes.reservations = (self.reservations != before.reservations).then(|| self.reservations.clone());
+        let missing = &self.missing_reservations;
+        changes.missing_reservations = (*missing != before.missing_reservations).then(|| missing.clone());
         changes
     }
 
@@ -116,6 +122,9 @@ impl Listing {
         }
         if let Some(reservations) = &changes.reservations {
             self.reservations.clone_from(reservations);
+        }
+        if let Some(missing) = &changes.missing_reservations {
+            self.missing_reservations.clone_from(missing);
         }
     }
 }

@@ -82,12 +82,14 @@ pub enum Event {
         /// The runtime in units of the service; positive.
         scale: f64,
     },
-    /// A batch has ended. Instances without a reported end did not complete.
+    /// A batch has ended. The first instance without a reported end did not complete, and those behind it did not begin.
     BatchEnded {
         /// The batch.
         batch: u32,
-        /// True if these instances did not start either.
+        /// True if that one did not begin either.
         unbegun: bool,
+        /// Its server went down, or nothing is known of it any more.
+        lost: bool,
     },
     /// No server takes an instance ([`Command::Unplaced`]): it has failed for good.
     Unplaced {

@@ -253,16 +253,17 @@ impl MultiJob {
                     return;
                 }
             }
-            Event::BatchEnded { batch, unbegun } => {
-                let Some(OpenBatch { server, left, .. }) = self.batches.remove(&batch) else { return };
+            Event::BatchEnded { batch, unbegun, lost } => {
+                let Some(OpenBatch { server, mut left, .. }) = self.batches.remove(&batch) else { return };
                 if let Some(most) = self.batch_limits.get_mut(&server) {
                     // A few instances may have caused the refusal: the limit grows again.
                     *most = most.saturating_mul(2).min(self.plan.batch_most);
                 }
-                // Cancelled instances have not failed.
-                match unbegun || self.cancelled {
-                    true => self.return_instances(left),
-                    false => left.into_iter().for_each(|instance| self.runs_again(instance)),
+                // Instances run in order: only the first one without an end may have begun. Cancelled instances have not failed.
+                let begun = if unbegun || self.cancelled { None } else { left.pop_first() };
+                self.return_instances(left);
+                if let Some(instance) = begun {
+                    self.did_not_complete(instance, lost);
                 }
             }
         }

@@ -26,10 +26,8 @@ impl MultiJob {
         if !batch.left.remove(&instance) {
             return;
         }
-        match completed {
-            true => {}
-            false if self.plan.lost_only => return self.gives_up(instance),
-            false => return self.runs_again(instance),
+        if !completed {
+            return self.did_not_complete(instance, false);
         }
         self.runtimes.record(&batch.server, took, scale);
         self.outcomes[instance as usize] = DONE;
@@ -41,8 +39,15 @@ impl MultiJob {
         self.progress.failed += 1;
     }
 
-    /// Handles an instance that failed or was lost.
-    pub(super) fn runs_again(&mut self, instance: u32) {
+    /// Handles an instance that failed, or that was lost.
+    pub(super) fn did_not_complete(&mut self, instance: u32, lost: bool) {
+        match self.plan.lost_only && !lost {
+            true => self.gives_up(instance),
+            false => self.runs_again(instance),
+        }
+    }
+
+    fn runs_again(&mut self, instance: u32) {
         let outcome = &mut self.outcomes[instance as usize];
         if *outcome >= self.plan.retries {
             return self.gives_up(instance);

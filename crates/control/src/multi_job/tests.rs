@@ -128,7 +128,7 @@ impl Bench {
             let (completed, took) = (!failing(instance), SpanMs(took_ms));
             self.handle(Event::InstanceEnded { batch, instance, completed, took, scale: 1.0 });
         }
-        self.handle(Event::BatchEnded { batch, unbegun: false });
+        self.handle(Event::BatchEnded { batch, unbegun: false, lost: lost.is_some() });
     }
 
     /// Restarts the client from the recorded events.
@@ -342,7 +342,7 @@ fn a_waiting_batch_that_would_end_last_is_withdrawn_without_a_retry() {
     let again = commands_after(&mut machine, Event::Found { servers: servers(3_600_000), waiting });
     assert!(!again.contains(&Command::Withdraw { batch }), "once is enough: {again:?}");
     let before = machine.waiting();
-    commands_after(&mut machine, Event::BatchEnded { batch, unbegun: true });
+    commands_after(&mut machine, Event::BatchEnded { batch, unbegun: true, lost: false });
     assert_eq!(machine.waiting(), before + count as u64);
     assert_eq!((machine.progress().failed, machine.progress().retried), (0, 0));
 }
@@ -411,6 +411,15 @@ fn of_an_array_only_lost_tasks_run_again() {
     }
     let progress = bench.machine.progress();
     assert_eq!((progress.done, progress.failed, progress.retried), (19, 1, lost));
+
+    // The one that was running when its batch was killed has failed; those behind it have not begun.
+    let mut machine = MultiJob::new(Plan { lost_only: true, ..plan(3, 2) });
+    let found = Event::Found { servers: vec![(name("lyon"), free_at(0, 1, 10))], waiting: BTreeSet::new() };
+    let (batch, _, instances) = submitted(&commands_after(&mut machine, found)).remove(0);
+    assert!(instances > 1, "one behind the first");
+    commands_after(&mut machine, Event::BatchEnded { batch, unbegun: false, lost: false });
+    let Progress { failed, retried, .. } = machine.progress();
+    assert_eq!((failed, retried, machine.waiting()), (1, 0, 0));
 }
 
 #[test]
@@ -492,7 +501,7 @@ fn samples_cover_all_waiting_instances() {
     // Failed instances are waiting again.
     let mut again = MultiJob::new(plan(2, 1));
     let recalled = Event::BatchRestored { batch: 0, server: name("lyon"), instances: vec![0, 1] };
-    for event in [recalled, Event::BatchEnded { batch: 0, unbegun: true }] {
+    for event in [recalled, Event::BatchEnded { batch: 0, unbegun: true, lost: false }] {
         again.on(event, &mut ChaCha8Rng::seed_from_u64(1), &mut Vec::new());
     }
     assert_eq!(again.samples(), [0, 1]);

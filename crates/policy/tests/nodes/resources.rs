@@ -45,11 +45,16 @@ pub(crate) fn clusters() -> impl Strategy<Value = ClusterSnapshot> {
     let nodes = prop_oneof![3 => prop::collection::vec(node, 1..5), 1 => alike];
     let reserve =
         prop_oneof![4 => Just(Reserve::Cores), 1 => Just(Reserve::Start), 1 => Just(Reserve::Nodes)];
-    let rules = (prop::bool::weighted(0.2), prop::bool::weighted(0.2), reserve);
-    let rules = rules.prop_map(|(whole_nodes, strict_holes, reserve)| Rules {
+    // As in front of Slurm and of OAR.
+    let of_resources = [(); 3].map(|()| prop::bool::weighted(0.25));
+    let rules = (prop::bool::weighted(0.2), prop::bool::weighted(0.2), reserve, of_resources);
+    let rules = rules.prop_map(|(whole_nodes, strict_holes, reserve, of_resources)| Rules {
         whole_nodes,
         strict_holes,
         reserve,
+        memory_in_parts: of_resources[0],
+        resources_by_node: of_resources[1],
+        scratch_by_size: of_resources[2],
         passes: if strict_holes { 5 } else { 0 },
         interval: Span(10),
         ..Rules::default()
@@ -157,9 +162,24 @@ fn needed(asked: &Asked, cluster: &ClusterSnapshot, cores: u32) -> (u32, u32, u3
         (Some(GpuCount::Total(all)), Some(nodes)) => all.div_ceil(*nodes),
         _ => 0,
     };
-    // Equal parts are rounded up, but all together are no more than was asked for.
-    let all = if let Some(Memory::Total(all)) = memory { all.0 } else { u32::MAX };
-    ((per_proc.0 * cores).min(all), gpus, scratch.0)
+    let largest = cluster.nodes.iter().map(|node| node.cores).max().unwrap();
+    let in_parts = cluster.rules.memory_in_parts;
+    let of_whole_node = asked.resources.as_ref().filter(|resources| in_parts && resources.exclusive);
+    let of_whole_node =
+        of_whole_node.and_then(|resources| resources.memory_of_whole_node(Procs(asked.procs), largest));
+    // Equal parts are rounded up, but all together are no more than was asked for, unless each core asks for its own.
+    let memory = match (of_whole_node, memory) {
+        (Some(each), _) => {
+            if cores > 0 {
+                each.0
+            } else {
+                0
+            }
+        }
+        (None, Some(Memory::Total(all))) if !in_parts => (per_proc.0 * cores).min(all.0),
+        (None, _) => per_proc.0 * cores,
+    };
+    (memory, gpus, scratch.0)
 }
 
 /// The GPUs that may be on any of a job's nodes.
@@ -190,7 +210,11 @@ pub(crate) fn licences(asked: &Asked) -> u32 {
 }
 
 fn is_exclusive(asked: &Asked, cluster: &ClusterSnapshot) -> bool {
-    cluster.rules.whole_nodes || asked.resources.as_ref().is_some_and(|resources| resources.exclusive)
+    let Some(Resources { memory, gpus, scratch, exclusive, .. }) = &asked.resources else {
+        return cluster.rules.whole_nodes;
+    };
+    let has_part = memory.is_some() || gpus.is_some() || *scratch > Mebibytes::ZERO;
+    cluster.rules.whole_nodes || *exclusive || cluster.rules.resources_by_node && has_part
 }
 
 /// What the nodes of an empty cluster have.
@@ -292,6 +316,8 @@ fn check(cluster: &ClusterSnapshot, holders: &[Holder<'_>]) {
             for (asked, share) in parts() {
                 let cores = share.cores.unwrap().0;
                 let (memory, gpus, scratch) = needed(asked, cluster, cores);
+                assert!(scratch <= node.scratch.0, "{asked:?} {node:?}");
+                let scratch = if cluster.rules.scratch_by_size { 0 } else { scratch };
                 taken = (taken.0 + cores, taken.1 + memory, taken.2 + gpus + share.gpus, taken.3 + scratch);
             }
             let kept: u32 = kept.iter().filter_map(|share| share.cores).map(|cores| cores.0).sum();

@@ -153,7 +153,7 @@ impl<R: Rng> SweepRun<'_, '_, R> {
                 let (instance, cluster) = self.batches[batch as usize];
                 self.session.sites.withdraw(cluster, instance)?;
                 self.outcome.moves += 1;
-                return Some(multi_job::Event::BatchEnded { batch, unbegun: true });
+                return Some(multi_job::Event::BatchEnded { batch, unbegun: true, lost: false });
             }
             Command::Done => self.is_over = true,
             Command::RecordShares { .. } => {}
@@ -174,7 +174,7 @@ impl<R: Rng> SweepRun<'_, '_, R> {
         let (batch, instance) = (self.batch_of[instance], instance as u32);
         let took = SpanMs(task.runtime.0 * 1_000);
         self.deliver(multi_job::Event::InstanceEnded { batch, instance, completed: true, took, scale: 1.0 });
-        self.deliver(multi_job::Event::BatchEnded { batch, unbegun: false });
+        self.deliver(multi_job::Event::BatchEnded { batch, unbegun: false, lost: true });
     }
 }
 

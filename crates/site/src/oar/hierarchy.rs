@@ -20,8 +20,8 @@ pub(super) fn request(
     let on_nodes = on_nodes(shape, resources, &cluster.nodes)?;
     let licences = resources.map(|needed| &needed.licences).into_iter().flatten();
     let units = licences.filter(|(_, count)| **count > 0).map(|(name, count)| {
-        // It stands in the server's file, so it is a word.
-        let has = cluster.licences.get(name).is_some_and(|units| units >= count);
+        // It stands in the server's file, so it is a word. Broken units may be whole again when the job starts.
+        let has = cluster.licences.contains_key(name) && cluster.units(name) >= *count;
         has.then(|| format!("+{{type = '{name}'}}/resource_id={count}"))
     });
     Some(on_nodes + &units.collect::<Option<String>>()?)
@@ -125,8 +125,10 @@ mod tests {
     }
 
     fn cluster() -> resources::Resources {
-        let licences = [("matlab".to_owned(), 2)].into();
-        resources::Resources { nodes: nodes(), licences, ..resources::Resources::default() }
+        let licences = [("matlab".to_owned(), 1)].into();
+        let other_types =
+            [(90, "matlab".to_owned()), (91, "matlab".to_owned()), (92, "disk".to_owned())].into();
+        resources::Resources { nodes: nodes(), licences, other_types, ..resources::Resources::default() }
     }
 
     fn asked(cores: u32, needed: Resources) -> Option<String> {
@@ -194,8 +196,8 @@ mod tests {
         assert_eq!(licences(2, Resources::default()).unwrap(), format!("/resource_id=4{with_two}"));
         let whole = Resources { exclusive: true, nodes: Some(1), ..Resources::default() };
         assert_eq!(licences(2, whole).unwrap(), format!("/network_address=1{with_two}"));
-        assert_eq!(licences(3, Resources::default()), None, "there are two");
-        let unknown = [("ansys".to_owned(), 1)].into_iter().collect();
-        assert_eq!(asked(1, Resources { licences: unknown, ..Resources::default() }), None);
+        assert_eq!(licences(3, Resources::default()), None, "there are two, of which one is broken");
+        let disk = [("disk".to_owned(), 1)].into_iter().collect();
+        assert_eq!(asked(1, Resources { licences: disk, ..Resources::default() }), None, "it is no licence");
     }
 }

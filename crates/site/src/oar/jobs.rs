@@ -125,7 +125,7 @@ fn listed(
         submitted: Time(job.submitted.0),
         requested: RequestedResources {
             licences: match job.assigned_resources.is_empty() {
-                true => chosen.map(|one| one.others.clone()).unwrap_or_default(),
+                true => chosen.map(|one| wanted_by_type(one, resources)).unwrap_or_default(),
                 false => held_by_type(&job, resources),
             },
             ..RequestedResources::default()
@@ -212,6 +212,12 @@ fn cores(job: &Job, resources: &Resources) -> impl Iterator<Item = i64> {
 
 fn other_type(id: i64, resources: &Resources) -> Option<&String> {
     resources.other_types.get(&u64::try_from(id).ok()?)
+}
+
+/// How many resources of other types it waits for, at most all that there are.
+fn wanted_by_type(wanted: &Wanted, resources: &Resources) -> BTreeMap<String, u32> {
+    let all = |(kind, count): (&String, &u32)| (kind.clone(), resources.units(kind).min(*count));
+    wanted.others.iter().map(all).collect()
 }
 
 /// How many resources of other types it has.

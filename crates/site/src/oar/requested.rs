@@ -59,7 +59,10 @@ fn with_types_for_conditions(text: &str) -> String {
             (None, '}') => {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
-                    plain.extend(other_type(&condition).map(|name| format!("{{{name}}}")));
+                    // Of the first level of a group.
+                    let is_first = plain.ends_with(['"', '+']);
+                    let named = other_type(&condition).filter(|_| is_first);
+                    plain.extend(named.map(|name| format!("{{{name}}}")));
                     condition.clear();
                 }
                 continue;

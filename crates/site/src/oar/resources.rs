@@ -118,6 +118,12 @@ impl Resources {
                 Unreadable::new("oarnodes", &location, "one that a resource has", "no resource that has it")
             };
             unread.extend(missing.into_iter().map(|name| never(name).to_string()));
+            let none = |kind: &&String| resources.units(kind) == 0;
+            let never = |kind: &String| {
+                let location = format!("type {kind} of `licences`");
+                Unreadable::new("oarnodes", &location, "one that a resource has", "no resource that has it")
+            };
+            unread.extend(settings.licences.iter().filter(none).map(|kind| never(kind).to_string()));
         }
         resources.unread = unread.into_iter().take(UNREAD_MAX).collect();
         let node = |(name, OfNode { usable, all, unusable, node }): (String, OfNode)| Node {
@@ -129,6 +135,11 @@ impl Resources {
         };
         resources.nodes = nodes.into_iter().map(node).collect();
         Ok(resources)
+    }
+
+    /// The resources of another type than cores, broken ones included.
+    pub(super) fn units(&self, kind: &str) -> u32 {
+        self.other_types.values().filter(|one| *one == kind).count() as u32
     }
 
     pub(super) fn size(&self) -> Size {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pliant_control::listing::{CountedResources, ListedJob, Listing, Node, Phase};
-use pliant_model::{Resources, Time};
+use pliant_model::{Mebibytes, Resources, Time};
 
 use super::mark::Mark;
 use super::nodes::{self, Nodes, fill};
@@ -20,11 +20,13 @@ impl Slurm {
     /// # Errors
     /// The controller does not answer, or not as expected.
     pub async fn list(&self, now: Time) -> Result<ListedJobs, BatchSystemError> {
-        let Nodes { nodes, partitions, counted, reservations, unread: not_understood } = self.nodes().await?;
+        let Nodes { nodes, partitions, counted, reservations, missing_reservations, unread: not_understood } =
+            self.nodes().await?;
         let PrintedJobs { mut jobs, mut unread } = self.queue(None).await?;
         unread.extend(not_understood);
         leave_out_over(&mut jobs, &mut self.over.lock());
-        if counted != CountedResources::default() || nodes.iter().any(|node| node.gpus > 0) {
+        let has_more = |node: &Node| node.gpus > 0 || node.scratch > Mebibytes::ZERO;
+        if counted != CountedResources::default() || nodes.iter().any(has_more) {
             let mark = Mark::draw();
             let printed = self.run(&call::requests(&requests::format(&mark))).await?.stdout;
             let (requests, not_understood) = requests::read(&printed, &mark);
@@ -32,7 +34,13 @@ impl Slurm {
             requests::fill(&mut jobs, &requests, counted.memory);
         }
         self.spread(&nodes, &mut jobs).await?;
-        let listing = Listing { partitions, counted, reservations, ..Listing::new(now, nodes, jobs) };
+        let listing = Listing {
+            partitions,
+            counted,
+            reservations,
+            missing_reservations,
+            ..Listing::new(now, nodes, jobs)
+        };
         Ok(ListedJobs { listing, unread })
     }
 
@@ -81,6 +89,11 @@ impl Slurm {
         let own = reservations::named(&self.settings.extra);
         let printed = self.run(&call::reservations()).await?.stdout;
         let (reservations, not_understood) = reservations::read(&printed, &nodes.nodes, &own);
+        // What is hidden may be there.
+        if self.sees_reservations {
+            let is_there = |name: &String| reservations.iter().any(|one| one.name == *name);
+            nodes.missing_reservations = own.into_iter().filter(|name| !is_there(name)).collect();
+        }
         nodes.reservations = reservations;
         nodes.unread = not_understood.iter().map(ToString::to_string).collect();
         *self.nodes.lock() = Some((Instant::now(), nodes.clone()));

@@ -26,6 +26,8 @@ pub(super) struct Nodes {
     /// What is counted besides cores.
     pub(super) counted: CountedResources,
     pub(super) reservations: Vec<Reservation>,
+    /// Those that the server's jobs name and that are not there.
+    pub(super) missing_reservations: Vec<String>,
     /// What was not understood of the reservations.
     pub(super) unread: Vec<String>,
 }

@@ -58,12 +58,15 @@ pub(super) fn listed_snapshot(
         let within = target.reservation(job).filter(|one| end <= one.until);
         let on = match within {
             Some(reservation) => resources.outside(on, reservation),
-            None => on,
+            None if target.shares_reservation(job) => on,
+            None => resources.of_whole_nodes(on, listing),
         };
-        if !on.is_empty() {
+        // On nodes that are not planned here it may have licences that are.
+        let cores = if on.is_empty() { 0 } else { job.shape.cores };
+        if !on.is_empty() || !needs.licences.is_empty() {
             let elapsed = Span((listing.at - started).0.max(0));
             let expected = expected(job, elapsed).map(|runtime| started + runtime);
-            let allocated = AllocatedJob::of(number(job), Procs(job.shape.cores), end);
+            let allocated = AllocatedJob::of(number(job), Procs(cores), end);
             running.push(AllocatedJob { on, expected, needs, ..allocated });
         }
     }

@@ -8,7 +8,7 @@ use pliant_policy::nodes::{
 };
 
 use super::competing::PartitionsOfKinds;
-use super::own_reservation::OwnReservation;
+use super::own_reservation::OwnReservations;
 use crate::listing::{
     self, CountedResources, DefaultMemory, ListedJob, Listing, RequestedResources, Reservation,
 };
@@ -59,13 +59,14 @@ impl<'a> NodeResources<'a> {
             .filter(present)
             .flat_map(|one| one.nodes.iter().map(|part| part.node.as_str()))
             .collect();
+        let own = OwnReservations::of(listing);
         let node = |node: &&'a listing::Node| Node {
             up: node.unusable.is_none() || node.reserved && kept.contains(node.name.as_str()),
             memory: node.memory,
             gpus: node.gpus,
             scratch: node.scratch,
             kind: kind_of(node),
-            ..Node::of(&node.name, Procs(node.cores))
+            ..Node::of(&node.name, Procs(own.as_ref().map_or(node.cores, |own| own.cores(node))))
         };
         let planned = nodes.iter().map(node).collect();
         let (of_kinds, in_partitions): (Vec<NodeKind>, Vec<Vec<&str>>) = kinds.into_iter().unzip();
@@ -81,7 +82,16 @@ impl<'a> NodeResources<'a> {
         let licences: Vec<Licence> = counted.licences.iter().map(licence).collect();
         let others = listing.reservations.iter().filter(|one| !one.ours);
         let reserved = others.map(|one| reserved(one, &positions, &licences));
-        let without_own = OwnReservation::of(listing).map(|own| outside_own(&own, nodes, listing.at));
+        // Of a node with an own reservation of some of its cores there is nothing else.
+        let in_part = |share: &NodeShare| {
+            let node = nodes[share.node as usize];
+            own.as_ref().is_some_and(|own| own.cores(node) < node.cores)
+        };
+        let reserved = reserved.map(|mut one| {
+            one.on.retain(|share| !in_part(share));
+            one
+        });
+        let without_own = own.as_ref().map(|own| outside_own(own, nodes, listing.at));
         let reserved = reserved.chain(without_own.into_iter().flatten());
         let reserved = reserved.filter(|one| !one.on.is_empty() || !one.licences.is_empty()).collect();
         let snapshot = ClusterSnapshot {
@@ -151,6 +161,15 @@ impl<'a> NodeResources<'a> {
         on.into_iter().filter(|share| !kept.contains(&share.node)).collect()
     }
 
+    /// The shares of nodes that are wholly in the plan: of others a job outside our own reservations has other cores.
+    pub(super) fn of_whole_nodes(&self, on: Vec<NodeShare>, listing: &Listing) -> Vec<NodeShare> {
+        let Some(own) = OwnReservations::of(listing) else { return on };
+        let whole = |node: &&listing::Node| own.cores(node) == node.cores;
+        let whole = listing.nodes.iter().filter(whole).map(|node| node.name.as_str());
+        let whole: BTreeSet<u32> = whole.filter_map(|name| self.positions.get(name).copied()).collect();
+        on.into_iter().filter(|share| whole.contains(&share.node)).collect()
+    }
+
     /// The GPUs of a running job on a node with so many, at most.
     fn gpus(&self, job: &ListedJob, allocation: &listing::NodeAllocation, all: u32) -> u32 {
         let RequestedResources { gpus_per_core, gpus_per_node, gpus, .. } = &job.requested;
@@ -172,23 +191,16 @@ impl<'a> NodeResources<'a> {
     }
 }
 
-/// What our jobs do not get of the nodes of their own reservation: what it does not keep, and all before it begins and after it ends.
-fn outside_own(
-    own: &OwnReservation<'_>,
-    nodes: &[&listing::Node],
-    now: Time,
-) -> impl Iterator<Item = AdvanceReservation> + use<> {
-    let all = (0..).zip(nodes).map(|(node, _)| NodeShare { node, ..NodeShare::default() }).collect();
-    let rest = (0..).zip(nodes).map(|(node, one)| {
-        let cores = Some(Procs(one.cores - own.cores(one)));
-        NodeShare { node, cores, gpus: 0 }
-    });
-    let rest = rest.filter(|share| share.cores > Some(Procs(0))).collect();
-    let during =
-        |(from, until), on: Vec<NodeShare>| AdvanceReservation { from, until, on, licences: Vec::new() };
-    let (from, until) = (own.from.max(now), own.until.max(now));
-    let parts = [((now, from), Vec::clone(&all)), ((from, until), rest), ((until, Time::MAX), all)];
-    parts.into_iter().filter(|((from, until), _)| from < until).map(move |(when, on)| during(when, on))
+/// When our jobs do not get the nodes of their own reservations: before these begin, and between two of them.
+fn outside_own(own: &OwnReservations<'_>, nodes: &[&listing::Node], now: Time) -> Vec<AdvanceReservation> {
+    let mut gaps: BTreeMap<(Time, Time), Vec<NodeShare>> = BTreeMap::new();
+    for (position, node) in (0..).zip(nodes) {
+        for gap in own.gaps(node, now) {
+            gaps.entry(gap).or_default().push(NodeShare { node: position, ..NodeShare::default() });
+        }
+    }
+    let gap = |((from, until), on)| AdvanceReservation { from, until, on, licences: Vec::new() };
+    gaps.into_iter().map(gap).collect()
 }
 
 /// What a reservation keeps of these nodes and licences.

@@ -7,7 +7,7 @@ use pliant_policy::nodes::KINDS_MAX;
 
 use super::competing::{competing, is_in};
 use super::node_resources::NodeResources;
-use super::own_reservation::{OwnReservation, own};
+use super::own_reservation::{OwnReservations, shares_own};
 use crate::batch::Bounds;
 use crate::listing::{ListedJob, Listing, Node, Partition, Reservation};
 
@@ -37,11 +37,11 @@ impl<'a> TargetPartition<'a> {
 
     /// The nodes that jobs may use: if our jobs have a reservation of their own, only those of it.
     pub(super) fn nodes(self) -> impl Iterator<Item = &'a Node> {
-        let own = OwnReservation::of(self.listing);
+        let own = OwnReservations::of(self.listing);
         let is_ours = move |node: &&Node| {
             !self.is_missing()
                 && self.name().is_none_or(|name| node.partitions.iter().any(|one| one == name))
-                && own.as_ref().is_none_or(|own| own.nodes.contains_key(node.name.as_str()))
+                && own.as_ref().is_none_or(|own| own.has(node))
         };
         self.listing.nodes.iter().filter(is_ours)
     }
@@ -54,7 +54,7 @@ impl<'a> TargetPartition<'a> {
     /// The same with the nodes of all partitions whose waiting jobs compete for these; or of this one alone, if there are too many
     /// kinds of nodes to tell them apart.
     pub(super) fn competing_resources(self) -> NodeResources<'a> {
-        let is_alone = self.is_missing() || OwnReservation::of(self.listing).is_some();
+        let is_alone = self.is_missing() || OwnReservations::of(self.listing).is_some();
         let Some(own) = self.name().filter(|_| !is_alone) else { return self.resources() };
         let partitions = competing(self.listing, own);
         if partitions.len() < 2 {
@@ -80,7 +80,7 @@ impl<'a> TargetPartition<'a> {
 
     /// The processors of these nodes.
     pub(super) fn capacity(self) -> Procs {
-        let own = OwnReservation::of(self.listing);
+        let own = OwnReservations::of(self.listing);
         let cores = |node: &Node| own.as_ref().map_or(node.cores, |own| own.cores(node));
         Procs(self.nodes().map(cores).sum())
     }
@@ -92,8 +92,7 @@ impl<'a> TargetPartition<'a> {
 
     /// Whether a job may have nodes that ours may have.
     pub(super) fn shares_reservation(self, job: &ListedJob) -> bool {
-        let mut own = own(self.listing).peekable();
-        own.peek().is_none() || own.any(|one| job.reservation.as_ref() == Some(&one.name))
+        shares_own(self.listing, job)
     }
 
     /// The reservation of which a job has its nodes, if our jobs have none of it.
@@ -116,6 +115,11 @@ impl<'a> TargetPartition<'a> {
                     "the batch system has no default partition, and the server's file names none".to_owned()
                 }
             });
+        }
+        if let Some(name) = self.listing.missing_reservations.first() {
+            return Some(format!(
+                "the batch system has no reservation {name}, which the server's file names"
+            ));
         }
         let partition = self.partition?;
         let why = partition.closed.as_ref()?;
@@ -158,7 +162,7 @@ impl<'a> TargetPartition<'a> {
         };
         let procs = self.partition.and_then(|partition| partition.nodes).map(largest);
         let of_partition = self.partition.and_then(|partition| partition.walltime);
-        let reserved = OwnReservation::of(self.listing).map(|own| own.until - own.from.max(self.listing.at));
+        let reserved = OwnReservations::of(self.listing).and_then(|own| own.longest(self.listing.at));
         let walltime = of_partition.into_iter().chain(reserved).min();
         Bounds { procs, walltime }
     }

@@ -36,7 +36,10 @@ fn bisection_finds_a_refused_instance_which_goes_to_another_server() {
                     };
                     open.extend(commands_after(&mut machine, ended));
                 }
-                open.extend(commands_after(&mut machine, Event::BatchEnded { batch, unbegun: false }));
+                open.extend(commands_after(
+                    &mut machine,
+                    Event::BatchEnded { batch, unbegun: false, lost: true },
+                ));
             }
             Command::Unplaced { instance } => {
                 assert_eq!(machine.progress().done, 63, "the others are waited for");

@@ -178,7 +178,7 @@ impl Nodes {
         let until = Time(now.0.saturating_add(self.rules.window.0));
         let plan = self.current_plan();
         planned.extend(self.pending.iter().filter_map(|Pending { job, shape, .. }| {
-            let fit = plan.fits.get(job).filter(|fit| fit.start < Time::MAX)?;
+            let fit = plan.fits.get(job)?;
             let named = if plan.layout.is_pool() { &[] } else { &fit.on[..] };
             let on_nodes = named.iter().filter(|part| plan.layout.rows.is_node(part.node));
             let on = on_nodes.map(|part| share(part, &shape.needs)).collect();
@@ -240,9 +240,7 @@ impl Nodes {
         let others = OtherJobs { count: self.running.len() + self.pending.len(), shapes: &shapes };
         let Plan { layout, timeline, .. } = plan;
         let mut sizes = NodesPlan::new(&self.catalogue, (layout, timeline), self.now, walltimes);
-        let chosen = tuning::choose(tuner, &mut sizes, &Present { now: self.now, others });
-        // What is reserved for ever is never free.
-        chosen.filter(|estimate| estimate.start < Time::MAX)
+        tuning::choose(tuner, &mut sizes, &Present { now: self.now, others })
     }
 
     /// The start of a job: one announced for before the next pass holds unless the job is planned earlier. Other jobs are

@@ -216,22 +216,73 @@ fn jobs_of_a_reservation_have_no_more_than_that() {
 fn jobs_of_the_servers_own_reservation_have_its_nodes_while_it_lasts() {
     let of_jobs = || vec![NodeAllocation::new("n1", Some(3)), NodeAllocation::new("n2", None)];
     let own = |span| Reservation { ours: true, ..reservation("course", span, of_jobs()) };
-    // A local job in the reservation has a core of n1 until 650; others wait, and get nothing of it.
-    let within = ListedJob { reservation: Some("course".to_owned()), ..listed("40", None, State::Running) };
-    let mut bench = with_reservations(&["n1", "n2"], vec![own((50, 5_000))], vec![within]);
+    let on = |node: &str, cores: u32, listed: ListedJob| ListedJob {
+        allocations: vec![NodeAllocation::new(node, Some(cores))],
+        shape: CoreLayout { cores, ..CoreLayout::default() },
+        ..listed
+    };
+    // A local job in the reservation has a core of n1 until 650. Another one has the core of n1 that is not reserved.
+    let within =
+        ListedJob { reservation: Some("other,course".to_owned()), ..listed("40", None, State::Running) };
+    let outside = on("n1", 1, listed("41", None, State::Running));
+    let jobs = vec![on("n1", 1, within), outside];
+    let mut bench = with_reservations(&["n1", "n2"], vec![own((50, 5_000))], jobs);
     let now = bench.now;
     assert_eq!(bench.external.capacity(), Some(Procs(7)));
     assert_eq!(bench.external.bounds(None).walltime, Some(Time(5_000) - now));
+    assert_eq!(start(&mut bench, 6, Resources::default()), Some(now));
     assert_eq!(start(&mut bench, 7, Resources::default()), Some(Time(650)));
     assert_eq!(start(&mut bench, 8, Resources::default()), None);
-    let outside = ListedJob {
-        shape: CoreLayout { cores: 8, ..CoreLayout::default() },
-        ..listed("41", None, State::Pending)
-    };
+    // Local jobs that wait get nothing of it.
+    let outside = on("", 8, ListedJob { allocations: Vec::new(), ..listed("42", None, State::Pending) });
     let mut bench = with_reservations(&[], vec![own((50, 5_000))], vec![outside]);
     assert_eq!(start(&mut bench, 7, Resources::default()), Some(bench.now));
+    // It has not begun, or ends too early.
     let mut bench = with_reservations(&[], vec![own((1_000, 5_000))], Vec::new());
-    assert_eq!(start(&mut bench, 1, Resources::default()), Some(Time(1_000)), "it has not begun");
-    let mut bench = with_reservations(&["n1", "n2"], vec![own((0, now.0 + 599))], Vec::new());
-    assert_eq!(start(&mut bench, 1, Resources::default()), None, "it ends too early");
+    assert_eq!(start(&mut bench, 1, Resources::default()), Some(Time(1_000)));
+    let bench = with_reservations(&["n1", "n2"], vec![own((0, now.0 + 599))], Vec::new());
+    assert_eq!(bench.external.bounds(None).walltime, Some(Span(599)));
+}
+
+#[test]
+fn several_own_reservations_have_their_nodes_at_their_own_times() {
+    let whole = |name: &str| vec![NodeAllocation::new(name, None)];
+    let own = |name, span, nodes| Reservation { ours: true, ..reservation(name, span, nodes) };
+    let all = vec![
+        own("a", (50, 1_000), whole("n1")),
+        own("b", (1_200, 3_000), [whole("n1"), whole("n2")].concat()),
+    ];
+    let mut bench = with_reservations(&[], all, Vec::new());
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 4, Resources::default()), Some(now));
+    assert_eq!(start(&mut bench, 5, Resources::default()), Some(Time(1_200)));
+    assert_eq!(bench.external.bounds(None).walltime, Some(Span(1_800)));
+}
+
+#[test]
+fn an_own_reservation_without_nodes_restricts_nothing_and_a_missing_one_closes_the_server() {
+    let licences = Reservation { ours: true, ..reservation("lic", (50, 5_000), Vec::new()) };
+    let mut bench = with_reservations(&[], vec![licences], Vec::new());
+    let now = bench.now;
+    assert_eq!(start(&mut bench, 8, Resources::default()), Some(now));
+    assert_eq!(bench.external.closed(), None);
+    let next = Listing { missing_reservations: vec!["course".to_owned()], ..bench.listing.clone() };
+    let changes = next.changes(&bench.listing);
+    bench.deliver(Event::Listed(changes));
+    let why = "the batch system has no reservation course, which the server's file names";
+    assert_eq!(bench.external.closed().as_deref(), Some(why));
+}
+
+#[test]
+fn licences_of_jobs_on_other_nodes_count() {
+    let requested = RequestedResources {
+        licences: BTreeMap::from([("matlab".to_owned(), 2)]),
+        ..RequestedResources::default()
+    };
+    let elsewhere = ListedJob { allocations: vec![NodeAllocation::new("n9", None)], ..running(requested) };
+    let mut bench = mirror(PER_CORE, vec![elsewhere]);
+    let now = bench.now;
+    let needs = Resources { licences: BTreeMap::from([("matlab".to_owned(), 1)]), ..Resources::default() };
+    assert_eq!(start(&mut bench, 1, needs), Some(Time(650)));
+    assert_eq!(start(&mut bench, 8, Resources::default()), Some(now), "its cores are elsewhere");
 }
