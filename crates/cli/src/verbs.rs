@@ -57,6 +57,7 @@ pub(crate) mod trace_info;
 pub(crate) mod up;
 pub(crate) mod users;
 pub(crate) mod wait;
+pub(crate) mod web;
 pub(crate) mod what_if;
 mod what_if_report;
 pub(crate) mod work;

@@ -1,0 +1,24 @@
+//! The web page of a user of a federation: `pliant web`.
+//!
+//! It serves on a loopback address and calls the federation with the user's own certificate, as every other verb does, so it needs
+//! no rights and no port of daemons. Pages are frames of HTML; what they show is read from the API (`/api/v1`) by one script.
+//! It decides nothing: what it shows comes from the client library.
+
+mod api;
+mod assets;
+mod extract;
+mod follow;
+mod guard;
+mod pages;
+mod problem;
+mod script;
+mod secret;
+mod serve;
+mod sessions;
+mod types;
+mod web;
+
+pub use api::openapi;
+pub use problem::Problem;
+pub use script::{ReadScript, ScriptReader, TypedScript};
+pub use serve::{WebError, WebServer};
