@@ -42,7 +42,7 @@ Web.job = () => {
     Web.$("wait-text").replaceChildren(...texts.map((text) => Web.node("p", {}, text)));
     // The last ones decide.
     Web.rows(Web.$("until"), waits.until.slice(-12).map((release, index) => Web.row(`${index}`, [
-      release.job === null ? "another user's" : { text: release.job, node: () => Web.jobLink(release.job) },
+      release.job_id === null ? "another user's" : { text: release.job_id, node: () => Web.jobLink(release.job_id) },
       Web.timeCell(release.end_s), { text: Pliant.count(release.procs), number: true },
     ])));
   };
@@ -73,7 +73,7 @@ Web.job = () => {
     if (!confirm(`Cancel job ${id}?`)) return;
     Web.attempt("cancel", () => Web.send(`${path}/cancel`)).then(load);
   });
-  Web.live({ refresh: load, job: (job) => { if (job.id === id) load(); }, removed: (job) => { if (job.id === id) load(); }, health: Web.showReach });
+  Web.live({ refresh: load, job: (job) => { if (job.job_id === id) load(); }, removed: (job) => { if (job.job_id === id) load(); }, health: Web.showReach });
   // The plan of a waiting job changes with other jobs.
   setInterval(() => { if (!document.hidden && detail && !Web.isFinal(detail.job.state)) load(); }, 10_000);
   load();
@@ -84,7 +84,7 @@ Web.summary = ({ job, waits }) => {
   const where = `${Web.counted(job.procs, "processor")} of ${job.server}`;
   if (job.state === "ACTIVE") return `${job.name} runs on ${where}; its walltime ends at ${Web.instant(Web.end(job))} (${Web.distance(Web.end(job))}).`;
   if (!Web.isFinal(job.state)) {
-    const start = waits?.plan.start_s ?? job.promised.start_s;
+    const start = waits?.plan.start_s ?? job.expected.start_s;
     return `${job.name} waits at ${job.server} and is expected to start at ${Web.instant(start)} (${Web.distance(start)}).`;
   }
   const how = job.exit === null ? Web.stateWord(job.state) : job.exit.text;
@@ -97,7 +97,7 @@ Web.jobFacts = ({ job, requested, pinned }) => {
   const facts = [["user", job.owner], ["server", pinned ? `${job.server}, chosen by its user` : job.server], ["submitted", instant(job.submitted_s)]];
   if (job.started_s !== null) facts.push(["started", instant(job.started_s, Web.against(job.start_error_s))]);
   if (job.ended_s !== null) facts.push(["ended", instant(job.ended_s, Web.against(job.completion_error_s))]);
-  facts.push(["promised", `start ${Web.instant(job.promised.start_s)}, completion ${Web.instant(job.promised.completion_s)}, ${Web.counted(job.promised.procs, "processor")}`]);
+  facts.push(["promised", `start ${Web.instant(job.expected.start_s)}, completion ${Web.instant(job.expected.completion_s)}, ${Web.counted(job.expected.procs, "processor")}`]);
   facts.push(["walltime", Pliant.span(job.walltime_s)]);
   const size = requested.moldable ? "servers choose the size" : Web.counted(requested.procs, "processor");
   facts.push(["asked for", `${size}, ${Pliant.span(requested.walltime_s)}${requested.fixed_time ? "" : " at speed 1"}`]);
@@ -131,7 +131,7 @@ Web.why = ({ job, compared, reason, reason_server: other, moves, size_choice: si
 
 // Promised above, happened below, on one axis of time.
 Web.timeline = ({ job, waits }) => {
-  const { promised } = job, now = Web.now();
+  const { expected: promised } = job, now = Web.now();
   const started = job.started_s, ended = job.ended_s;
   const points = [job.submitted_s, promised.start_s, promised.completion_s, started, ended, Web.isFinal(job.state) ? null : now, waits?.plan.completion_s];
   const times = points.filter((time) => time !== null && time !== undefined);

@@ -46,21 +46,21 @@ Web.jobs = () => {
     const button = Web.$("cancel-selected");
     button.disabled = selected.size === 0;
     button.textContent = selected.size === 0 ? "Cancel selected jobs" : `Cancel ${Web.counted(selected.size, "job")}`;
-    Web.$("all").checked = onPage.length > 0 && onPage.every((job) => selected.has(job.id));
+    Web.$("all").checked = onPage.length > 0 && onPage.every((job) => selected.has(job.job_id));
     Web.$("all").disabled = onPage.length === 0;
   };
 
   const check = (job) => {
-    const box = Web.node("input", { type: "checkbox", "aria-label": `Select job ${job.id}` });
+    const box = Web.node("input", { type: "checkbox", "aria-label": `Select job ${job.job_id}` });
     box.disabled = Web.isFinal(job.state);
-    box.checked = selected.has(job.id);
-    box.addEventListener("change", () => { if (box.checked) selected.add(job.id); else selected.delete(job.id); showSelection(); });
+    box.checked = selected.has(job.job_id);
+    box.addEventListener("change", () => { if (box.checked) selected.add(job.job_id); else selected.delete(job.job_id); showSelection(); });
     return box;
   };
 
-  const row = (job) => Web.row(job.id, [
-    { text: `${Web.isFinal(job.state)} ${selected.has(job.id)}`, className: "check", node: () => check(job) },
-    { text: job.id, head: true, node: () => Web.jobLink(job.id) },
+  const row = (job) => Web.row(job.job_id, [
+    { text: `${Web.isFinal(job.state)} ${selected.has(job.job_id)}`, className: "check", node: () => check(job) },
+    { text: job.job_id, head: true, node: () => Web.jobLink(job.job_id) },
     { text: job.name, className: "name" },
     ...(operator ? [job.owner] : []),
     { text: job.state, node: () => Web.stateNode(job.state) },
@@ -77,7 +77,7 @@ Web.jobs = () => {
       const found = view.states.find((group) => group.value === state);
       count.textContent = found ? ` ${Pliant.count(found.jobs)}` : "";
     }
-    for (const job of view.jobs) if (Web.isFinal(job.state)) selected.delete(job.id);
+    for (const job of view.jobs) if (Web.isFinal(job.state)) selected.delete(job.job_id);
     if (view.jobs.length === 0) Web.empty(table, wanted.text || states().length > 0 ? "No job matches." : "There is no job yet.");
     else Web.rows(table, view.jobs.map(row));
     const pages = Math.max(1, Math.ceil(view.matching / view.per_page)), first = (view.page - 1) * view.per_page;
@@ -141,7 +141,7 @@ Web.jobs = () => {
     change({ page: { first: 1, previous: view.page - 1, next: view.page + 1, last: pages }[button.dataset.to] });
   });
   Web.$("all").addEventListener("change", () => {
-    for (const job of view.jobs) if (!Web.isFinal(job.state)) { if (Web.$("all").checked) selected.add(job.id); else selected.delete(job.id); }
+    for (const job of view.jobs) if (!Web.isFinal(job.state)) { if (Web.$("all").checked) selected.add(job.job_id); else selected.delete(job.job_id); }
     showJobs();
   });
   Web.$("cancel-selected").addEventListener("click", () => {
@@ -150,9 +150,9 @@ Web.jobs = () => {
     Web.attempt("cancel", async () => {
       for (let first = 0; first < jobs.length; first += 1000) {
         const { cancelled, failed } = await Web.send("/jobs/cancel", { jobs: jobs.slice(first, first + 1000) });
-        cancelled.forEach((job) => selected.delete(job.id));
+        cancelled.forEach((job) => selected.delete(job.job_id));
         if (failed.length > 0) {
-          const [{ job, problem }] = failed, more = failed.length > 1 ? ` (and ${failed.length - 1} more)` : "";
+          const [{ job_id: job, problem }] = failed, more = failed.length > 1 ? ` (and ${failed.length - 1} more)` : "";
           throw Object.assign(new Error(`${job} was not cancelled: ${problem.detail}${more}`), { hint: problem.hint });
         }
       }

@@ -17,8 +17,8 @@ Web.overview = () => {
     const tiles = [
       ["clusters up", `${up.length} of ${clusters.length}`],
       ["processors free", `${Pliant.count(free)} of ${Pliant.count(procs)}`],
-      ["jobs running", Pliant.count(sum((cluster) => cluster.running))],
-      ["jobs waiting", Pliant.count(sum((cluster) => cluster.waiting))],
+      ["jobs running", Pliant.count(sum((cluster) => cluster.active))],
+      ["jobs waiting", Pliant.count(sum((cluster) => cluster.queued))],
     ];
     Web.$("tiles").replaceChildren(...tiles.map(([name, value]) => Web.node("div", {}, Web.node("span", {}, name), Web.node("strong", {}, value))));
     if (clusters.length === 0) return Web.empty(Web.$("clusters"), "No server is known to the agent.");
@@ -33,8 +33,8 @@ Web.overview = () => {
         { text: cluster.free_procs === null ? "–" : Pliant.count(cluster.free_procs), number: true },
         { text: Pliant.count(cluster.procs), number: true },
         { text: cluster.speed, number: true },
-        { text: Pliant.count(cluster.running), number: true },
-        { text: Pliant.count(cluster.waiting), number: true },
+        { text: Pliant.count(cluster.active), number: true },
+        { text: Pliant.count(cluster.queued), number: true },
         cluster.policy,
       ]);
     }));
@@ -55,8 +55,8 @@ Web.overview = () => {
 
   const showMoves = ({ moves }) => {
     if (moves.length === 0) return Web.empty(Web.$("moves"), "No job was moved.");
-    Web.rows(Web.$("moves"), moves.map((move) => Web.row(`${move.job} ${move.at_s}`, [
-      Web.timeCell(move.at_s), { text: move.job, node: () => Web.jobLink(move.job) }, move.from, move.to, Web.moveWord(move.reason), Web.moveGain(move),
+    Web.rows(Web.$("moves"), moves.map((move) => Web.row(`${move.job_id} ${move.at_s}`, [
+      Web.timeCell(move.at_s), { text: move.job_id, node: () => Web.jobLink(move.job_id) }, move.from, move.to, Web.moveWord(move.reason), Web.moveGain(move),
     ])));
   };
 
@@ -113,7 +113,7 @@ Web.plan = () => {
     return step >= 86_400 || date.getHours() * 60 + date.getMinutes() === 0 ? Web.dateForm.format(date) : Web.clockForm.format(date);
   };
   const lane = ({ server, procs, jobs }) => {
-    const columns = { count: jobs.length, bars: jobs, label: jobs.map((job) => job.id), pieceFirst: [], pieceCount: [], pieceBegin: [0], latestEnd: [] };
+    const columns = { count: jobs.length, bars: jobs, label: jobs.map((job) => job.job_id), pieceFirst: [], pieceCount: [], pieceBegin: [0], latestEnd: [] };
     columns.id = jobs.map((_, index) => index);
     columns.start = jobs.map((job) => job.start_s - origin);
     columns.end = jobs.map((job) => job.end_s - origin);
@@ -128,7 +128,7 @@ Web.plan = () => {
   };
   const describe = ({ lane: { jobs, name }, index }) => {
     const job = jobs.bars[index];
-    return [Pliant.element("b", `Job ${job.id}`), Pliant.facts([
+    return [Pliant.element("b", `Job ${job.job_id}`), Pliant.facts([
       ["name", job.name], ["user", job.owner], ["server", name], ["processors", Pliant.count(job.procs)],
       [job.running ? "started" : "promised start", `${Web.instant(job.start_s)} (${Web.distance(job.start_s)})`],
       ["ends by", `${Web.instant(job.end_s)} (${Web.distance(job.end_s)})`],

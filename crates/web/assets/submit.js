@@ -57,7 +57,7 @@ Web.submit = () => {
       : "No server takes it at the moment.";
     Web.$("command").textContent = found.command;
     if (found.estimates.length === 0) Web.empty(Web.$("estimates"), "No estimate.");
-    else Web.rows(Web.$("estimates"), found.estimates.map(({ server, partition, estimate, waiting }, index) => Web.row(`${server} ${partition}`, [
+    else Web.rows(Web.$("estimates"), found.estimates.map(({ server, partition, estimate, queue_length: waiting }, index) => Web.row(`${server} ${partition}`, [
       { text: partition === null ? server : `${server}, ${partition}`, head: true },
       estimate.start_s <= found.at_s ? "now" : Web.timeCell(estimate.start_s), Web.timeCell(estimate.completion_s),
       { text: Pliant.count(estimate.procs), number: true }, { text: Pliant.span(estimate.walltime_s), number: true }, { text: Pliant.count(waiting), number: true },
@@ -103,7 +103,7 @@ Web.submit = () => {
     const job = await Web.attempt("submit", () => Web.send("/jobs", { ...body(), key }));
     button.disabled = false;
     Web.$("submit-note").textContent = "";
-    if (job) { key = null; location.href = `/jobs/${encodeURIComponent(job.id)}`; }
+    if (job) { key = null; location.href = `/jobs/${encodeURIComponent(job.job_id)}`; }
   });
 
   Web.attempt("services", async () => {

@@ -49,9 +49,9 @@ Web.timeCell = (seconds, before = "") => ({ text: `${before}${Web.instant(second
 
 Web.jobLink = (id) => Web.node("a", { href: `/jobs/${encodeURIComponent(id)}` }, id);
 
-Web.start = (job) => job.started_s ?? job.promised.start_s;
+Web.start = (job) => job.started_s ?? job.expected.start_s;
 
-Web.end = (job) => job.ended_s ?? (job.started_s === null ? job.promised.completion_s : job.started_s + job.walltime_s);
+Web.end = (job) => job.ended_s ?? (job.started_s === null ? job.expected.completion_s : job.started_s + job.walltime_s);
 
 // When a job started or is to start; one that is due says so.
 Web.startCell = (job) => {
@@ -69,9 +69,8 @@ Web.MOVES = {
 };
 Web.moveWord = (reason) => Web.MOVES[reason] ?? reason;
 
-Web.moveGain = (move) => {
-  if (move.before_s === null) return "was not planned";
-  const gain = move.before_s - move.promised.completion_s;
+Web.moveGain = ({ gain_s: gain }) => {
+  if (gain === null) return "was not planned";
   if (gain === 0) return "the same";
   return gain > 0 ? `${Pliant.span(gain)} earlier` : `${Pliant.span(-gain)} later`;
 };

@@ -11,12 +11,13 @@ mod follow;
 mod guard;
 mod pages;
 mod problem;
+mod routes;
 mod script;
 mod secret;
 mod serve;
 mod sessions;
+mod state;
 mod types;
-mod web;
 
 pub use api::openapi;
 pub use problem::Problem;

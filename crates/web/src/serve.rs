@@ -16,8 +16,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::guard::Guard;
+use crate::routes::router;
 use crate::script::ScriptReader;
-use crate::web::{Web, router};
+use crate::state::Web;
 
 /// The most connections that are open at a time: event streams of all pages, and some more.
 const CONNECTIONS_MAX: usize = 256;

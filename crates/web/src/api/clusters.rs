@@ -11,11 +11,11 @@ use utoipa::IntoParams;
 use super::Json;
 use crate::extract::QueryOf;
 use crate::problem::Problem;
+use crate::state::Web;
 use crate::types::{
     AccuracyView, ClustersView, ErrorsView, HealthView, JobView, MoveView, MovesView, PromisesView,
     SessionView, now,
 };
-use crate::web::Web;
 
 const DAY_S: i64 = 86_400;
 

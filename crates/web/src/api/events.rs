@@ -14,7 +14,7 @@ use tokio_stream::Stream;
 
 use crate::follow::{Change, Subscription};
 use crate::problem::Problem;
-use crate::web::{STREAMS_MAX, Web};
+use crate::state::{STREAMS_MAX, Web};
 
 /// How often a stream without changes shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -63,7 +63,7 @@ fn stream(
 fn event(number: u64, change: &Change) -> Event {
     let (name, data) = match change {
         Change::Job(job) => ("job", json!(job)),
-        Change::Removed(job) => ("removed", json!({ "id": job })),
+        Change::Removed(job) => ("removed", json!({ "job_id": job })),
         Change::Clusters(clusters) => ("clusters", json!(clusters)),
         Change::Health(health) => ("health", json!(health)),
         Change::Refresh => ("refresh", json!({})),

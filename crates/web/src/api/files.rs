@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::Json;
 use crate::extract::JobId;
 use crate::problem::Problem;
-use crate::web::Web;
+use crate::state::Web;
 
 /// What a download may do if a browser shows it after all: nothing.
 const SANDBOX: &str = "default-src 'none'; sandbox";

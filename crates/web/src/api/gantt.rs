@@ -12,8 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::Json;
 use crate::extract::QueryOf;
 use crate::problem::Problem;
+use crate::state::Web;
 use crate::types::{ClustersView, JobView, StateView, now};
-use crate::web::Web;
 
 /// The most jobs that are drawn, the first to start of all clusters.
 const JOBS_MAX: usize = 5_000;
@@ -61,7 +61,7 @@ pub(crate) struct LaneView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct BarView {
     /// The job ID.
-    id: String,
+    job_id: String,
     /// Its name.
     name: String,
     /// Its owner.
@@ -107,7 +107,7 @@ fn drawn<'a>(
         .map(|job| (job.server.as_str(), bar(job, me, now_s)))
         .filter(|(_, bar)| bar.start_s < until_s)
         .collect();
-    bars.sort_by(|(_, one), (_, other)| (one.start_s, &one.id).cmp(&(other.start_s, &other.id)));
+    bars.sort_by(|(_, one), (_, other)| (one.start_s, &one.job_id).cmp(&(other.start_s, &other.job_id)));
     let left_out = bars.len().saturating_sub(JOBS_MAX);
     bars.truncate(JOBS_MAX);
     let mut of_servers: BTreeMap<&str, Vec<BarView>> = BTreeMap::new();
@@ -132,9 +132,9 @@ fn bar(job: &JobView, me: &str, now_s: i64) -> BarView {
     let start_s = if running { job.start() } else { job.start().max(now_s) };
     // A job over its walltime is being ended.
     let end_s =
-        if running { job.end().max(now_s + 1) } else { start_s.saturating_add(job.promised.walltime_s) };
+        if running { job.end().max(now_s + 1) } else { start_s.saturating_add(job.expected.walltime_s) };
     BarView {
-        id: job.id.clone(),
+        job_id: job.job_id.clone(),
         name: job.name.clone(),
         owner: job.owner.clone(),
         mine: job.owner == me,
@@ -159,7 +159,7 @@ mod tests {
         };
         let job = |number, start: i64, running: bool| {
             let mut job = JobView::from(&record("lyon", number, 0));
-            (job.procs, job.promised.start_s, job.promised.walltime_s, job.walltime_s) = (2, start, 60, 60);
+            (job.procs, job.expected.start_s, job.expected.walltime_s, job.walltime_s) = (2, start, 60, 60);
             if running {
                 (job.state, job.started_s) = (StateView::Active, Some(start));
             }

@@ -14,8 +14,8 @@ use super::Json;
 use crate::extract::{JobId, JsonBody, QueryOf};
 use crate::follow::{JobFilter, JobOrder, SortKey};
 use crate::problem::Problem;
+use crate::state::Web;
 use crate::types::{GroupsView, JobDetailView, JobView, JobsView, StateView};
-use crate::web::Web;
 
 /// The most jobs of a page.
 const PER_PAGE_MAX: usize = 1000;
@@ -218,7 +218,7 @@ pub(super) struct CancelledView {
 #[derive(Serialize, ToSchema)]
 pub(super) struct NotCancelledView {
     /// The job ID.
-    job: String,
+    job_id: String,
     /// Why not.
     problem: Problem,
 }
@@ -258,7 +258,7 @@ pub(super) async fn cancel_several(
                 view.cancelled.push((&record).into());
             }
             Some(Ok((Err(error), handle))) => {
-                view.failed.push(NotCancelledView { job: handle.to_string(), problem: error.into() });
+                view.failed.push(NotCancelledView { job_id: handle.to_string(), problem: error.into() });
             }
             Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::extract::{JobId, QueryOf};
 use crate::problem::Problem;
-use crate::web::Web;
+use crate::state::Web;
 
 /// The most bytes of one answer.
 const PIECE_BYTES_MAX: usize = 256 << 10;

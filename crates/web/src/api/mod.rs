@@ -18,7 +18,7 @@ use serde::Serialize;
 use utoipa::OpenApi;
 
 use crate::problem::Problem;
-use crate::web::Web;
+use crate::state::Web;
 
 /// The description of the API.
 #[derive(OpenApi)]

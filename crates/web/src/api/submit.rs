@@ -16,8 +16,8 @@ use crate::extract::JsonBody;
 use crate::problem::Problem;
 use crate::script::{ReadScript, TypedScript};
 use crate::secret::Secret;
+use crate::state::Web;
 use crate::types::{EstimatesView, JobView, ServicesView, SubmissionBody, WorkBody, now};
-use crate::web::Web;
 
 /// How many servers are asked for their services at a time.
 const AT_A_TIME: usize = 32;
@@ -99,7 +99,7 @@ pub(super) async fn submit(
     })?;
     web.follower.learn(&record);
     let job = JobView::from(&*record);
-    let location = HeaderValue::try_from(format!("/api/v1/jobs/{}", job.id));
+    let location = HeaderValue::try_from(format!("/api/v1/jobs/{}", job.job_id));
     let mut response = (StatusCode::CREATED, Json(job)).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);

@@ -110,7 +110,7 @@ impl JobFilter {
     fn matches_but_state(&self, job: &JobView) -> bool {
         let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
         let has = |text: &String| {
-            [&job.id, &job.name, &job.owner, &job.server].into_iter().any(|one| contains(one, text))
+            [&job.job_id, &job.name, &job.owner, &job.server].into_iter().any(|one| contains(one, text))
         };
         is(&self.server, &job.server)
             && is(&self.owner, &job.owner)
@@ -148,7 +148,7 @@ impl JobOrder {
 
 /// A job ID so that `lyon.9` comes before `lyon.10`.
 fn id_parts(job: &JobView) -> (&str, u32) {
-    let (server, number) = job.id.rsplit_once('.').unwrap_or((&job.id, ""));
+    let (server, number) = job.job_id.rsplit_once('.').unwrap_or((&job.job_id, ""));
     (server, number.parse().unwrap_or_default())
 }
 

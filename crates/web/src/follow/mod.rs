@@ -196,7 +196,7 @@ impl FollowedState {
             if let Some(ahead) = cluster.clock_ahead_s {
                 warnings.push(format!("the clock of server {server} differs from the agent's by {ahead} s"));
             }
-            if cluster.certificate_ends_s.is_some_and(|end| end - at < CERTIFICATE_WARNING_S) {
+            if cluster.certificate_not_after_s.is_some_and(|end| end - at < CERTIFICATE_WARNING_S) {
                 warnings.push(format!("the certificate of server {server} ends within two weeks"));
             }
         }

@@ -180,7 +180,7 @@ impl ClustersView {
     /// Agents that are down, and certificates of agents that end before that time.
     pub(super) fn agent_warnings(&self, before_s: i64) -> Vec<String> {
         let below = self.agents.iter().filter_map(|agent| agent.warning(before_s));
-        let own = self.certificate_ends_s.filter(|end| *end < before_s);
+        let own = self.certificate_not_after_s.filter(|end| *end < before_s);
         below.chain(own.map(|_| "the certificate of the agent ends within two weeks".to_owned())).collect()
     }
 }

@@ -56,10 +56,10 @@ pub(crate) fn cluster(server: &str, procs: u32) -> ClusterView {
         free_procs: Some(procs),
         speed: 1.0,
         policy: "cbf".to_owned(),
-        waiting: 0,
-        running: 0,
+        queued: 0,
+        active: 0,
         via: server.to_owned(),
         clock_ahead_s: None,
-        certificate_ends_s: None,
+        certificate_not_after_s: None,
     }
 }

@@ -13,7 +13,7 @@ use super::frame::{page as framed, table};
 use super::problem_page;
 use crate::problem::Problem;
 use crate::sessions::Session;
-use crate::web::Web;
+use crate::state::Web;
 
 pub(super) async fn page(
     State(web): State<Arc<Web>>,

@@ -9,7 +9,7 @@ use maud::html;
 
 use super::frame::page as framed;
 use crate::sessions::Session;
-use crate::web::Web;
+use crate::state::Web;
 
 /// The columns: what they are sorted by, their text, whether they hold numbers.
 const COLUMNS: [(&str, &str, bool); 9] = [

@@ -15,7 +15,7 @@ use http::{HeaderValue, StatusCode, header};
 use maud::{Markup, html};
 
 use crate::problem::Problem;
-use crate::web::Web;
+use crate::state::Web;
 
 /// The pages.
 pub(crate) fn routes() -> Router<Arc<Web>> {

@@ -9,7 +9,7 @@ use maud::html;
 
 use super::frame::{page as framed, table};
 use crate::sessions::Session;
-use crate::web::Web;
+use crate::state::Web;
 
 /// How far the chart looks ahead.
 const HOURS: [(u32, &str); 5] =

@@ -9,7 +9,7 @@ use maud::html;
 
 use super::frame::{page as framed, table};
 use crate::sessions::Session;
-use crate::web::Web;
+use crate::state::Web;
 
 /// The text that the editor begins with.
 const SCRIPT: &str = "#!/bin/sh\necho \"$PLIANT_JOB on $PLIANT_PROCS processors\"\n";
@@ -28,6 +28,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                     label class="field" { "Service" select name="service" id="service" {} }
                     p id="service-summary" class="quiet" {}
                     div id="arguments" {}
+                    p class="quiet" { "Input files are sent on the command line only: " code { "pliant submit --in" } "." }
                 }
                 div id="script-fields" hidden {
                     label class="field" { "Name" input name="name" value="job.sh" required maxlength="128"; }

@@ -23,15 +23,15 @@ pub(crate) struct ClusterView {
     /// Its batch policy.
     pub(crate) policy: String,
     /// Waiting jobs of the federation.
-    pub(crate) waiting: u32,
+    pub(crate) queued: u32,
     /// Running jobs of the federation.
-    pub(crate) running: u32,
+    pub(crate) active: u32,
     /// The child of the agent through which it is attached.
     pub(crate) via: String,
     /// How far its clock is ahead of the agent's, if that is more than it should be.
     pub(crate) clock_ahead_s: Option<i64>,
     /// The last second of its certificate.
-    pub(crate) certificate_ends_s: Option<i64>,
+    pub(crate) certificate_not_after_s: Option<i64>,
 }
 
 impl From<&ServerStatus> for ClusterView {
@@ -48,11 +48,11 @@ impl From<&ServerStatus> for ClusterView {
             free_procs: status.free.map(|free| free.0),
             speed: info.speed.get(),
             policy: info.policy.clone(),
-            waiting: status.queued,
-            running: status.active,
+            queued: status.queued,
+            active: status.active,
             via: status.via.to_string(),
             clock_ahead_s: status.clock_ahead.map(|ahead| ahead.0),
-            certificate_ends_s: status.certificate_not_after.map(|end| end.0),
+            certificate_not_after_s: status.certificate_not_after.map(|end| end.0),
         }
     }
 }
@@ -63,26 +63,26 @@ pub(crate) struct AgentView {
     /// Its name.
     name: String,
     /// True if it is up.
-    up: bool,
+    attached: bool,
     /// Since when it is up or down.
     since_s: i64,
     /// How far its clock is ahead, if that is more than it should be.
     clock_ahead_s: Option<i64>,
     /// The last second of its certificate.
-    certificate_ends_s: Option<i64>,
+    certificate_not_after_s: Option<i64>,
 }
 
 impl AgentView {
     /// What is not as it should be, if something is; its certificate should not end before that time.
     pub(crate) fn warning(&self, before_s: i64) -> Option<String> {
         let name = &self.name;
-        if !self.up {
+        if !self.attached {
             return Some(format!("agent {name} is down"));
         }
         if let Some(ahead) = self.clock_ahead_s {
             return Some(format!("the clock of agent {name} differs from the agent's by {ahead} s"));
         }
-        let ends = self.certificate_ends_s.is_some_and(|end| end < before_s);
+        let ends = self.certificate_not_after_s.is_some_and(|end| end < before_s);
         ends.then(|| format!("the certificate of agent {name} ends within two weeks"))
     }
 }
@@ -91,10 +91,10 @@ impl From<&AgentStatus> for AgentView {
     fn from(status: &AgentStatus) -> AgentView {
         AgentView {
             name: status.name.to_string(),
-            up: status.attached,
+            attached: status.attached,
             since_s: status.since.0,
             clock_ahead_s: status.clock_ahead.map(|ahead| ahead.0),
-            certificate_ends_s: status.certificate_not_after.map(|end| end.0),
+            certificate_not_after_s: status.certificate_not_after.map(|end| end.0),
         }
     }
 }
@@ -107,7 +107,7 @@ pub(crate) struct ClustersView {
     /// The agents below the one that answers.
     pub(crate) agents: Vec<AgentView>,
     /// The last second of the certificate of the agent that answers.
-    pub(crate) certificate_ends_s: Option<i64>,
+    pub(crate) certificate_not_after_s: Option<i64>,
 }
 
 impl From<&Federation> for ClustersView {
@@ -117,7 +117,7 @@ impl From<&Federation> for ClustersView {
         ClustersView {
             clusters,
             agents: federation.agents.iter().map(Into::into).collect(),
-            certificate_ends_s: federation.certificate_not_after.map(|end| end.0),
+            certificate_not_after_s: federation.certificate_not_after.map(|end| end.0),
         }
     }
 }
@@ -198,7 +198,7 @@ pub(crate) struct PromisesView {
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct MoveView {
     /// The job ID.
-    job: String,
+    job_id: String,
     /// The server where it waited.
     from: String,
     /// The server where it waits from then on.
@@ -210,20 +210,24 @@ pub(crate) struct MoveView {
     /// The completion that was expected where it waited; none if it was not planned there.
     before_s: Option<i64>,
     /// What the new server promised.
-    promised: EstimateView,
+    expected: EstimateView,
+    /// How much earlier it is to complete; below zero: later. None if it was not planned where it waited.
+    gain_s: Option<i64>,
 }
 
 impl MoveView {
     /// A move of that job.
     pub(crate) fn of(job: &pliant_control::names::Handle, hop: &pliant_control::job::Hop) -> MoveView {
+        let before = Some(hop.before).filter(|before| *before != Time::MAX);
         MoveView {
-            job: job.to_string(),
+            job_id: job.to_string(),
             from: hop.from.to_string(),
             to: hop.to.to_string(),
             at_s: hop.at.0,
             reason: pliant_model::Reason::Moved(hop.reason).word(),
-            before_s: Some(hop.before).filter(|before| *before != Time::MAX).map(|before| before.0),
-            promised: (&hop.expected).into(),
+            before_s: before.map(|before| before.0),
+            expected: (&hop.expected).into(),
+            gain_s: before.map(|before| (before - hop.expected.completion()).0),
         }
     }
 }
@@ -249,7 +253,7 @@ pub(crate) struct SessionView {
     /// True for operators, who see the jobs of all users.
     pub(crate) operator: bool,
     /// The last second in which the certificate is valid.
-    pub(crate) certificate_ends_s: i64,
+    pub(crate) certificate_not_after_s: i64,
     /// The version of `pliant web`.
     pub(crate) version: &'static str,
 }

@@ -62,25 +62,30 @@ impl From<JobState> for StateView {
 pub(crate) struct ExitView {
     /// One of `code`, `signal`, `over-walltime`, `over-limit`, `cancelled`, `not-started`, `lost`.
     how: &'static str,
-    /// The exit code or the number of the signal.
+    /// The exit code, if it ended by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    number: Option<i32>,
+    code: Option<i32>,
+    /// The number of the signal, if one ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
     /// The same for people.
     text: String,
 }
 
 impl From<&Exit> for ExitView {
     fn from(exit: &Exit) -> ExitView {
-        let (how, number) = match exit {
-            Exit::Code(code) => ("code", Some(*code)),
-            Exit::Signal(signal) => ("signal", Some(*signal)),
-            Exit::OverWalltime => ("over-walltime", None),
-            Exit::OverLimit(_) => ("over-limit", None),
-            Exit::Cancelled => ("cancelled", None),
-            Exit::NotStarted(_) => ("not-started", None),
-            Exit::Lost(_) => ("lost", None),
+        let how = match exit {
+            Exit::Code(_) => "code",
+            Exit::Signal(_) => "signal",
+            Exit::OverWalltime => "over-walltime",
+            Exit::OverLimit(_) => "over-limit",
+            Exit::Cancelled => "cancelled",
+            Exit::NotStarted(_) => "not-started",
+            Exit::Lost(_) => "lost",
         };
-        ExitView { how, number, text: exit.to_string() }
+        let code = if let Exit::Code(code) = exit { Some(*code) } else { None };
+        let signal = if let Exit::Signal(signal) = exit { Some(*signal) } else { None };
+        ExitView { how, code, signal, text: exit.to_string() }
     }
 }
 
@@ -89,7 +94,7 @@ impl From<&Exit> for ExitView {
 pub(crate) struct JobView {
     /// The job ID.
     #[schema(example = "lyon.17")]
-    pub(crate) id: String,
+    pub(crate) job_id: String,
     /// The service, or the name of the script.
     pub(crate) name: String,
     /// The user who submitted it.
@@ -109,7 +114,7 @@ pub(crate) struct JobView {
     /// When it ended.
     pub(crate) ended_s: Option<i64>,
     /// What its server promised when it accepted the job.
-    pub(crate) promised: EstimateView,
+    pub(crate) expected: EstimateView,
     /// The start minus the promised start; below zero if it was earlier.
     pub(crate) start_error_s: Option<i64>,
     /// The end minus the promised completion; below zero if it was earlier.
@@ -125,13 +130,13 @@ pub(crate) struct JobView {
 impl JobView {
     /// When it started, or is to start by what was promised.
     pub(crate) fn start(&self) -> i64 {
-        self.started_s.unwrap_or(self.promised.start_s)
+        self.started_s.unwrap_or(self.expected.start_s)
     }
 
     /// When it ended, or will have at the latest: by its walltime once it runs, before by what was promised.
     pub(crate) fn end(&self) -> i64 {
         let running = || self.started_s.map(|started| started.saturating_add(self.walltime_s));
-        self.ended_s.or_else(running).unwrap_or(self.promised.completion_s)
+        self.ended_s.or_else(running).unwrap_or(self.expected.completion_s)
     }
 }
 
@@ -139,7 +144,7 @@ impl From<&JobRecord> for JobView {
     fn from(record: &JobRecord) -> JobView {
         let seconds = |time: Time| time.0;
         JobView {
-            id: record.handle.to_string(),
+            job_id: record.handle.to_string(),
             name: record.name.clone(),
             owner: record.owner.to_string(),
             server: record.server().to_string(),
@@ -149,7 +154,7 @@ impl From<&JobRecord> for JobView {
             submitted_s: record.submitted.0,
             started_s: record.started.map(seconds),
             ended_s: record.ended.map(seconds),
-            promised: (&record.expected).into(),
+            expected: (&record.expected).into(),
             start_error_s: record.start_error().map(|error| error.0),
             completion_error_s: record.completion_error().map(|error| error.0),
             exit: record.exit.as_ref().map(Into::into),

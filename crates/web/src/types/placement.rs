@@ -122,7 +122,7 @@ pub(crate) struct WaitView {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct ReleaseView {
     /// The job ID; none if you may not know whose it is.
-    job: Option<String>,
+    job_id: Option<String>,
     /// When it ends at the latest.
     end_s: i64,
     /// Its processors.
@@ -149,7 +149,7 @@ impl From<&JobRecord> for RequestView {
 impl From<&Wait> for WaitView {
     fn from(wait: &Wait) -> WaitView {
         let release = |one: &Release| ReleaseView {
-            job: one.handle.as_ref().map(ToString::to_string),
+            job_id: one.handle.as_ref().map(ToString::to_string),
             end_s: one.end.0,
             procs: one.procs.0,
         };

@@ -86,7 +86,7 @@ pub(crate) struct OfferView {
     /// Idle processors there.
     free_procs: u32,
     /// Jobs that wait there.
-    waiting: u32,
+    queue_length: u32,
 }
 
 /// A server that does not take some work.
@@ -108,7 +108,7 @@ impl EstimatesView {
             partition: offer.partition.clone(),
             estimate: (&offer.estimate).into(),
             free_procs: offer.free.0,
-            waiting: offer.queue_length,
+            queue_length: offer.queue_length,
         };
         let refusal = |(server, Reason { cause, why }): (Option<Name>, Reason)| RefusalView {
             server: server.map(|server| server.to_string()),

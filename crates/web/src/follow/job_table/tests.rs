@@ -7,7 +7,7 @@ use super::*;
 use crate::follow::tests::{ended, record};
 
 fn ids(jobs: &[JobView]) -> Vec<&str> {
-    jobs.iter().map(|job| job.id.as_str()).collect()
+    jobs.iter().map(|job| job.job_id.as_str()).collect()
 }
 
 fn every(table: &JobTable, order: JobOrder) -> Vec<JobView> {
@@ -119,7 +119,7 @@ fn very_many_jobs_are_paged() {
     let order = JobOrder { by: SortKey::Procs, ascending: true };
     let page = table.select(&JobFilter::default(), order, KEPT_MAX - 100, 100);
     assert_eq!((page.jobs.len(), page.matching), (100, KEPT_MAX));
-    assert_eq!(page.jobs.last().unwrap().id, "lyon.0", "it is the oldest, and waits");
+    assert_eq!(page.jobs.last().unwrap().job_id, "lyon.0", "it is the oldest, and waits");
     assert_eq!(table.open().count(), 1);
     assert_eq!(every(&table, JobOrder::default())[0].submitted_s, Time(KEPT_MAX as i64 + 10).0);
 }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
-use pliant_client::ClientFile;
+use pliant_client::{Client, ClientFile};
 use pliant_transport::{AgentAddress, Authority, CertificateRequest, Credentials, Identity, Role};
 use tower::ServiceExt;
 
 use super::*;
+use crate::state::STREAMS_MAX;
 use crate::types::now;
 
 /// Pages without a federation, and the browser that opened them.

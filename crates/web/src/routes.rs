@@ -9,47 +9,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::header::SET_COOKIE;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use pliant_client::Client;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use crate::extract::QueryOf;
-use crate::follow::Follower;
 use crate::guard::{Guard, guard_all, guard_session};
 use crate::pages;
 use crate::problem::Problem;
-use crate::script::ScriptReader;
-use crate::types::SessionView;
+use crate::state::Web;
 use crate::{api, assets};
-
-/// The most event streams that are open at a time.
-pub(crate) const STREAMS_MAX: usize = 64;
-
-/// What all pages share.
-pub(crate) struct Web {
-    pub(crate) follower: Arc<Follower>,
-    pub(crate) scripts: ScriptReader,
-    /// Permits of event streams.
-    pub(crate) streams: Arc<Semaphore>,
-}
-
-impl Web {
-    /// The pages of the user of that client.
-    pub(crate) fn new(client: Client, scripts: ScriptReader) -> Web {
-        Web { follower: Follower::new(client), scripts, streams: Arc::new(Semaphore::new(STREAMS_MAX)) }
-    }
-
-    /// Who uses the pages.
-    pub(crate) fn session_view(&self) -> SessionView {
-        let client = self.follower.client();
-        SessionView {
-            user: client.user(),
-            operator: client.is_operator(),
-            certificate_ends_s: client.certificate_not_after().0,
-            version: env!("CARGO_PKG_VERSION"),
-        }
-    }
-}
 
 /// All routes behind their guards.
 pub(crate) fn router(web: Arc<Web>, guard: Arc<Guard>) -> Router {
