@@ -12,6 +12,7 @@ Web.job = () => {
     Web.$("state").replaceWith(Object.assign(Web.stateNode(job.state), { id: "state" }));
     Web.$("state").setAttribute("role", "status");
     Web.$("cancel").hidden = Web.isFinal(job.state);
+    Web.$("operator").hidden = Web.isFinal(job.state) || job.state === "ACTIVE";
     Web.$("summary").textContent = Web.summary(detail);
     Web.$("timeline").replaceChildren(Web.timeline(detail));
     Web.$("facts").replaceChildren(Pliant.facts(Web.jobFacts(detail)));
@@ -68,7 +69,9 @@ Web.job = () => {
     Web.rows(Web.$("moves"), detail.moves.map((move) => Web.row(`${move.at_s}`, [Web.timeCell(move.at_s), move.from, move.to, Web.moveWord(move.reason), Web.moveGain(move)])));
   };
 
+  const operator = document.body.hasAttribute("data-operator");
   const load = Web.throttled(500, () => Web.attempt("job", async () => { detail = await Web.read(path); show(); }));
+  if (operator) Web.$("operator").append(...Web.operatorTools(path, load));
   Web.$("cancel").addEventListener("click", () => {
     if (!confirm(`Cancel job ${id}?`)) return;
     Web.attempt("cancel", () => Web.send(`${path}/cancel`)).then(load);

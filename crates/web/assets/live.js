@@ -7,7 +7,7 @@ Web.live = (handlers) => {
   const open = () => {
     source = new EventSource("/api/v1/events");
     const on = (name, handle) => source.addEventListener(name, (event) => { last = event.lastEventId; handle?.(JSON.parse(event.data)); });
-    on("open", () => {
+    on("begin", () => {
       show("live", "live");
       // What the browser could not say that it had missed.
       if (was) handlers.refresh?.();

@@ -98,6 +98,17 @@ Web.errorBar = ({ p5_s: low, p50_s: middle, p95_s: high }, reach) => {
   return bar;
 };
 
+// The report's Gantt with a line at the present.
+Web.Plan = class extends Pliant.Gantt {
+  grid(context, t0, t1, lane) {
+    super.grid(context, t0, t1, lane);
+    const { left, right } = this.area, x = left + (this.now - t0) / (t1 - t0) * (right - left);
+    if (x < left || x > right) return;
+    context.fillStyle = Pliant.colour("accent");
+    context.fillRect(Math.round(x) - 1, lane.top - 3, 1, lane.height + 6);
+  }
+};
+
 // The chart of the next hours: the report's Gantt with the jobs of the API.
 Web.plan = () => {
   const states = [["mine", "yours, running"], ["mine-planned", "yours, waiting"], ["others", "of others, running"], ["others-planned", "of others, waiting"]];
@@ -108,9 +119,10 @@ Web.plan = () => {
   }));
   // Times of the chart are seconds since a midnight, so that its grid lies on round times of day.
   let origin = 0, gantt = null;
-  Pliant.timeLabel = (seconds, step) => {
-    const date = new Date((origin + seconds) * 1000);
-    return step >= 86_400 || date.getHours() * 60 + date.getMinutes() === 0 ? Web.dateForm.format(date) : Web.clockForm.format(date);
+  Pliant.timeLabel = (seconds, step, first) => {
+    const date = new Date((origin + seconds) * 1000), day = Web.dateForm.format(date);
+    if (step >= 86_400 || date.getHours() * 60 + date.getMinutes() === 0) return day;
+    return first && date.toDateString() !== new Date().toDateString() ? `${day}, ${Web.clockForm.format(date)}` : Web.clockForm.format(date);
   };
   const lane = ({ server, procs, jobs }) => {
     const columns = { count: jobs.length, bars: jobs, label: jobs.map((job) => job.job_id), pieceFirst: [], pieceCount: [], pieceBegin: [0], latestEnd: [] };
@@ -142,7 +154,7 @@ Web.plan = () => {
     box.replaceChildren(Web.node("div", {}, ...describe(found)), Web.node("a", { class: "button", href: `/jobs/${found.lane.jobs.label[found.index]}` }, "Open"), close);
   };
   const make = (end) => {
-    gantt = new Pliant.Gantt(Web.$("gantt"), end, states.map(([name]) => name));
+    gantt = new Web.Plan(Web.$("gantt"), end, states.map(([name]) => name));
     Object.assign(gantt, { describe, onPin: pin });
     gantt.canvas.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && gantt.pin) location.href = `/jobs/${gantt.pin.lane.jobs.label[gantt.pin.index]}`;
@@ -159,7 +171,7 @@ Web.plan = () => {
     // A window that the user has not moved goes on with the time.
     const rests = gantt.first === undefined || (gantt.view.t0 === gantt.first && gantt.view.t1 === gantt.end);
     if (!rests) gantt.view = { t0: gantt.view.t0 - moved, t1: Math.min(end, gantt.view.t1 - moved) };
-    Object.assign(gantt, { first, end });
+    Object.assign(gantt, { first, end, now: view.now_s - midnight });
     if (rests) gantt.view = { t0: first, t1: end };
     const lanes = view.lanes.slice(0, Pliant.LANES).map(lane);
     gantt.pin = null;

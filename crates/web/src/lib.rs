@@ -16,6 +16,7 @@ mod script;
 mod secret;
 mod serve;
 mod sessions;
+mod several;
 mod state;
 mod types;
 

@@ -45,7 +45,7 @@ fn stream(
     permit: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     let Subscription { last, missed, coming } = subscription;
-    let open = Event::default().event("open").id(last.to_string()).data("{}");
+    let open = Event::default().event("begin").id(last.to_string()).data("{}");
     let missed = missed.into_iter().map(|(number, change)| event(number, &change));
     let begin = std::iter::once(open).chain(missed).map(Ok).collect::<Vec<_>>();
     let next =

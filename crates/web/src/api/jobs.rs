@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use pliant_client::Client;
 use pliant_control::job::JobState;
 use pliant_control::names::Handle;
 use pliant_wire::bounds;
 use serde::{Deserialize, Serialize};
-use tokio::task::JoinSet;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Json;
 use crate::extract::{JobId, JsonBody, QueryOf};
 use crate::follow::{JobFilter, JobOrder, SortKey};
 use crate::problem::Problem;
+use crate::several::each;
 use crate::state::Web;
 use crate::types::{GroupsView, JobDetailView, JobView, JobsView, StateView};
 
@@ -21,8 +22,6 @@ use crate::types::{GroupsView, JobDetailView, JobView, JobsView, StateView};
 const PER_PAGE_MAX: usize = 1000;
 /// The most groups of an answer.
 const GROUPS_MAX: usize = 500;
-/// How many cancellations are open at a time.
-const AT_A_TIME: usize = 16;
 
 /// Which jobs are listed.
 #[derive(Deserialize, IntoParams, Default)]
@@ -241,26 +240,19 @@ pub(super) async fn cancel_several(
         )));
     }
     let handles = jobs.iter().map(|job| job.parse()).collect::<Result<Vec<Handle>, _>>();
-    let mut waiting = handles.map_err(Problem::bad_request)?.into_iter();
+    let handles = handles.map_err(Problem::bad_request)?;
+    let ask = |client: Client, handle: Handle| async move { client.cancel(&handle).await };
     let mut view = CancelledView { cancelled: Vec::new(), failed: Vec::new() };
-    let mut open = JoinSet::new();
-    loop {
-        while open.len() < AT_A_TIME
-            && let Some(handle) = waiting.next()
-        {
-            let client = web.follower.client().clone();
-            open.spawn(async move { (client.cancel(&handle).await, handle) });
-        }
-        match open.join_next().await {
-            None => return Ok(Json(view)),
-            Some(Ok((Ok(record), _))) => {
+    for (handle, answer) in each(web.follower.client(), handles, ask).await {
+        match answer {
+            Ok(record) => {
                 web.follower.learn(&record);
                 view.cancelled.push((&record).into());
             }
-            Some(Ok((Err(error), handle))) => {
+            Err(error) => {
                 view.failed.push(NotCancelledView { job_id: handle.to_string(), problem: error.into() });
             }
-            Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
     }
+    Ok(Json(view))
 }

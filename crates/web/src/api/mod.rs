@@ -1,10 +1,12 @@
 //! The API, `/api/v1`: what the pages use, for programs too. Its description is made from the types.
 
+mod admin;
 mod clusters;
 mod events;
 mod files;
 mod gantt;
 mod jobs;
+mod launches;
 mod log;
 mod submit;
 
@@ -49,6 +51,19 @@ use crate::state::Web;
         submit::services,
         submit::estimates,
         submit::submit,
+        launches::launches,
+        launches::launch,
+        launches::cancel_launch,
+        admin::drain,
+        admin::ban,
+        admin::limits,
+        admin::limit,
+        admin::hold,
+        admin::release,
+        admin::priority,
+        admin::audit,
+        admin::reallocation,
+        admin::trial,
         events::events,
     )
 )]
@@ -80,6 +95,18 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/jobs/{id}/files/{*name}", get(files::file))
         .route("/services", get(submit::services))
         .route("/estimates", post(submit::estimates))
+        .route("/launches", get(launches::launches))
+        .route("/launches/{agent}/{key}", get(launches::launch))
+        .route("/launches/{agent}/{key}/cancel", post(launches::cancel_launch))
+        .route("/jobs/{id}/hold", post(admin::hold))
+        .route("/jobs/{id}/release", post(admin::release))
+        .route("/jobs/{id}/priority", post(admin::priority))
+        .route("/admin/drains", post(admin::drain))
+        .route("/admin/bans", post(admin::ban))
+        .route("/admin/limits", get(admin::limits).post(admin::limit))
+        .route("/admin/audit", get(admin::audit))
+        .route("/admin/reallocation", get(admin::reallocation))
+        .route("/admin/reallocation/trial", post(admin::trial))
         .route("/events", get(events::events))
         .route("/openapi.json", get(async || json_text(openapi())))
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "expected a call of /api/v1/openapi.json"))

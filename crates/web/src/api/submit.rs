@@ -6,21 +6,19 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use pliant_client::SubmitOrder;
+use pliant_client::{Client, SubmitOrder};
 use pliant_control::names::{Key, Name};
 use pliant_wire::{SubmittedWork, bounds};
-use tokio::task::JoinSet;
 
 use super::Json;
 use crate::extract::JsonBody;
 use crate::problem::Problem;
 use crate::script::{ReadScript, TypedScript};
 use crate::secret::Secret;
+use crate::several::each;
 use crate::state::Web;
 use crate::types::{EstimatesView, JobView, ServicesView, SubmissionBody, WorkBody, now};
 
-/// How many servers are asked for their services at a time.
-const AT_A_TIME: usize = 32;
 /// The most servers that are asked for their services.
 const ASKED_MAX: usize = 1000;
 
@@ -29,28 +27,15 @@ const ASKED_MAX: usize = 1000;
     responses((status = 200, body = ServicesView), (status = 503, body = Problem, description = "The agent does not answer.")))]
 pub(super) async fn services(State(web): State<Arc<Web>>) -> Result<Json<ServicesView>, Problem> {
     let client = web.follower.client();
-    let servers = client.servers().await?.servers.into_iter().map(|server| server.info);
-    let mut waiting = servers.take(ASKED_MAX);
-    let mut offers = Vec::new();
-    let mut open = JoinSet::new();
-    loop {
-        while open.len() < AT_A_TIME
-            && let Some(info) = waiting.next()
-        {
-            let client = client.clone();
-            open.spawn(async move {
-                let offer = client.offer(&info.name, &info.address).await;
-                (info.name, offer.map_err(|error| error.to_string()))
-            });
-        }
-        match open.join_next().await {
-            Some(Ok(answer)) => offers.push(answer),
-            Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-            None => break,
-        }
-    }
-    offers.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(Json(ServicesView::of(offers)))
+    let mut servers = client.servers().await?.servers;
+    servers.sort_by(|one, other| one.info.name.cmp(&other.info.name));
+    let known =
+        servers.into_iter().map(|server| (server.info.name, server.info.address)).take(ASKED_MAX).collect();
+    let ask =
+        |client: Client, (name, address): (Name, String)| async move { client.offer(&name, &address).await };
+    let answers = each(client, known, ask).await.into_iter();
+    let offers = answers.map(|((name, _), offer)| (name, offer.map_err(|error| error.to_string())));
+    Ok(Json(ServicesView::of(offers.collect())))
 }
 
 /// The estimates of all servers for some work; nothing is submitted.
@@ -165,13 +150,14 @@ fn drawn() -> Result<Key, Problem> {
 /// The same submission on the command line.
 fn command(body: &SubmissionBody) -> String {
     let mut words = vec!["pliant".to_owned(), "submit".to_owned()];
+    let mut assignments = Vec::new();
     if let Some(server) = body.server.as_ref().filter(|server| !server.is_empty()) {
         words.extend(["--server".to_owned(), server.clone()]);
     }
     match &body.work {
         WorkBody::Service { name, arguments } => {
             words.push(name.clone());
-            words.extend(arguments.iter().map(|(key, value)| format!("{key}={value}")));
+            assignments = arguments.iter().map(|(key, value)| assignment(key, value)).collect();
         }
         WorkBody::Script { name, options, arguments, .. } => {
             words.extend(options.iter().cloned());
@@ -182,9 +168,18 @@ fn command(body: &SubmissionBody) -> String {
             }
         }
     }
-    // A word with a NUL byte is refused by the submission itself.
-    let quoted = words.iter().map(|word| shlex::try_quote(word).unwrap_or_default());
-    quoted.collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| quoted(word)).chain(assignments).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it. One with a NUL byte is refused by the submission itself.
+fn quoted(word: &str) -> String {
+    shlex::try_quote(word).unwrap_or_default().into_owned()
+}
+
+/// `KEY=VALUE`, without quotes where none are needed.
+fn assignment(key: &str, value: &str) -> String {
+    let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if is_plain { format!("{key}={}", quoted(value)) } else { quoted(&format!("{key}={value}")) }
 }
 
 #[cfg(test)]
@@ -199,10 +194,13 @@ mod tests {
     fn the_command_line_says_the_same_and_runs_nothing_else() {
         let check = |json: serde_json::Value, expected: &str| assert_eq!(command(&body(json)), expected);
         let service = serde_json::json!({
-            "work": { "kind": "service", "name": "pi", "arguments": { "samples": "10", "text": "a'; rm -rf $HOME" } },
+            "work": { "kind": "service", "name": "pi", "arguments": { "samples": "10", "text": "a b; rm -rf $HOME" } },
             "server": "lyon",
         });
-        check(service, "pliant submit --server lyon pi samples=10 \"text=a'; rm -rf \"'$HOME'");
+        check(service, "pliant submit --server lyon pi samples=10 text='a b; rm -rf $HOME'");
+        let odd =
+            serde_json::json!({ "work": { "kind": "service", "name": "pi", "arguments": { "a b": "c" } } });
+        check(odd, "pliant submit pi 'a b=c'");
         let script = serde_json::json!({
             "work": {
                 "kind": "script", "name": "job.sh", "text": "#!/bin/sh\n",

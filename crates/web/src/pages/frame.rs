@@ -9,8 +9,12 @@ use crate::sessions::Session;
 use crate::types::SessionView;
 
 /// The pages that the navigation leads to, with the word that the script knows each by.
-const LINKS: [(&str, &str, &str); 3] =
-    [("overview", "/", "Overview"), ("jobs", "/jobs", "Jobs"), ("submit", "/submit", "Submit")];
+const LINKS: [(&str, &str, &str); 4] = [
+    ("overview", "/", "Overview"),
+    ("jobs", "/jobs", "Jobs"),
+    ("submit", "/submit", "Submit"),
+    ("launches", "/launches", "Launches"),
+];
 
 /// A page around some content. `kind` says which part of the script it needs.
 pub(super) fn page(
@@ -35,6 +39,9 @@ pub(super) fn page(
                     nav aria-label="Pages" {
                         @for (name, path, text) in LINKS {
                             a href=(path) aria-current=[(name == kind).then_some("page")] { (text) }
+                        }
+                        @if user.operator {
+                            a href="/admin" aria-current=[(kind == "admin").then_some("page")] { "Administration" }
                         }
                     }
                     p class="who" {

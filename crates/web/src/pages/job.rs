@@ -29,7 +29,10 @@ pub(super) async fn page(
         div id="job" data-job=(id) {
             div class="bar" {
                 h1 { "Job " (id) " " span id="state" class="state" role="status" {} }
-                span class="tools" { button type="button" id="cancel" class="danger" hidden { "Cancel job" } }
+                span class="tools" {
+                    span id="operator" class="tools" hidden {}
+                    button type="button" id="cancel" class="danger" hidden { "Cancel job" }
+                }
             }
             p id="summary" class="lead" {}
             div class="pairs" {

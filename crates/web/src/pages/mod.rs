@@ -1,8 +1,10 @@
 //! The pages: frames of HTML with everything that does not change; the script fills in what the API says.
 
+mod admin;
 mod frame;
 mod job;
 mod jobs;
+mod launches;
 mod overview;
 mod submit;
 
@@ -23,6 +25,9 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/", get(overview::page))
         .route("/jobs", get(jobs::page))
         .route("/jobs/{id}", get(job::page))
+        .route("/launches", get(launches::list))
+        .route("/launches/{agent}/{key}", get(launches::one))
+        .route("/admin", get(admin::page))
         .route("/submit", get(submit::page))
         .fallback(async || problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page")))
 }

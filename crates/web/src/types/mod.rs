@@ -1,13 +1,17 @@
 //! What the API says, as types: their comments are the descriptions of the OpenAPI document. Times are in seconds since the Unix
 //! epoch, lengths of time in seconds.
 
+mod admin;
 mod clusters;
 mod job;
+mod launch;
 mod placement;
 mod submission;
 
+pub(crate) use admin::*;
 pub(crate) use clusters::*;
 pub(crate) use job::*;
+pub(crate) use launch::*;
 pub(crate) use placement::*;
 pub(crate) use submission::*;
 

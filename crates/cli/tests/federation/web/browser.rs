@@ -10,7 +10,7 @@ use super::*;
 const HOSTILE_NAME: &str = "<img src=x onerror=document.title='hacked'>";
 
 /// Looks at the page in light and dark colours, wide and narrow, and keeps pictures if they are wanted.
-fn look(browser: &mut Browser, name: &str) {
+pub(super) fn look(browser: &mut Browser, name: &str) {
     let folder = std::env::var_os("PLIANT_WEB_PICTURES").map(PathBuf::from);
     for (kind, width, height, dark) in
         [("light", 1280, 900, false), ("dark", 1280, 900, true), ("narrow", 400, 860, false)]
@@ -79,7 +79,7 @@ fn faint(browser: &mut Browser) -> Vec<String> {
     ))
 }
 
-fn clean(browser: &mut Browser) {
+pub(super) fn clean(browser: &mut Browser) {
     assert_eq!(browser.problems(), Vec::<String>::new());
     assert_ne!(browser.evaluate("document.title"), "hacked");
     assert_eq!(browser.evaluate("document.querySelectorAll('img').length"), 0);
@@ -238,5 +238,16 @@ async fn an_operator_sees_the_jobs_of_all_users() {
     browser.until("document.body.dataset.rendered === 'jobs:2'");
     assert!(browser.evaluate("document.body.innerText").as_str().unwrap().contains("bob"));
     look(&mut browser, "operator-jobs");
+    browser.open(&format!("{site}/admin"));
+    browser.until("document.body.dataset.rendered === 'servers:1'");
+    browser.until("document.querySelectorAll('#audit tbody tr').length > 1");
+    click(&mut browser, "#trial");
+    browser.until("!document.querySelector('#trial-result').hidden");
+    look(&mut browser, "administration");
+    fill(&mut browser, "#limit [name=user]", "bob");
+    fill(&mut browser, "#limit [name=why]", "exam week");
+    fill(&mut browser, "#limit [name=running-jobs]", "3");
+    click(&mut browser, "#limit [type=submit]");
+    browser.until("document.querySelector('#limits tbody').textContent.includes('exam week')");
     clean(&mut browser);
 }

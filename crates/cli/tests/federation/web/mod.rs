@@ -1,5 +1,6 @@
 //! The pages of `pliant web`, as a browser and as an attacker meet them.
 
+mod acts;
 mod browser;
 mod http;
 
