@@ -62,6 +62,9 @@ pub(crate) enum Verb {
     Cancel(verbs::cancel::Arguments),
     /// Serves web pages of the federation on this machine: clusters, jobs, submission.
     Web(verbs::web::Arguments),
+    /// Creates and revokes tokens for programs that use the API of `web`.
+    #[command(subcommand)]
+    Token(verbs::token::Verb),
     /// Lists the servers of the federation, their services and the errors of their estimates.
     Servers(verbs::servers::Arguments),
     /// Lists each user's usage and fair share of the cores for explorations.
@@ -157,7 +160,7 @@ const GROUPS: [Group; 4] = [
     },
     Group {
         heading: "Federation",
-        verbs: &["web", "servers", "users", "reallocate", "admin", "what-if"],
+        verbs: &["web", "token", "servers", "users", "reallocate", "admin", "what-if"],
         example: "servers",
     },
     Group {

@@ -77,6 +77,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Explore(arguments) => verbs::explore::run(output, &arguments),
         Verb::Sweep(arguments) => verbs::sweep::run(output, &arguments),
         Verb::Launch(arguments) => verbs::launch::run(output, &arguments),
+        Verb::Token(verb) => verbs::token::run(output, &verb),
         Verb::Web(arguments) => verbs::web::run(output, &arguments),
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),

@@ -51,6 +51,7 @@ mod submit_array;
 mod submit_dry_run;
 mod submit_refused;
 pub(crate) mod sweep;
+pub(crate) mod token;
 pub(crate) mod trace_convert;
 pub(crate) mod trace_generate;
 pub(crate) mod trace_info;

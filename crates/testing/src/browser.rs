@@ -96,6 +96,11 @@ impl Browser {
 
     /// Calls a method of the Chrome DevTools Protocol.
     fn call(&mut self, method: &str, params: Value) -> Value {
+        self.try_call(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// The same; the error of the call, if it fails.
+    fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.send(method, params);
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -103,8 +108,10 @@ impl Browser {
             let message =
                 self.messages.recv_timeout(left).unwrap_or_else(|error| panic!("{method}: {error}"));
             if message["id"] == id {
-                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+                return match message.get("error") {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(message["result"].clone()),
+                };
             }
             self.notice(&message);
         }
@@ -169,7 +176,17 @@ impl Browser {
     /// If it never is.
     pub fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + TIMEOUT;
-        while self.evaluate(&format!("Boolean({expression})")) != json!(true) {
+        // Between two pages there is nothing to evaluate in.
+        let whole = format!("Boolean(document.body && ({expression}))");
+        let params = json!({ "expression": whole, "returnByValue": true });
+        loop {
+            match self.try_call("Runtime.evaluate", params.clone()) {
+                Ok(found) if found["result"]["value"] == json!(true) => return,
+                Ok(found) if found.get("exceptionDetails").is_some() => {
+                    panic!("{expression}: {}", found["exceptionDetails"]);
+                }
+                _ => {}
+            }
             if Instant::now() > deadline {
                 let text = self.evaluate("document.body.innerText");
                 panic!("waited in vain for `{expression}` in: {text} {:?}", self.problems);

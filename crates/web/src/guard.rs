@@ -10,12 +10,14 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{self, HOST, HeaderName, ORIGIN};
+use http::header::{self, AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use crate::pages;
 use crate::problem::Problem;
 use crate::sessions::{Session, Sessions};
+use crate::tokens::{TokenKey, TokenScope};
+use crate::types::now;
 
 /// The header in which a page sends the token of its session.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";
@@ -41,14 +43,15 @@ const HEADERS: [(HeaderName, &str); 6] = [
 pub(crate) struct Guard {
     hosts: Vec<String>,
     sessions: Sessions,
+    tokens: TokenKey,
 }
 
 impl Guard {
     /// Guards the pages at that address.
-    pub(crate) fn new(address: SocketAddr) -> std::io::Result<Guard> {
+    pub(crate) fn new(address: SocketAddr, tokens: TokenKey) -> std::io::Result<Guard> {
         let port = address.port();
         let hosts = vec![address.to_string(), format!("localhost:{port}")];
-        Ok(Guard { hosts, sessions: Sessions::new(port)? })
+        Ok(Guard { hosts, sessions: Sessions::new(port)?, tokens })
     }
 
     /// The link and its session.
@@ -118,6 +121,30 @@ impl Guard {
     }
 }
 
+impl Guard {
+    /// Checks the token of a program, if the request has one: a browser sends none by itself, so no other site can use it.
+    fn check_token(&self, request: &Request) -> Option<Result<(), Problem>> {
+        let value = request.headers().get(AUTHORIZATION)?;
+        let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        Some(match self.tokens.scope(token, now()) {
+            Ok(Some(TokenScope::Write)) => Ok(()),
+            Ok(Some(TokenScope::Read)) if is_reading => Ok(()),
+            Ok(Some(TokenScope::Read)) => {
+                let problem = "expected a token that permits changes, found one that permits to read";
+                Err(Problem::new(StatusCode::FORBIDDEN, problem)
+                    .hint("`pliant token create --write` makes one"))
+            }
+            Ok(None) => {
+                let problem = "expected a token that is good now, found another one";
+                let hint = "`pliant token create` makes one; with another certificate or after `pliant token revoke` it is not good any more";
+                Err(Problem::new(StatusCode::UNAUTHORIZED, problem).hint(hint))
+            }
+            Err(error) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error)),
+        })
+    }
+}
+
 /// Refuses requests to another host and from other sites; adds the headers of every answer.
 pub(crate) async fn guard_all(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let checked = guard.check_host(request.headers()).and_then(|()| guard.check_site(&request));
@@ -140,12 +167,19 @@ pub(crate) async fn guard_session(
     mut request: Request,
     next: Next,
 ) -> Response {
+    let is_call = request.uri().path().starts_with("/api/");
+    if is_call && let Some(checked) = guard.check_token(&request) {
+        return match checked {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        };
+    }
     match guard.check_session(&request) {
         Ok(session) => {
             request.extensions_mut().insert(session);
             next.run(request).await
         }
-        Err(problem) if request.uri().path().starts_with("/api/") => problem.into_response(),
+        Err(problem) if is_call => problem.into_response(),
         Err(problem) => pages::problem_page(&problem),
     }
 }

@@ -18,9 +18,11 @@ mod serve;
 mod sessions;
 mod several;
 mod state;
+mod tokens;
 mod types;
 
 pub use api::openapi;
 pub use problem::Problem;
 pub use script::{ReadScript, ScriptReader, TypedScript};
-pub use serve::{WebError, WebServer};
+pub use serve::{WebConfig, WebError, WebServer};
+pub use tokens::{TokenKey, TokenScope};

@@ -30,6 +30,16 @@ impl Secret {
         })
     }
 
+    /// The secret with these 64 hexadecimal digits.
+    pub(crate) fn from_hex(text: &str) -> Option<Secret> {
+        let mut bytes = [0; 32];
+        let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)).filter(|_| is_hex) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        is_hex.then_some(Secret(bytes))
+    }
+
     /// A secret that this one gives for a purpose: who knows it does not know this one.
     pub(crate) fn derived(&self, purpose: &str) -> Secret {
         Secret(Sha256::new().chain_update(purpose).chain_update([0]).chain_update(self.0).finalize().into())
@@ -52,6 +62,9 @@ mod tests {
         assert_eq!(one.hex().len(), 64);
         assert!(one.is(&one.hex()));
         assert!(!one.is(&other.hex()) && !one.is("") && !one.is(&one.hex()[1..]));
+        assert!(
+            Secret::from_hex(&one.hex()) == Some(one.clone()) && Secret::from_hex(&one.hex()[1..]).is_none()
+        );
         assert!(!one.is(&one.hex().to_uppercase()) || one.hex().bytes().all(|byte| byte.is_ascii_digit()));
     }
 

@@ -19,6 +19,7 @@ use crate::guard::Guard;
 use crate::routes::router;
 use crate::script::ScriptReader;
 use crate::state::Web;
+use crate::tokens::TokenKey;
 
 /// The most connections that are open at a time: event streams of all pages, and some more.
 const CONNECTIONS_MAX: usize = 256;
@@ -66,6 +67,18 @@ impl WebError {
     }
 }
 
+/// What the pages of a user need.
+pub struct WebConfig {
+    /// The loopback address to serve on.
+    pub address: SocketAddr,
+    /// The client of all calls.
+    pub client: Client,
+    /// Reads scripts that are submitted.
+    pub scripts: ScriptReader,
+    /// The key of the tokens of programs.
+    pub tokens: TokenKey,
+}
+
 /// The pages of one user.
 pub struct WebServer {
     listener: TcpListener,
@@ -80,18 +93,15 @@ impl WebServer {
     /// # Errors
     ///
     /// If it is not a loopback address, or cannot be listened on.
-    pub async fn bind(
-        address: SocketAddr,
-        client: Client,
-        scripts: ScriptReader,
-    ) -> Result<WebServer, WebError> {
+    pub async fn bind(config: WebConfig) -> Result<WebServer, WebError> {
+        let WebConfig { address, client, scripts, tokens } = config;
         if !address.ip().is_loopback() {
             return Err(WebError::NotLoopback { address });
         }
         let failed = |source| WebError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let guard = Arc::new(Guard::new(address).map_err(WebError::Random)?);
+        let guard = Arc::new(Guard::new(address, tokens).map_err(WebError::Random)?);
         Ok(WebServer { listener, address, guard, web: Arc::new(Web::new(client, scripts)) })
     }
 

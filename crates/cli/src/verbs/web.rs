@@ -9,13 +9,14 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
-use pliant_web::{WebError, WebServer};
+use pliant_web::{WebConfig, WebError, WebServer};
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::federation::{Access, inform};
 use crate::output::Output;
 use crate::typed_script;
+use crate::verbs::token;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -31,8 +32,13 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
-    let bound = WebServer::bind(arguments.listen, session.client.clone(), Arc::new(typed_script::read));
-    let server = session.run(bound).map_err(failed)?;
+    let config = WebConfig {
+        address: arguments.listen,
+        client: session.client.clone(),
+        scripts: Arc::new(typed_script::read),
+        tokens: token::key(&session)?,
+    };
+    let server = session.run(WebServer::bind(config)).map_err(failed)?;
     let link = server.link().unwrap_or_default();
     let value = json!({ "link": link, "address": server.address().to_string() });
     output.print("web", || format!("{link}\n"), value)?;

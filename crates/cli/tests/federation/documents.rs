@@ -69,6 +69,15 @@ impl Reader {
         document
     }
 
+    /// The document of a verb that keeps something in the user's state folder, which is one of the test's own here.
+    fn keeps(&mut self, line: &str) {
+        let mut command = self.user.command(line);
+        let output = command.env("XDG_STATE_HOME", self.user.dir().join("state")).output().unwrap();
+        let (code, text, stderr) = said(output);
+        assert_eq!(code, 0, "{line}: {stderr}");
+        self.seen.note(&document(text));
+    }
+
     /// The document of a verb that goes on after it; it is ended.
     fn begins(&mut self, line: &str) {
         let mut child = self.user.begin(line);
@@ -136,6 +145,8 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     reader.shows("queue", |queue| queue["jobs"].as_array().unwrap().len() == 3).await;
 
     reader.begins("web --no-open");
+    reader.keeps("token create --read --for 1h");
+    reader.keeps("token revoke");
     assert!(reader.run("reallocate --show")["moving"].is_null());
     reader.run("reallocate --set algorithm=regular period=1d early=off");
     reader.run(&format!("cancel {longer}"));

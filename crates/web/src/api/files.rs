@@ -10,6 +10,7 @@ use http::{HeaderValue, header};
 use pliant_staging::ResultName;
 use pliant_wire::Download;
 use serde::Serialize;
+use tokio_stream::StreamExt;
 use utoipa::ToSchema;
 
 use super::Json;
@@ -103,7 +104,10 @@ pub(super) async fn file(
     let name: ResultName = name.parse().map_err(Problem::bad_request)?;
     let disposition = disposition(&name.to_string());
     let wanted = Download { handle, name, offset: 0, follow: false, run: None };
-    let pieces = web.follower.client().pieces(&wanted).await?;
+    let mut pieces = Box::pin(web.follower.client().pieces(&wanted).await?);
+    // Servers refuse in place of the first piece; after it a failure can only break the download off.
+    let first = pieces.next().await.transpose()?;
+    let pieces = tokio_stream::iter(first.map(Ok)).chain(pieces);
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
         (header::CONTENT_DISPOSITION, disposition),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use pliant_client::{Client, ClientError};
+use pliant_control::job::JobState;
 use pliant_staging::ResultName;
 use pliant_wire::Download;
 use serde::Deserialize;
@@ -62,8 +64,24 @@ pub(super) async fn log(
         LogStream::Stdout => ResultName::Stdout,
         LogStream::Stderr => ResultName::Stderr,
     };
+    let client = web.follower.client();
     let wanted = Download { handle, name, offset: query.offset, follow: false, run: None };
-    let mut pieces = std::pin::pin!(web.follower.client().pieces(&wanted).await?);
+    let bytes = match part(client, &wanted).await {
+        // In the first moment of a run its output is not there yet.
+        Err(error) if error.is_missing() => match client.job(&wanted.handle).await?.state {
+            JobState::Active => Vec::new(),
+            _ => return Err(error.into()),
+        },
+        found => found?,
+    };
+    let next = query.offset.saturating_add(bytes.len() as u64);
+    let kind = HeaderValue::from_static("application/octet-stream");
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind), (NEXT_OFFSET, next.into())], bytes).into_response())
+}
+
+/// What there is from an offset on, up to the most of one answer.
+async fn part(client: &Client, wanted: &Download) -> Result<Vec<u8>, ClientError> {
+    let mut pieces = std::pin::pin!(client.pieces(wanted).await?);
     let mut bytes = Vec::new();
     while bytes.len() < PIECE_BYTES_MAX
         && let Some(piece) = pieces.next().await
@@ -71,7 +89,5 @@ pub(super) async fn log(
         bytes.extend(piece?);
     }
     bytes.truncate(PIECE_BYTES_MAX);
-    let next = query.offset.saturating_add(bytes.len() as u64);
-    let kind = HeaderValue::from_static("application/octet-stream");
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, kind), (NEXT_OFFSET, next.into())], bytes).into_response())
+    Ok(bytes)
 }

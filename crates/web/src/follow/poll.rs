@@ -40,7 +40,7 @@ impl Follower {
                 state.problem = Some(error);
                 let health = state.health();
                 drop(state);
-                self.changes.send((before != health).then_some(Change::Health(health)));
+                self.changes.send((!before.says_the_same(&health)).then_some(Change::Health(health)));
             }
         }
     }
@@ -77,7 +77,7 @@ impl Follower {
                 found.open.iter().chain(&found.newest).filter_map(|job| state.jobs.list(job)).collect();
             changes.extend(changed.into_iter().map(Change::Job));
             let health = state.health();
-            if before != health {
+            if !before.says_the_same(&health) {
                 changes.push(Change::Health(health));
             }
             (is_first, state.jobs.lost_sight(&found.open, LOST_SIGHT_MAX))

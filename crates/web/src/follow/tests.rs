@@ -5,6 +5,7 @@ use pliant_control::names::{Handle, Key};
 use pliant_control::reason::DiscoverySummary;
 use pliant_model::{Estimate, Procs, Span, Speedup, Time};
 
+use super::Follower;
 use crate::types::ClusterView;
 
 /// A waiting job of alice that was submitted at that time.
@@ -44,6 +45,16 @@ pub(crate) fn ended(server: &str, number: u32, submitted: i64) -> JobRecord {
         started: Some(started),
         ended: Some(started + Span(300)),
         ..record(server, number, submitted)
+    }
+}
+
+impl Follower {
+    /// Has it know these jobs, as if an agent had just listed them.
+    pub(crate) fn fill(&self, jobs: impl Iterator<Item = JobRecord>) {
+        let mut state = self.state.lock();
+        jobs.for_each(|job| drop(state.jobs.list(&job)));
+        state.jobs.read_until(None);
+        state.answered = Some(std::time::Instant::now());
     }
 }
 

@@ -17,7 +17,7 @@ const HOURS: [(u32, &str); 5] =
 
 pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extension<Session>) -> Response {
     let user = web.session_view();
-    let whose = if user.operator { "all users" } else { "you" };
+    let jobs = if user.operator { "Jobs of all users" } else { "Your jobs" };
     let content = html! {
         h1 class="hidden" { "Overview" }
         section aria-labelledby="health-title" id="health" hidden {
@@ -43,7 +43,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                     aria-label="Gantt chart: time from left to right, the processors of each cluster from bottom to top" {}
             }
             p class="quiet" id="gantt-help" {
-                "Jobs of " (whose) ": running ones until their walltime ends, waiting ones as their server promised. "
+                (jobs) ": running ones until their walltime ends, waiting ones as their server promised. "
                 "Which processors a job has is not known: it is drawn where it leaves the fewest gaps. "
                 "Keys: " kbd { "+" } " " kbd { "-" } " zoom, " kbd { "←" } " " kbd { "→" } " pan, "
                 kbd { "0" } " all, " kbd { "n" } " " kbd { "p" } " next and previous job, " kbd { "Enter" } " opens it."
@@ -62,10 +62,10 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
             div class="bar" {
                 h2 id="promises-title" { "Promises kept" }
                 span class="tools" {
-                    label { "Jobs " select id="window" {
-                        option value="federation" { "of all users, the last 1000 of each server" }
-                        option value="day" { "of " (whose) ", ended within 24 hours" }
-                        option value="four_weeks" { "of " (whose) ", ended within 4 weeks" }
+                    label { "Show " select id="window" {
+                        option value="federation" { "Jobs of all users, the last 1000 of each server" }
+                        option value="day" { (jobs) " that ended within 24 hours" }
+                        option value="four_weeks" { (jobs) " that ended within 4 weeks" }
                     } }
                 }
             }

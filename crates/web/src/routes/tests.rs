@@ -6,11 +6,14 @@ use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
 use pliant_client::{Client, ClientFile};
+use pliant_model::Time;
 use pliant_transport::{AgentAddress, Authority, CertificateRequest, Credentials, Identity, Role};
 use tower::ServiceExt;
 
 use super::*;
+use crate::follow::tests::{ended, record};
 use crate::state::STREAMS_MAX;
+use crate::tokens::{TokenKey, TokenScope};
 use crate::types::now;
 
 /// Pages without a federation, and the browser that opened them.
@@ -39,7 +42,8 @@ fn closed() -> (Router, Arc<Guard>, Arc<Web>, tempfile::TempDir) {
         Client::new(&file).unwrap(),
         Arc::new(|_| Err(Problem::unprocessable("no scripts"))),
     ));
-    let guard = Arc::new(Guard::new(OWN.parse::<SocketAddr>().unwrap()).unwrap());
+    let tokens = TokenKey::new(&dir.path().join("key"), "alice", false);
+    let guard = Arc::new(Guard::new(OWN.parse::<SocketAddr>().unwrap(), tokens).unwrap());
     (router(web.clone(), guard.clone()), guard, web, dir)
 }
 
@@ -185,6 +189,42 @@ async fn other_sites_change_nothing() {
 }
 
 #[tokio::test]
+async fn a_token_of_a_program_permits_what_it_says() {
+    let (router, _guard, _web, dir) = closed();
+    let key = TokenKey::new(&dir.path().join("key"), "alice", false);
+    let status = async |request: http::request::Builder, token: &str| {
+        let request = request.header("authorization", format!("Bearer {token}"));
+        answer(&router, request, "{\"jobs\": []}").await.0.status()
+    };
+    let cancel = || post("/api/v1/jobs/cancel");
+    let hour = Time(now().0 + 3600);
+    let (read, write) =
+        (key.create(TokenScope::Read, hour).unwrap(), key.create(TokenScope::Write, hour).unwrap());
+    assert_eq!(status(get("/api/v1/session"), &read).await, StatusCode::OK);
+    assert_eq!(status(cancel(), &read).await, StatusCode::FORBIDDEN);
+    assert_eq!(
+        status(cancel(), &write).await,
+        StatusCode::BAD_REQUEST,
+        "the call itself refuses an empty list"
+    );
+    let old = key.create(TokenScope::Write, Time(now().0 - 1)).unwrap();
+    for bad in ["", "x", &old, &read.replace("read", "write")] {
+        assert_eq!(status(get("/api/v1/session"), bad).await, StatusCode::UNAUTHORIZED, "{bad}");
+    }
+    assert_eq!(status(get("/"), &write).await, StatusCode::UNAUTHORIZED, "tokens are for the API");
+    let foreign = Request::get("/api/v1/session").header(HOST, "evil.example");
+    assert_eq!(status(foreign, &write).await, StatusCode::MISDIRECTED_REQUEST);
+    let from_page = cancel().header(ORIGIN, "http://evil.example");
+    assert_eq!(
+        status(from_page, &write).await,
+        StatusCode::FORBIDDEN,
+        "a page of another site that has a token"
+    );
+    key.revoke_all().unwrap();
+    assert_eq!(status(get("/api/v1/session"), &read).await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
 async fn every_answer_has_a_strict_policy() {
     let pages = Pages::open().await;
     for (path, expected) in [
@@ -290,6 +330,42 @@ async fn bodies_and_queries_are_checked() {
         StatusCode::UNPROCESSABLE_ENTITY,
         "the reader of scripts is asked"
     );
+}
+
+/// Not timed: that is for measurements.
+#[tokio::test]
+async fn a_hundred_thousand_jobs_are_paged() {
+    let (router, guard, web, _dir) = closed();
+    let cookie = guard.sessions().spend(&guard.sessions().token().unwrap()).unwrap().unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let waiting = (90_001..=100_000).map(|number| record("lyon", number, number.into()));
+    web.follower.fill((1..=90_000).map(|number| ended("nice", number, number.into())).chain(waiting));
+    let list = async |query: &str| -> serde_json::Value {
+        // A slow machine must not make the answers too old.
+        web.follower.fill(std::iter::empty());
+        let (response, text) =
+            answer(&router, get(&format!("/api/v1/jobs?{query}")).header(COOKIE, &cookie), "").await;
+        assert_eq!(response.status(), StatusCode::OK, "{query}: {text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let first = list("").await;
+    assert_eq!(
+        (&first["matching"], &first["complete"], &first["cut"]),
+        (&100_000.into(), &true.into(), &false.into())
+    );
+    assert_eq!(first["jobs"].as_array().unwrap().len(), 100);
+    assert_eq!(first["jobs"][0]["job_id"], "lyon.100000");
+    let last = list("page=1000").await;
+    assert_eq!(last["jobs"][99]["job_id"], "nice.1");
+    assert_eq!(list("page=1001").await["jobs"].as_array().unwrap().len(), 0);
+    let sorted = list("sort=id&ascending=true&state=QUEUED&per_page=1000&page=10").await;
+    assert_eq!(
+        (&sorted["matching"], &sorted["jobs"][999]["job_id"]),
+        (&10_000.into(), &"lyon.100000".into())
+    );
+    let found = list("text=NICE.4242").await;
+    assert_eq!(found["matching"], 11, "nice.4242 and nice.42420 to nice.42429");
+    assert!(list("per_page=100000").await["jobs"].as_array().unwrap().len() <= 1000);
 }
 
 #[tokio::test]

@@ -135,6 +135,14 @@ pub(crate) struct HealthView {
     pub(crate) warnings: Vec<String>,
 }
 
+impl HealthView {
+    /// True if only the time of the last answer differs.
+    pub(crate) fn says_the_same(&self, other: &HealthView) -> bool {
+        let HealthView { reachable, problem, answered_s: _, warnings } = self;
+        (reachable, problem, warnings) == (&other.reachable, &other.problem, &other.warnings)
+    }
+}
+
 /// How well promises were kept by a server.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct AccuracyView {

@@ -53,6 +53,8 @@ impl Pages {
     /// Starts the command; its link is not used yet.
     pub(super) fn start(federation: &Federation, role: Role, user: &str) -> Pages {
         let mut command = pliant(&federation.client_file(role, user), &["web", "--no-open"]);
+        // Tokens of tests are not those of the user who runs them.
+        command.env("XDG_STATE_HOME", federation.path().join("state"));
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -166,6 +166,35 @@ async fn attacks_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn programs_use_the_api_with_tokens() {
+    let federation = Federation::start(&[Cluster::new("lyon", 2, 1.0)]).await;
+    let pages = Pages::start(&federation, Role::User, "alice");
+    let file = federation.client_file(Role::User, "alice");
+    let token = |words: &[&str]| {
+        let mut command = pliant(&file, words);
+        let (code, text, error) =
+            said(command.env("XDG_STATE_HOME", federation.path().join("state")).output().unwrap());
+        assert_eq!(code, 0, "{error}");
+        text.trim_end().to_owned()
+    };
+    let read = token(&["token", "create", "--read", "--for", "1h"]);
+    let write = token(&["token", "create", "--write", "--for", "1h"]);
+    let work =
+        json!({ "work": { "kind": "service", "name": "say", "arguments": { "text": "hi" } } }).to_string();
+    let ask = |method: &str, token: &str, body: &str| {
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        pages.ask(method, "/api/v1/jobs", &headers, body)
+    };
+    assert_eq!(ask("GET", &read, "").json(200)["matching"], 0);
+    assert_eq!(ask("POST", &read, &work).status, 403);
+    assert_eq!(ask("POST", &write, &work).status, 201);
+    assert_eq!(token(&["token", "revoke"]), "all tokens are revoked");
+    assert_eq!(ask("GET", &read, "").status, 401);
+    assert_eq!(pages.get("/api/v1/jobs").status, 401, "the link was never used");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_go_on_when_the_agent_comes_back() {
     let mut federation = Federation::start(&[Cluster::new("lyon", 2, 1.0)]).await;
     let pages = Pages::opened(&federation, Role::User, "alice");
