@@ -65,7 +65,14 @@ impl Browser {
         let child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<in 4>out"])
             .arg(program)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+                "--hide-scrollbars",
+            ])
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
             .args(["--remote-debugging-pipe", "--user-data-dir=profile", "about:blank"])
             .current_dir(dir.path())

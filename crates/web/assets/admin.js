@@ -42,7 +42,7 @@ Web.admin = () => {
     ])));
   };
   const showPolicy = ({ policy }) => {
-    Web.$("policy").textContent = policy === null ? "Waiting jobs are not moved, except from drained servers."
+    Web.$("policy").textContent = policy === null ? "The agent moves no waiting jobs."
       : `Waiting jobs are moved by ${policy.algorithm} with ${policy.heuristic}: every ${Pliant.span(policy.period_s)}, for a gain of at least ${Pliant.span(policy.threshold_s)}${policy.early_s === null ? "" : `, and after jobs that ended early, at most every ${Pliant.span(policy.early_s)}`}.`;
   };
   const servers = Web.throttled(500, () => Web.attempt("servers", async () => showServers(await Web.read("/clusters"))));

@@ -92,7 +92,7 @@ Web.summary = ({ job, waits }) => {
   }
   const how = job.exit === null ? Web.stateWord(job.state) : job.exit.text;
   if (job.started_s === null) return `${job.name} did not run: ${how}.`;
-  return `${job.name} ran on ${where} for ${Pliant.span(job.ended_s - job.started_s)} and ended with ${how}.`;
+  return `${job.name} ran on ${where} for ${Pliant.span(job.ended_s - job.started_s)}: ${how}.`;
 };
 
 Web.jobFacts = ({ job, requested, pinned }) => {

@@ -142,7 +142,7 @@ Web.plan = () => {
     const job = jobs.bars[index];
     return [Pliant.element("b", `Job ${job.job_id}`), Pliant.facts([
       ["name", job.name], ["user", job.owner], ["server", name], ["processors", Pliant.count(job.procs)],
-      [job.running ? "started" : "promised start", `${Web.instant(job.start_s)} (${Web.distance(job.start_s)})`],
+      [job.running ? "started" : job.planned ? "planned start" : "promised start", `${Web.instant(job.start_s)} (${Web.distance(job.start_s)})`],
       ["ends by", `${Web.instant(job.end_s)} (${Web.distance(job.end_s)})`],
     ])];
   };

@@ -10,6 +10,7 @@ mod extract;
 mod follow;
 mod guard;
 mod pages;
+mod plans;
 mod problem;
 mod routes;
 mod script;

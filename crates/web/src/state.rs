@@ -6,6 +6,7 @@ use pliant_client::Client;
 use tokio::sync::Semaphore;
 
 use crate::follow::Follower;
+use crate::plans::Plans;
 use crate::script::ScriptReader;
 use crate::types::SessionView;
 
@@ -18,12 +19,19 @@ pub(crate) struct Web {
     pub(crate) scripts: ScriptReader,
     /// Permits of event streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// The present plans of waiting jobs.
+    pub(crate) plans: Plans,
 }
 
 impl Web {
     /// The pages of the user of that client.
     pub(crate) fn new(client: Client, scripts: ScriptReader) -> Web {
-        Web { follower: Follower::new(client), scripts, streams: Arc::new(Semaphore::new(STREAMS_MAX)) }
+        Web {
+            follower: Follower::new(client),
+            scripts,
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            plans: Plans::default(),
+        }
     }
 
     /// Who uses the pages.

@@ -97,9 +97,9 @@ fn leading_page(link: &str) -> std::io::Result<PathBuf> {
     let path = folder.join(format!("pliant-web-{}.html", std::process::id()));
     let mut file = new_private_file(&path)?;
     // The link has no character that means something in HTML.
-    write!(
+    writeln!(
         file,
-        "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={link}\"><a href=\"{link}\">Pliant</a>\n"
+        "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={link}\"><a href=\"{link}\">Pliant</a>"
     )?;
     Ok(path)
 }

@@ -44,23 +44,29 @@ async fn servers(client: &Client, named: &[String]) -> Result<Vec<Name>, Problem
     parsed.map_err(|error| Problem::bad_request(format!("servers: {error}")))
 }
 
-/// Divides answers into those that came and those that did not. The error of the only server is that of the call.
-fn divided<A>(
-    answers: Vec<(Name, Result<A, ClientError>)>,
-) -> Result<(Vec<(Name, A)>, Vec<SilentView>), Problem> {
-    let (mut came, mut silent, mut last) = (Vec::new(), Vec::new(), None);
-    for (server, answer) in answers {
-        match answer {
-            Ok(answer) => came.push((server, answer)),
-            Err(error) => {
-                silent.push(SilentView { server: server.to_string(), why: error.to_string() });
-                last = Some(error);
+/// The answers that came, and the servers that gave none.
+struct Divided<A> {
+    came: Vec<(Name, A)>,
+    silent: Vec<SilentView>,
+}
+
+impl<A> Divided<A> {
+    /// Divides answers. If none came, that is an error, as that of the last server.
+    fn of(answers: Vec<(Name, Result<A, ClientError>)>) -> Result<Divided<A>, Problem> {
+        let (mut came, mut silent, mut last) = (Vec::new(), Vec::new(), None);
+        for (server, answer) in answers {
+            match answer {
+                Ok(answer) => came.push((server, answer)),
+                Err(error) => {
+                    silent.push(SilentView { server: server.to_string(), why: error.to_string() });
+                    last = Some(error);
+                }
             }
         }
-    }
-    match last {
-        Some(error) if came.is_empty() => Err(error.into()),
-        _ => Ok((came, silent)),
+        match last {
+            Some(error) if came.is_empty() => Err(error.into()),
+            _ => Ok(Divided { came, silent }),
+        }
     }
 }
 
@@ -102,7 +108,7 @@ pub(super) async fn ban(
         let order = order.clone();
         async move { if banned { client.ban(&server, &order).await } else { client.unban(&server, &order).await } }
     });
-    let (came, silent) = divided(answers.await)?;
+    let Divided { came, silent } = Divided::of(answers.await)?;
     let act = |(server, act): (Name, Option<_>)| ServerActView {
         server: server.to_string(),
         act: act.map(Into::into),
@@ -120,7 +126,7 @@ fn parsed_user(user: &str) -> Result<User, Problem> {
 pub(super) async fn limits(State(web): State<Arc<Web>>) -> Result<Json<LimitsView>, Problem> {
     let client = web.follower.client();
     let ask = |client: Client, server: Name| async move { client.limits(&server).await };
-    let (came, silent) = divided(each(client, servers(client, &[]).await?, ask).await)?;
+    let Divided { came, silent } = Divided::of(each(client, servers(client, &[]).await?, ask).await)?;
     let all = came.into_iter().flat_map(|(server, list)| {
         list.users.into_iter().map(move |user| UserLimitsView::of(&server, user)).collect::<Vec<_>>()
     });
@@ -155,7 +161,7 @@ pub(super) async fn limit(
         let order = order.clone();
         async move { client.limit(&server, &order).await }
     });
-    let (came, silent) = divided(answers.await)?;
+    let Divided { came, silent } = Divided::of(answers.await)?;
     let all = came.into_iter().flat_map(|(server, list)| {
         list.users.into_iter().map(move |user| UserLimitsView::of(&server, user)).collect::<Vec<_>>()
     });
@@ -248,7 +254,7 @@ pub(super) async fn audit(
     let up = client.servers().await?.servers.into_iter().filter(|server| server.attached);
     let daemons = client.agents().cloned().chain(up.map(|server| server.info.name)).collect();
     let ask = |client: Client, daemon: Name| async move { client.audit_trail(&daemon, last).await };
-    let (came, silent) = divided(each(client, daemons, ask).await)?;
+    let Divided { came, silent } = Divided::of(each(client, daemons, ask).await)?;
     let all = came.into_iter().flat_map(|(daemon, entries)| {
         entries.into_iter().map(move |entry| AuditEntryView::of(&daemon, entry)).collect::<Vec<_>>()
     });

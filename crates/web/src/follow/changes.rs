@@ -16,7 +16,7 @@ const AT_ONCE_MAX: usize = 256;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Change {
     /// A job is new or has changed.
-    Job(JobView),
+    Job(Box<JobView>),
     /// A job is not known any more.
     Removed(String),
     /// The clusters have changed.

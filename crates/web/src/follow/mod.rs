@@ -135,7 +135,7 @@ impl Follower {
     /// Puts the record of a job that a server has just answered into the table.
     pub(crate) fn learn(&self, record: &JobRecord) {
         let changed = self.state.lock().jobs.learn(record);
-        self.changes.send(changed.map(Change::Job));
+        self.changes.send(changed.map(|job| Change::Job(Box::new(job))));
     }
 
     /// Begins to poll, if that has stopped.

@@ -75,7 +75,7 @@ impl Follower {
             // The agent lists the newest after the open ones, so a job in both is as it is there.
             let changed: Vec<_> =
                 found.open.iter().chain(&found.newest).filter_map(|job| state.jobs.list(job)).collect();
-            changes.extend(changed.into_iter().map(Change::Job));
+            changes.extend(changed.into_iter().map(|job| Change::Job(Box::new(job))));
             let health = state.health();
             if !before.says_the_same(&health) {
                 changes.push(Change::Health(health));
@@ -104,7 +104,7 @@ impl Follower {
             }
             let Some(Ok((handle, found))) = open.join_next().await else { return };
             let change = match found {
-                Ok(record) => self.state.lock().jobs.list(&record).map(Change::Job),
+                Ok(record) => self.state.lock().jobs.list(&record).map(|job| Change::Job(Box::new(job))),
                 Err(error) if error.is_missing() => {
                     self.state.lock().jobs.remove(&handle).then(|| Change::Removed(handle.to_string()))
                 }

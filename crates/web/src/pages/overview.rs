@@ -43,7 +43,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                     aria-label="Gantt chart: time from left to right, the processors of each cluster from bottom to top" {}
             }
             p class="quiet" id="gantt-help" {
-                (jobs) ": running ones until their walltime ends, waiting ones as their server promised. "
+                (jobs) ": running ones until their walltime ends, the next waiting ones as they are planned now, later ones as they were promised. "
                 "Which processors a job has is not known: it is drawn where it leaves the fewest gaps. "
                 "Keys: " kbd { "+" } " " kbd { "-" } " zoom, " kbd { "←" } " " kbd { "→" } " pan, "
                 kbd { "0" } " all, " kbd { "n" } " " kbd { "p" } " next and previous job, " kbd { "Enter" } " opens it."
