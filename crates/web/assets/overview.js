@@ -100,11 +100,12 @@ Web.errorBar = ({ p5_s: low, p50_s: middle, p95_s: high }, reach) => {
 
 // The report's Gantt with a line at the present.
 Web.Plan = class extends Pliant.Gantt {
-  grid(context, t0, t1, lane) {
-    super.grid(context, t0, t1, lane);
-    const { left, right } = this.area, x = left + (this.now - t0) / (t1 - t0) * (right - left);
+  // Titles come last, so the line is over the jobs.
+  title(context, lane) {
+    super.title(context, lane);
+    const { left, right } = this.area, { t0, t1 } = this.view, x = left + (this.now - t0) / (t1 - t0) * (right - left);
     if (x < left || x > right) return;
-    context.fillStyle = Pliant.colour("accent");
+    context.fillStyle = Pliant.colour("ink");
     context.fillRect(Math.round(x) - 1, lane.top - 3, 1, lane.height + 6);
   }
 };

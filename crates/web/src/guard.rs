@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{self, AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use crate::connection::Trusted;
 use crate::pages;
 use crate::problem::Problem;
 use crate::sessions::{Session, Sessions};
@@ -161,6 +162,13 @@ pub(crate) async fn guard_all(State(guard): State<Arc<Guard>>, request: Request,
     response
 }
 
+/// Notes that the connection of a request is the user's. Tests call without one.
+fn trust(request: &Request) {
+    if let Some(trusted) = request.extensions().get::<Trusted>() {
+        trusted.note();
+    }
+}
+
 /// Refuses requests without a session, and changes without its token.
 pub(crate) async fn guard_session(
     State(guard): State<Arc<Guard>>,
@@ -170,12 +178,16 @@ pub(crate) async fn guard_session(
     let is_call = request.uri().path().starts_with("/api/");
     if is_call && let Some(checked) = guard.check_token(&request) {
         return match checked {
-            Ok(()) => next.run(request).await,
+            Ok(()) => {
+                trust(&request);
+                next.run(request).await
+            }
             Err(problem) => problem.into_response(),
         };
     }
     match guard.check_session(&request) {
         Ok(session) => {
+            trust(&request);
             request.extensions_mut().insert(session);
             next.run(request).await
         }

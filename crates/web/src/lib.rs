@@ -6,6 +6,7 @@
 
 mod api;
 mod assets;
+mod connection;
 mod extract;
 mod follow;
 mod guard;

@@ -65,4 +65,4 @@ async fn open(State(guard): State<Arc<Guard>>, headers: HeaderMap, QueryOf(link)
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

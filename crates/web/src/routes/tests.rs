@@ -28,7 +28,7 @@ struct Pages {
 const OWN: &str = "127.0.0.1:8000";
 
 /// The pages of a user, before their link is used.
-fn closed() -> (Router, Arc<Guard>, Arc<Web>, tempfile::TempDir) {
+pub(crate) fn closed() -> (Router, Arc<Guard>, Arc<Web>, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::init(&dir.path().join("ca"), "test", now()).unwrap();
     let request = CertificateRequest::new(Identity::new(Role::User, "alice").unwrap());
