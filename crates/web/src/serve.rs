@@ -132,7 +132,7 @@ impl WebServer {
 
     async fn serve_within(self, limits: Limits) {
         let mut tasks = JoinSet::new();
-        tasks.spawn(self.web.follower.clone().run());
+        let mut polls = pin!(self.web.follower.clone().run());
         let pages = router(self.web, self.guard);
         let mut open = OpenConnections::default();
         loop {
@@ -145,6 +145,7 @@ impl WebServer {
                 self.listener.accept().await
             };
             tokio::select! {
+                never = &mut polls => match never {},
                 Some(_) = tasks.join_next() => {}
                 accepted = accept => match accepted {
                     Ok((stream, _)) => {

@@ -168,7 +168,7 @@ mod tests {
     use crate::follow::tests::{cluster, record};
 
     #[test]
-    fn jobs_are_drawn_beside_each_other_from_now_on() {
+    fn jobs_are_drawn_from_now_on_without_overlap() {
         let clusters = ClustersView {
             clusters: vec![cluster("lyon", 4), cluster("nice", 2)],
             ..ClustersView::default()

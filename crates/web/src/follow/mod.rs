@@ -7,6 +7,7 @@ mod changes;
 mod job_table;
 mod poll;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -93,7 +94,7 @@ impl Follower {
     }
 
     /// Reads the federation while someone is interested; never returns.
-    pub(crate) async fn run(self: Arc<Follower>) {
+    pub(crate) async fn run(self: Arc<Follower>) -> Infallible {
         loop {
             while !self.is_wanted() {
                 self.wake.notified().await;
