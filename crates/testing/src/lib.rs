@@ -2,7 +2,6 @@
 //! what a test leaves out because one of them, or a program, is absent; and the figures of the papers' claims. Nothing that
 //! ships depends on it.
 
-#[cfg(feature = "browser")]
 pub mod browser;
 pub mod claims;
 #[cfg(feature = "oar")]

@@ -93,7 +93,7 @@ async fn a_launch_is_listed_with_its_mapping_and_cancelled() {
     assert_eq!(tasks.iter().map(|task| &task["task"]).collect::<Vec<_>>(), ["first", "second"]);
     assert!(tasks.iter().all(|task| task["server"].is_string() && task["machine"].is_string()));
     if let Some(program) = pliant_testing::browser::find() {
-        let mut browser = pliant_testing::browser::Browser::start(&program);
+        let mut browser = chromium::Browser::start(&program);
         let site = Pages::start(&federation, Role::User, "alice");
         browser.open(&format!("http://{}{}", site.address, site.link));
         browser.until("document.body.dataset.page === 'overview'");

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use pliant_testing::browser::{Browser, find};
+use pliant_testing::browser::find;
 
+use super::chromium::Browser;
 use super::*;
 
 /// A job's name that would be markup if a page let it.

@@ -2,6 +2,7 @@
 
 mod acts;
 mod browser;
+mod chromium;
 mod http;
 
 use std::path::PathBuf;
