@@ -1,4 +1,4 @@
-//! A part of `cargo xtask lint`: what the client library may depend on, that no modules of a crate import each other in a circle, and
+//! A part of `cargo xtask lint`: what the client library and the web pages may depend on, that no modules of a crate import each other in a circle, and
 //! what crates leave to others ([`crate::decisions`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,17 +19,24 @@ const NOT_IN_CLIENT: [&str; 8] = [
     "tokio-postgres",
 ];
 
+/// Crates that the web pages must not build on: they are a face of the client library.
+const NOT_IN_WEB: [&str; 7] = [
+    "pliant-daemon",
+    "pliant-journal",
+    "pliant-sim",
+    "pliant-site",
+    "pliant-trace",
+    "rusqlite",
+    "tokio-postgres",
+];
+
 /// Per module of a crate, the modules that it imports, each with a file that does.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Checks all of it, and prints every finding.
 pub(crate) fn run() -> Result<(), Failure> {
-    let tree = ["tree", "-p", "pliant-client", "-e", "normal", "--prefix", "none", "--format", "{p}"];
-    let tree = Step::cargo(&tree).output().ok_or_else(|| Failure::NotStarted {
-        step: "cargo tree -p pliant-client".to_owned(),
-        cause: "it failed".to_owned(),
-    })?;
-    let mut findings = too_heavy(&tree);
+    let mut findings = too_heavy("pliant-client", &tree("pliant-client")?, &NOT_IN_CLIENT);
+    findings.extend(too_heavy("pliant-web", &tree("pliant-web")?, &NOT_IN_WEB));
     let crates = workspace_root().join("crates");
     for name in folders(&crates) {
         let sources = sources(&crates.join(&name).join("src"));
@@ -45,11 +52,20 @@ pub(crate) fn run() -> Result<(), Failure> {
     }
 }
 
-/// What the client library depends on and must not, from the output of `cargo tree`.
-fn too_heavy(tree: &str) -> Vec<String> {
+/// Everything that a crate depends on, as `cargo tree` lists it.
+fn tree(package: &str) -> Result<String, Failure> {
+    let tree = ["tree", "-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}"];
+    Step::cargo(&tree).output().ok_or_else(|| Failure::NotStarted {
+        step: format!("cargo tree -p {package}"),
+        cause: "it failed".to_owned(),
+    })
+}
+
+/// What a crate depends on and must not, from the output of `cargo tree`.
+fn too_heavy(package: &str, tree: &str, unwanted: &[&str]) -> Vec<String> {
     let packages: BTreeSet<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    let found = NOT_IN_CLIENT.iter().filter(|name| packages.contains(*name));
-    found.map(|name| format!("expected pliant-client without {name}, found that it depends on it")).collect()
+    let found = unwanted.iter().filter(|name| packages.contains(*name));
+    found.map(|name| format!("expected {package} without {name}, found that it depends on it")).collect()
 }
 
 /// Which top-level modules of a crate import which others.
@@ -189,8 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn a_heavy_dependency_of_the_client_is_found() {
-        assert_eq!(too_heavy("pliant-client v0.1.0 (/src)\ntonic v0.14.0\n"), Vec::<String>::new());
-        assert_eq!(too_heavy("axum v0.8.0\n").len(), 1);
+    fn a_heavy_dependency_is_found() {
+        let heavy = |tree: &str| too_heavy("pliant-client", tree, &NOT_IN_CLIENT).len();
+        assert_eq!(heavy("pliant-client v0.1.0 (/src)\ntonic v0.14.0\n"), 0);
+        assert_eq!(heavy("axum v0.8.0\n"), 1);
+        assert_eq!(too_heavy("pliant-web", "axum v0.8.0\npliant-site v0.1.0\n", &NOT_IN_WEB).len(), 1);
     }
 }

@@ -60,6 +60,11 @@ pub(crate) enum Verb {
     /// Cancels jobs, launches, sweeps and explorations.
     #[command(visible_alias = "rm")]
     Cancel(verbs::cancel::Arguments),
+    /// Serves web pages of the federation on this machine: clusters, jobs, submission.
+    Web(verbs::web::Arguments),
+    /// Creates and revokes tokens for programs that use the API of `web`.
+    #[command(subcommand)]
+    Token(verbs::token::Verb),
     /// Lists the servers of the federation, their services and the errors of their estimates.
     Servers(verbs::servers::Arguments),
     /// Lists each user's usage and fair share of the cores for explorations.
@@ -155,7 +160,7 @@ const GROUPS: [Group; 4] = [
     },
     Group {
         heading: "Federation",
-        verbs: &["servers", "users", "reallocate", "admin", "what-if"],
+        verbs: &["web", "token", "servers", "users", "reallocate", "admin", "what-if"],
         example: "servers",
     },
     Group {

@@ -48,14 +48,12 @@ impl Failure {
         Failure { code, ..self }
     }
 
-    /// The message, for tests.
-    #[cfg(test)]
+    /// The message.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// The hint, for tests.
-    #[cfg(test)]
+    /// The hint.
     pub(crate) fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -50,7 +50,23 @@ impl Input {
 /// The name and the text of a script; `asked` is where it is named, for errors.
 pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, ExactText), Failure> {
     let name = own_name(path)?;
-    // The name of the script is the name of the job.
+    check_name(asked, name)?;
+    let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
+    Ok((name.to_owned(), exact_text(&path.display().to_string(), text)?))
+}
+
+/// The text of a script that was typed into a page.
+pub(crate) fn typed_script(name: &str, text: &str) -> Result<ExactText, Failure> {
+    if name.contains('/') {
+        let problem = format!("name: expected a name without slashes, found `{}`", name.escape_debug());
+        return Err(Failure::input(problem).hint("give the script a plainer name"));
+    }
+    check_name("name", name)?;
+    exact_text(name, text.as_bytes().to_vec())
+}
+
+/// Refuses a name that no script has: it is the name of the job.
+fn check_name(asked: &str, name: &str) -> Result<(), Failure> {
     if let Err(error) = name.parse::<FileName>() {
         let problem = format!("{asked}: {error}");
         return Err(Failure::input(problem).hint("give the script a plainer name"));
@@ -60,8 +76,7 @@ pub(crate) fn script_file(asked: &str, path: &Path) -> Result<(String, ExactText
         let problem = format!("{asked}: expected a name of at most {most} bytes, found {found}");
         return Err(Failure::input(problem).hint("give the script a shorter name"));
     }
-    let text = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
-    Ok((name.to_owned(), exact_text(&path.display().to_string(), text)?))
+    Ok(())
 }
 
 /// The name and the text of a script on standard input.

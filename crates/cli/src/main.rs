@@ -36,6 +36,7 @@ mod submit_options;
 mod table;
 mod task_indices;
 mod time_text;
+mod typed_script;
 mod usage_error;
 mod verbs;
 mod what_if_policy;
@@ -76,6 +77,8 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Explore(arguments) => verbs::explore::run(output, &arguments),
         Verb::Sweep(arguments) => verbs::sweep::run(output, &arguments),
         Verb::Launch(arguments) => verbs::launch::run(output, &arguments),
+        Verb::Token(verb) => verbs::token::run(output, &verb),
+        Verb::Web(arguments) => verbs::web::run(output, &arguments),
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),

@@ -236,6 +236,18 @@ impl JobOptions {
         self.schedule.requeues()
     }
 
+    /// The first of these options that reads or writes files of this machine, or has the command do more than submit one job.
+    pub(crate) fn of_this_machine(&self) -> Option<&'static str> {
+        first_given([
+            ("--in", !self.inputs.is_empty()),
+            ("--stdin", self.stdin.is_some()),
+            ("--chdir", self.chdir.is_some()),
+            ("--out", self.out.is_some()),
+            ("--wait", self.wait),
+            ("--array", self.array.is_some()),
+        ])
+    }
+
     /// True if the command waits until the job has ended.
     pub(crate) fn waits(&self) -> bool {
         self.wait || self.out.is_some()

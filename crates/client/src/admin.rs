@@ -1,11 +1,13 @@
 //! Acts of operators.
 
+use std::collections::VecDeque;
+
 use pliant_control::job::JobRecord;
 use pliant_control::names::Name;
 use pliant_control::server::{Ban, Drain};
 use pliant_wire::{
-    self as wire, AdminOrder, AuditPage, AuditQuery, ForgetOrder, JobAdminOrder, LimitOrder, LimitsList,
-    PriorityOrder, UserAdminOrder, proto,
+    self as wire, AdminOrder, AuditEntry, AuditPage, AuditQuery, ForgetOrder, JobAdminOrder, LimitOrder,
+    LimitsList, PriorityOrder, UserAdminOrder, bounds, proto,
 };
 
 use super::{Client, ClientError};
@@ -119,6 +121,22 @@ impl Client {
             }
         };
         AuditPage::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+
+    /// The last records of the audit trail of a server, or of an agent of the client's file, in the order of their numbers; for
+    /// operators.
+    pub async fn audit_trail(&self, daemon: &Name, most: usize) -> Result<Vec<AuditEntry>, ClientError> {
+        let mut query = AuditQuery { after: 0, limit: bounds::AUDIT_MAX as u32 };
+        let mut entries = VecDeque::new();
+        loop {
+            let page = self.audit(daemon, &query).await?;
+            entries.extend(page.records);
+            entries.drain(..entries.len().saturating_sub(most));
+            match page.next {
+                Some(next) if next > query.after => query.after = next,
+                _ => return Ok(entries.into()),
+            }
+        }
     }
 
     /// The agents of the client's file.

@@ -11,6 +11,7 @@ use pliant_wire::proto::server_client::ServerClient;
 use pliant_wire::{self as wire, Download, Fetchable, JobResults, Upload, UploadAnswer, proto};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
@@ -155,6 +156,19 @@ impl Client {
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
+    }
+
+    /// A file or an output of a job from an offset on, in pieces as they come.
+    pub async fn pieces(
+        &self,
+        wanted: &Download,
+    ) -> Result<impl Stream<Item = Result<Vec<u8>, ClientError>> + Send + use<>, ClientError> {
+        let chunks = self.chunks(wanted).await?;
+        let (client, handle) = (self.clone(), wanted.handle.clone());
+        Ok(chunks.map(move |chunk| match chunk {
+            Ok(chunk) => Ok(chunk.data),
+            Err(status) => Err(client.server_failed(&handle, &status)),
+        }))
     }
 
     async fn chunks(&self, wanted: &Download) -> Result<Streaming<proto::Chunk>, ClientError> {

@@ -9,6 +9,7 @@ mod files;
 mod history;
 mod launches;
 mod parameters;
+mod placement;
 mod poll;
 mod same_executable;
 mod servers;
@@ -54,6 +55,7 @@ pub use history::History;
 pub use parameters::{
     ParameterError, ParameterRange, ParameterRangeError, ParameterSpace, ParameterTable, ParameterTableError,
 };
+pub use placement::{PlacementReason, placement_reason};
 pub use submit::{SubmissionStep, SubmitOrder, without_estimate};
 pub use sweeps::{
     InstanceRecord, InstanceState, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,

@@ -16,12 +16,14 @@ Pliant.timeStep = (range, count) => {
   return day * Pliant.roundStep(range / day, count);
 };
 
-Pliant.timeLabel = (seconds, step) => {
+// The label of an instant; zoomed in, the first one says which day it is.
+Pliant.timeLabel = (seconds, step, first) => {
   const days = Math.floor(seconds / 86400), rest = Math.round(seconds - days * 86400);
   if (step >= 86400 || (rest === 0 && step >= 3600)) return `day ${days}`;
   const two = (number) => String(number).padStart(2, "0");
   const clock = `${two(Math.floor(rest / 3600))}:${two(Math.floor(rest / 60) % 60)}`;
-  return step >= 60 ? `${clock}` : `${clock}:${two(rest % 60)}`;
+  const bare = step >= 60 ? clock : `${clock}:${two(rest % 60)}`;
+  return first ? `day ${days}, ${bare}` : bare;
 };
 
 // Vertical grid lines and their labels from `t0` to `t1` over `x0..x1`; labels hang at `bottom`.
@@ -38,9 +40,7 @@ Pliant.timeAxis = (context, t0, t1, x0, x1, top, bottom) => {
     context.moveTo(Math.round(x(time)) + .5, top);
     context.lineTo(Math.round(x(time)) + .5, bottom);
     context.stroke();
-    // Zoomed in, the first label says which day it is.
-    const bare = Pliant.timeLabel(time, step), first = free === -Infinity && !bare.startsWith("day");
-    const label = first ? `day ${Math.floor(time / 86400)}, ${bare}` : bare, half = context.measureText(label).width / 2;
+    const label = Pliant.timeLabel(time, step, free === -Infinity), half = context.measureText(label).width / 2;
     const at = Math.min(Math.max(x(time), x0 + half - 14), x1 - half);
     if (at - half < free) continue;
     context.fillStyle = Pliant.colour("quiet");

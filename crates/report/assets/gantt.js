@@ -6,9 +6,11 @@ Pliant.LANES = 12;
 Pliant.RECTANGLES = 1500;
 
 Pliant.Gantt = class {
-  constructor(canvas, end) {
+  // `states` names the colours of the states of jobs.
+  constructor(canvas, end, states = ["stayed", "moved", "local"]) {
     this.canvas = canvas;
     this.end = end;
+    this.states = states;
     this.view = { t0: 0, t1: end };
     this.raster = new Pliant.Raster();
     // The chart without outlines: what the pointer meets changes often, the rest does not.
@@ -45,7 +47,7 @@ Pliant.Gantt = class {
     const { context, width } = Pliant.prepare(this.canvas, bottom + 26);
     const right = width - 6, { t0, t1 } = this.view;
     this.area = { left, right, bottom };
-    const states = ["stayed", "moved", "local"];
+    const { states } = this;
     const colours = states.map((name) => Pliant.rgb(Pliant.colour(name)));
     const shades = states.flatMap((name) => [Pliant.colour(name), Pliant.colour(`${name}-2`)]);
     this.pixels = shades.map(Pliant.abgr);
@@ -120,7 +122,7 @@ Pliant.Gantt = class {
     const first = Pliant.above(jobs.latestEnd, t0), last = Pliant.above(jobs.start, t1);
     const wide = [], labels = [];
     let seen = 0;
-    this.raster.begin(width, height);
+    this.raster.begin(width, height, this.states.length);
     for (let i = first; i < last; i++) {
       if (jobs.end[i] < t0) continue;
       seen++;
@@ -131,7 +133,7 @@ Pliant.Gantt = class {
         if (x1 - x0 >= 3 && y1 - y0 >= 2) {
           const from = Math.max(-2, x0), to = Math.min(width + 2, x1);
           wide.push(from, y0, to - from, y1 - y0, jobs.state[i] * 2 + jobs.id[i] % 2);
-          if (to - from > 46 && y1 - y0 >= 13) labels.push(jobs.id[i], Math.max(0, from), (y0 + y1) / 2, Math.min(width, to) - Math.max(0, from), jobs.state[i] * 2 + jobs.id[i] % 2);
+          if (to - from > 46 && y1 - y0 >= 13) labels.push(jobs.label?.[i] ?? String(jobs.id[i]), Math.max(0, from), (y0 + y1) / 2, Math.min(width, to) - Math.max(0, from), jobs.state[i] * 2 + jobs.id[i] % 2);
         } else {
           this.raster.add(x0, y0, Math.max(x1, x0 + .35), y1, jobs.state[i]);
         }
@@ -145,7 +147,7 @@ Pliant.Gantt = class {
     context.textAlign = "left";
     context.textBaseline = "middle";
     for (let i = 0; i < labels.length; i += 5) {
-      const text = String(labels[i]);
+      const text = labels[i];
       context.fillStyle = this.inks[labels[i + 4]];
       if (context.measureText(text).width + 8 < labels[i + 3]) context.fillText(text, left + labels[i + 1] + 4, top + labels[i + 2]);
     }

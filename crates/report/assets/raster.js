@@ -8,18 +8,19 @@ Pliant.Raster = class {
     this.canvas = document.createElement("canvas");
   }
 
-  // A grid of width x height pixels, empty.
-  begin(width, height) {
+  // A grid of width x height pixels for that many states, empty.
+  begin(width, height, states) {
     this.width = width;
     this.height = height;
-    const size = width * height * 3;
+    this.states = states;
+    const size = width * height * states;
     if (this.cover.length < size) this.cover = new Float32Array(size);
     else this.cover.fill(0, 0, size);
   }
 
   // Adds what a rectangle covers of each pixel, for one state.
   add(x0, y0, x1, y1, state) {
-    const { width, height, cover } = this;
+    const { width, height, cover, states } = this;
     x0 = Math.max(0, x0); x1 = Math.min(width, x1);
     y0 = Math.max(0, y0); y1 = Math.min(height, y1);
     if (x0 >= x1 || y0 >= y1) return;
@@ -27,26 +28,31 @@ Pliant.Raster = class {
     const top = Math.floor(y0), bottom = Math.min(height - 1, Math.ceil(y1) - 1);
     for (let y = top; y <= bottom; y++) {
       const tall = Math.min(y + 1, y1) - Math.max(y, y0);
-      let at = (y * width + left) * 3 + state;
-      for (let x = left; x <= right; x++, at += 3) cover[at] += tall * (Math.min(x + 1, x1) - Math.max(x, x0));
+      let at = (y * width + left) * states + state;
+      for (let x = left; x <= right; x++, at += states) cover[at] += tall * (Math.min(x + 1, x1) - Math.max(x, x0));
     }
   }
 
   // Colours the grid, fills `solid` rectangles over it (x, y, width, height, colour as from Pliant.abgr)
   // and puts it at (x, y).
   paint(context, x, y, colours, solid) {
-    const { width, height, cover, canvas } = this;
+    const { width, height, cover, canvas, states } = this;
     if (width < 1 || height < 1) return;
     if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
     const target = canvas.getContext("2d"), image = target.createImageData(width, height);
-    const pixels = new Uint32Array(image.data.buffer), [a, b, c] = colours;
-    for (let at = 0, pixel = 0, end = width * height * 3; at < end; at += 3, pixel++) {
-      const stayed = cover[at], moved = cover[at + 1], local = cover[at + 2], total = stayed + moved + local;
+    const pixels = new Uint32Array(image.data.buffer);
+    for (let at = 0, pixel = 0, end = width * height * states; at < end; at += states, pixel++) {
+      let total = 0;
+      for (let state = 0; state < states; state++) total += cover[at + state];
       if (total === 0) continue;
-      const p = stayed / total, q = moved / total, r = local / total;
+      let r = 0, g = 0, b = 0;
+      for (let state = 0; state < states; state++) {
+        const share = cover[at + state] / total, colour = colours[state];
+        r += colour[0] * share; g += colour[1] * share; b += colour[2] * share;
+      }
       // A touch above what is covered, so that a lonely short job can be seen at all.
       const opacity = 255 * Math.min(1, .12 + total * .88);
-      pixels[pixel] = opacity << 24 | (a[2] * p + b[2] * q + c[2] * r) << 16 | (a[1] * p + b[1] * q + c[1] * r) << 8 | (a[0] * p + b[0] * q + c[0] * r);
+      pixels[pixel] = opacity << 24 | b << 16 | g << 8 | r;
     }
     for (let i = 0; i < solid.length; i += 5) {
       const left = Math.max(0, Math.round(solid[i])), right = Math.min(width, Math.round(solid[i] + solid[i + 2]));

@@ -17,6 +17,7 @@ mod planned;
 pub mod plot;
 mod quantile;
 mod relative;
+pub mod timeline;
 
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
 pub use campaign_table::{CampaignRow, CampaignTable};

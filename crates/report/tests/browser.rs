@@ -1,8 +1,7 @@
 //! Pages looked at in a real browser: Chromium without a window. Each page records its errors and what it
 //! drew on its body; both are checked, and a broken page is shown to be caught.
 //!
-//! The browser is `PLIANT_CHROMIUM` or the first of chromium, chromium-browser, google-chrome on the PATH;
-//! without one the tests say so and pass. With `PLIANT_REPORT_PAGES=DIR` the pages are kept there.
+//! Without a browser the tests say so and pass. With `PLIANT_REPORT_PAGES=DIR` the pages are kept there.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
@@ -17,24 +16,10 @@ use pliant_model::Run;
 use pliant_report::html::{NamedRun, render_campaign, render_runs};
 use pliant_report::{CampaignRow, CampaignTable};
 use pliant_report::{Summary, compare, summarize};
-use pliant_testing::{Needed, skip};
+use pliant_testing::browser::find as browser;
 use support::{drawn_run, grid5000, platform, run_of};
 
 const TIMEOUT: Duration = Duration::from_secs(90);
-
-fn browser() -> Option<PathBuf> {
-    let found = std::env::var_os("PLIANT_CHROMIUM").map(PathBuf::from).or_else(|| {
-        let path = std::env::var_os("PATH")?;
-        let names = ["chromium", "chromium-browser", "google-chrome"];
-        std::env::split_paths(&path)
-            .flat_map(|dir| names.map(|name| dir.join(name)))
-            .find(|file| file.is_file())
-    });
-    if found.is_none() {
-        skip(Needed::Program, "no chromium (install it, or name it in PLIANT_CHROMIUM)");
-    }
-    found
-}
 
 /// What a page said of itself, and the browser of it.
 struct Seen {

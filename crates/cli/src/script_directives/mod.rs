@@ -69,7 +69,7 @@ pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found
 }
 
 /// Parses words as options of `pliant submit`.
-fn parsed(words: Vec<String>) -> Result<JobOptions, Failure> {
+pub(crate) fn parsed(words: Vec<String>) -> Result<JobOptions, Failure> {
     let command = Line::command();
     let name = command.get_name().to_owned();
     let arguments: Vec<OsString> = std::iter::once(name).chain(words).map(OsString::from).collect();

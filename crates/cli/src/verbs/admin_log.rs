@@ -1,9 +1,9 @@
 //! `pliant admin log`: the audit trail of servers and agents.
 
 use clap::Args;
-use pliant_client::{Client, ClientError};
+use pliant_client::Client;
 use pliant_control::names::Name;
-use pliant_wire::{AuditEntry, AuditQuery, bounds};
+use pliant_wire::AuditEntry;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub(super) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let session = arguments.access.open()?;
     let servers = if arguments.servers.is_empty() { up(&session)? } else { arguments.servers.clone() };
     let (mut records, mut errors) = (Vec::new(), Vec::new());
-    let ask = |client: Client, server: Name| async move { trail(&client, &server).await };
+    let ask = |client: Client, server: Name| async move { client.audit_trail(&server, usize::MAX).await };
     session.run(session.each(servers.clone(), ask, |index, answer| match answer {
         Ok(entries) => {
             let located = |entry| Located { server: servers[index].clone(), entry };
@@ -61,20 +61,6 @@ fn up(session: &Session) -> Result<Vec<Name>, Failure> {
     let federation = session.run(session.client.servers())?;
     let attached = federation.servers.into_iter().filter(|server| server.attached);
     Ok(session.client.agents().cloned().chain(attached.map(|server| server.info.name)).collect())
-}
-
-/// The whole audit trail of a server or an agent.
-async fn trail(client: &Client, server: &Name) -> Result<Vec<AuditEntry>, ClientError> {
-    let mut query = AuditQuery { after: 0, limit: bounds::AUDIT_MAX as u32 };
-    let mut entries = Vec::new();
-    loop {
-        let page = client.audit(server, &query).await?;
-        entries.extend(page.records);
-        match page.next {
-            Some(next) if next > query.after => query.after = next,
-            _ => return Ok(entries),
-        }
-    }
 }
 
 /// The order of records: by time, and those of one server by their numbers.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
+use pliant_client::{PlacementReason, placement_reason};
 use pliant_control::explain::{Explanation, Release, Wait};
 use pliant_control::job::{ComparedEstimate, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, DiscoverySummary};
 use pliant_model::{Estimate, MoveReason, Span, Time};
 use pliant_policy::batch::order::{Factor, PriorityParts};
-use pliant_policy::completion::is_earlier;
 use pliant_policy::tuning::slack::{self, Saving};
 use pliant_site::services::show_duration;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ fn value(explanation: &Explanation) -> Value {
         "at_s": at,
         "compared": record.compared.iter().map(compared).collect::<Vec<Value>>(),
         "discovery": discovery_value(&record.discovery),
-        "reason": reason(record).word(),
+        "reason": placement_reason(record).word(),
         "moves": record.hops.iter().map(|hop| moved_value(&record.handle, hop)).collect::<Vec<Value>>(),
         "size_choice": record.size_choice.as_ref().map(|choice| size_value(choice, &record.expected)),
         "waits": waits.as_ref().map(wait_value),
@@ -99,50 +99,6 @@ fn priority_value(parts: &PriorityParts) -> Value {
     })
 }
 
-/// Why a job is at its server.
-#[derive(Clone, PartialEq, Debug)]
-enum Reason<'a> {
-    /// The compared estimates are not known.
-    Unknown,
-    /// No other server offered to run it.
-    Only,
-    /// It completes there earlier than at the next best server.
-    Earliest(&'a ComparedEstimate),
-    /// It completes there as early as at another server, which comes later by rank or name.
-    Tie(&'a ComparedEstimate),
-    /// Another server would have completed it earlier.
-    PassedOver(&'a ComparedEstimate),
-}
-
-impl Reason<'_> {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Only => "only-one",
-            Self::Earliest(_) => "earliest-completion",
-            Self::Tie(_) => "tie",
-            Self::PassedOver(_) => "passed-over",
-        }
-    }
-}
-
-fn reason(record: &JobRecord) -> Reason<'_> {
-    let (chosen, others): (Vec<&ComparedEstimate>, Vec<&ComparedEstimate>) =
-        record.compared.iter().partition(|one| one.server == record.handle.server);
-    let earlier = |best, one| if precedes(one, best) { one } else { best };
-    match (chosen.first(), others.into_iter().reduce(earlier)) {
-        (None, _) => Reason::Unknown,
-        (Some(_), None) => Reason::Only,
-        (Some(chosen), Some(best)) if precedes(chosen, best) => Reason::Earliest(best),
-        (Some(chosen), Some(best)) if precedes(best, chosen) => Reason::PassedOver(best),
-        (Some(_), Some(best)) => Reason::Tie(best),
-    }
-}
-
-fn precedes(one: &ComparedEstimate, other: &ComparedEstimate) -> bool {
-    is_earlier(&one.estimate, &other.estimate)
-}
-
 fn why(record: &JobRecord) -> String {
     let server = &record.handle.server;
     let apart = |other: &ComparedEstimate| {
@@ -152,20 +108,22 @@ fn why(record: &JobRecord) -> String {
     };
     // The comparison decided about its first server.
     let is = if record.hops.is_empty() { "is" } else { "was first" };
-    match reason(record) {
-        Reason::Unknown => format!("It {is} on {server}; which estimates were compared is not known.\n"),
-        Reason::Only => {
+    match placement_reason(record) {
+        PlacementReason::Unknown => {
+            format!("It {is} on {server}; which estimates were compared is not known.\n")
+        }
+        PlacementReason::Only => {
             format!("It {is} on {server}: no other server was asked, or no other server can take it.\n")
         }
-        Reason::Earliest(next) => {
+        PlacementReason::Earliest(next) => {
             let (apart, next) = (apart(next), &next.server);
             format!("It {is} on {server}, which completes it first: {apart} before {next}.\n")
         }
-        Reason::Tie(other) => format!(
+        PlacementReason::Tie(other) => format!(
             "It {is} on {server}: {} completes it at the same time and comes later by rank, then by name.\n",
             other.server
         ),
-        Reason::PassedOver(other) => format!(
+        PlacementReason::PassedOver(other) => format!(
             "It {is} on {server}: {} would have completed it {} earlier, but could not be reached or did not take \
              it when it was submitted.\n",
             other.server,

@@ -20,7 +20,7 @@ const PAGES: [(&str, &[&str]); 12] = [
     ("jobs", &["queue", "status", "explain", "wait", "cancel", "fetch", "logs"]),
     ("sweep", &["sweep"]),
     ("explore", &["explore"]),
-    ("federation", &["servers", "users", "reallocate", "what-if"]),
+    ("federation", &["servers", "users", "web", "token create", "token revoke", "reallocate", "what-if"]),
     ("launch", &["launch", "launch list", "launch spawn", "launch subjobs"]),
     (
         "admin",

@@ -1,6 +1,7 @@
 //! Every document of a verb that talks to a federation is as its schema in `schemas/` says.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use pliant_control::job::JobState;
@@ -68,6 +69,28 @@ impl Reader {
         document
     }
 
+    /// The document of a verb that keeps something in the user's state folder, which is one of the test's own here.
+    fn keeps(&mut self, line: &str) {
+        let mut command = self.user.command(line);
+        let output = command.env("XDG_STATE_HOME", self.user.dir().join("state")).output().unwrap();
+        let (code, text, stderr) = said(output);
+        assert_eq!(code, 0, "{line}: {stderr}");
+        self.seen.note(&document(text));
+    }
+
+    /// The document of a verb that goes on after it; it is ended.
+    fn begins(&mut self, line: &str) {
+        let mut child = self.user.begin(line);
+        let mut text = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        while serde_json::from_str::<Value>(&text).is_err() {
+            text += &lines.next().unwrap().unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        self.seen.note(&document(text.as_bytes()));
+    }
+
     /// Waits until the document of a verb is as it must be once all is reported.
     async fn shows(&mut self, line: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         until(line, async || Some(self.run(line)).filter(&is_so)).await
@@ -121,6 +144,9 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     reader.run(&format!("fetch {done} --out again"));
     reader.shows("queue", |queue| queue["jobs"].as_array().unwrap().len() == 3).await;
 
+    reader.begins("web --no-open");
+    reader.keeps("token create --read --for 1h");
+    reader.keeps("token revoke");
     assert!(reader.run("reallocate --show")["moving"].is_null());
     reader.run("reallocate --set algorithm=regular period=1d early=off");
     reader.run(&format!("cancel {longer}"));

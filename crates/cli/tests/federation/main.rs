@@ -55,4 +55,5 @@ mod stolen_key;
 mod subjobs;
 mod sweeps;
 mod transfers;
+mod web;
 mod what_if;

@@ -31,6 +31,7 @@ pub use figures::{LineFigure, Section, Series, TextTable, render_figures};
 pub(crate) use lines::tick;
 pub use mapping::{MappedApplication, render_mapping};
 pub(crate) use number::{count, counted};
+pub use page::{CHART_SCRIPTS, PALETTE};
 use pliant_model::Run;
 
 use crate::campaign_table::CampaignTable;

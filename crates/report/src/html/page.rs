@@ -2,12 +2,19 @@
 
 use std::fmt::Write as _;
 
-const STYLE: &str = include_str!("../../assets/report.css");
-const SCRIPTS: [&str; 7] = [
+/// The colours of all pages, light and dark, as a style sheet.
+pub const PALETTE: &str = include_str!("../../assets/palette.css");
+/// The scripts of charts over time: `Pliant.Gantt` and what it needs.
+pub const CHART_SCRIPTS: [&str; 4] = [
     include_str!("../../assets/base.js"),
     include_str!("../../assets/axis.js"),
     include_str!("../../assets/raster.js"),
     include_str!("../../assets/gantt.js"),
+];
+
+const STYLE: &str = include_str!("../../assets/report.css");
+/// The scripts of reports alone.
+const SCRIPTS: [&str; 3] = [
     include_str!("../../assets/steps.js"),
     include_str!("../../assets/boxes.js"),
     include_str!("../../assets/main.js"),
@@ -22,7 +29,7 @@ pub(super) fn page(title: &str, note: &str, body: &str, data: &serde_json::Value
     let mut scripts =
         format!("<script type=\"application/json\" id=\"pliant-data\">{}</script>\n", embed(data));
     scripts.push_str("<script>\n\"use strict\";\n");
-    for script in SCRIPTS {
+    for script in CHART_SCRIPTS.iter().chain(&SCRIPTS) {
         scripts.push_str(script);
     }
     scripts.push_str("</script>\n");
@@ -43,7 +50,7 @@ fn frame(title: &str, note: &str, body: &str, remark: &str, scripts: &str) -> St
     html.push_str(
         "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n",
     );
-    let _ = writeln!(html, "<title>{safe_title}</title>\n<style>\n{STYLE}</style>\n</head>");
+    let _ = writeln!(html, "<title>{safe_title}</title>\n<style>\n{PALETTE}{STYLE}</style>\n</head>");
     let _ = writeln!(html, "<body>\n<header><h1>{safe_title}</h1>");
     if !note.is_empty() {
         let _ = writeln!(html, "<p class=\"note\">{}</p>", escape(note));

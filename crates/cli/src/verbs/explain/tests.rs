@@ -47,7 +47,7 @@ fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
 fn the_reason_follows_from_the_estimates() {
     let check = |compared: &[(&str, i64, i64)], word: &str, expected: &str| {
         let job = job(compared);
-        assert_eq!(reason(&job).word(), word);
+        assert_eq!(placement_reason(&job).word(), word);
         assert!(why(&job).contains(expected), "{}", why(&job));
     };
     check(&[], "unknown", "not known");

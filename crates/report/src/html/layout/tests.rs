@@ -1,4 +1,4 @@
-use pliant_model::{ClusterId, MapReason, Platform, Procs, Reason, Span, Time};
+use pliant_model::{ClusterId, JobOutcome, MapReason, Platform, Procs, Reason, Span, Time};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,126 @@
+//! `pliant web`: serves the pages of a user of the federation, and opens them.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use clap::Args;
+use pliant_web::{WebConfig, WebError, WebServer};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::federation::{Access, inform};
+use crate::output::Output;
+use crate::typed_script;
+use crate::verbs::token;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// The loopback address to serve on; port 0 takes any free port.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Prints the link only, and opens no browser.
+    #[arg(long)]
+    no_open: bool,
+    #[command(flatten)]
+    access: Access,
+}
+
+pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let session = arguments.access.open()?;
+    let config = WebConfig {
+        address: arguments.listen,
+        client: session.client.clone(),
+        scripts: Arc::new(typed_script::read),
+        tokens: token::key(&session)?,
+    };
+    let server = session.run(WebServer::bind(config)).map_err(failed)?;
+    let link = server.link().unwrap_or_default();
+    let value = json!({ "link": link, "address": server.address().to_string() });
+    output.print("web", || format!("{link}\n"), value)?;
+    inform(|| "the link opens one browser, once; Ctrl-C ends the pages".to_owned());
+    let opened = if arguments.no_open { None } else { open(&link) };
+    // Ctrl-C is how it ends.
+    let _ = session.run_until_interrupted(server.serve());
+    if let Some(page) = opened {
+        // The browser has read it, or never will.
+        let _ = std::fs::remove_file(page);
+    }
+    Ok(())
+}
+
+fn failed(error: WebError) -> Failure {
+    let failure = match error {
+        WebError::NotLoopback { .. } => Failure::input(&error),
+        WebError::Listen { .. } | WebError::Random(_) => Failure::system(&error),
+    };
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Opens the link in the browser of this display; the file that leads there. None without a display or a browser.
+fn open(link: &str) -> Option<PathBuf> {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let opener = if cfg!(target_os = "macos") {
+        "open"
+    } else if is_set("DISPLAY") || is_set("WAYLAND_DISPLAY") {
+        "xdg-open"
+    } else {
+        return None;
+    };
+    // Other users can read the words of a command, and could spend the link: a file of the user's own has it.
+    let page = match leading_page(link) {
+        Ok(page) => page,
+        Err(error) => {
+            inform(|| format!("cannot open a browser: {error}; open the link yourself"));
+            return None;
+        }
+    };
+    let mut command = Command::new(opener);
+    command.arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        inform(|| format!("cannot open a browser with {opener}: {error}; open the link yourself"));
+    }
+    Some(page)
+}
+
+/// A page that only its owner can read and that leads to the link.
+fn leading_page(link: &str) -> std::io::Result<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+    let folder = runtime.unwrap_or_else(std::env::temp_dir);
+    let path = folder.join(format!("pliant-web-{}.html", std::process::id()));
+    let mut file = new_private_file(&path)?;
+    // The link has no character that means something in HTML.
+    writeln!(
+        file,
+        "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={link}\"><a href=\"{link}\">Pliant</a>"
+    )?;
+    Ok(path)
+}
+
+/// A file that did not exist before and that only its owner can read.
+fn new_private_file(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_page_with_the_link_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page.html");
+        let file = new_private_file(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(new_private_file(&path).is_err(), "a file that another user has made is not used");
+    }
+}

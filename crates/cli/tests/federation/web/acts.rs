@@ -1,0 +1,113 @@
+//! Acts of operators, and launches, through the pages.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_acts_and_reads_the_trail() {
+    let federation = Federation::start(&[Cluster::new("lyon", 2, 1.0)]).await;
+    let alice = federation.client("alice");
+    submit(&alice, &order(rigid("sleep 1000", 2, 2000))).await;
+    let waiting = submit(&alice, &order(rigid("true", 2, 60))).await;
+    let root = Pages::opened(&federation, Role::Operator, "root");
+    let bob = Pages::opened(&federation, Role::User, "bob");
+
+    let drain = |drained: bool| json!({ "server": "lyon", "drained": drained, "why": "new disks" });
+    assert_eq!(bob.post("/api/v1/admin/drains", &drain(true)).status, 403);
+    assert_eq!(bob.get("/api/v1/admin/audit").status, 403);
+    assert_eq!((bob.get("/admin").status, root.get("/admin").status), (403, 200));
+    assert!(!bob.get("/").text().contains("href=\"/admin\""));
+    let drained = root.post("/api/v1/admin/drains", &drain(true)).json(200);
+    assert_eq!((&drained["act"]["by"], &drained["act"]["why"]), (&json!("root"), &json!("new disks")));
+    let is_drained = async || {
+        let health = root.json("/api/v1/health");
+        health["warnings"].to_string().contains("lyon is drained").then_some(())
+    };
+    until("the warning", is_drained).await;
+    assert_eq!(root.post("/api/v1/admin/drains", &drain(false)).json(200)["act"], Value::Null);
+    let without_reason = json!({ "server": "lyon", "drained": true, "why": "\n" });
+    assert_eq!(root.post("/api/v1/admin/drains", &without_reason).status, 400);
+
+    let path = format!("/api/v1/jobs/{}", waiting.handle);
+    root.post(&format!("{path}/hold"), &json!({ "why": "wait" })).json(200);
+    let unplanned = root.json(&path)["unplanned"].to_string();
+    assert!(unplanned.contains("hold") || unplanned.contains("held"), "{unplanned}");
+    root.post(&format!("{path}/release"), &json!({ "why": "go" })).json(200);
+    root.post(&format!("{path}/priority"), &json!({ "why": "deadline", "priority": 7 })).json(200);
+    assert_eq!(root.json(&path)["waits"]["operator_priority"], 7);
+    assert_eq!(
+        root.post(&format!("{path}/priority"), &json!({ "why": "x", "priority": 1_000_001 })).status,
+        400
+    );
+
+    let limit = json!({ "user": "bob", "why": "exam", "limits": { "running-jobs": 1, "processors": null } });
+    let limits = root.post("/api/v1/admin/limits", &limit).json(200);
+    assert_eq!(limits["limits"][0]["limits"], json!({ "running-jobs": 1 }));
+    assert_eq!(root.json("/api/v1/admin/limits")["limits"][0]["user"], "bob");
+    let ban = |banned: bool| json!({ "user": "bob", "banned": banned, "why": "stolen key" });
+    assert_eq!(
+        root.post("/api/v1/admin/bans", &ban(true)).json(200)["servers"][0]["act"]["why"],
+        "stolen key"
+    );
+    let work = json!({ "work": { "kind": "service", "name": "sleep", "arguments": { "seconds": "1" } } });
+    assert_eq!(bob.post("/api/v1/jobs", &work).json(422)["causes"], json!(["banned"]));
+    assert_eq!(root.post("/api/v1/admin/bans", &ban(false)).json(200)["servers"][0]["act"], Value::Null);
+    assert_eq!(bob.post("/api/v1/jobs", &work).status, 201);
+
+    assert_eq!(root.json("/api/v1/admin/reallocation")["policy"], Value::Null);
+    let trail = root.json("/api/v1/admin/audit?last=1000");
+    let acts: Vec<&str> =
+        trail["records"].as_array().unwrap().iter().filter_map(|one| one["act"].as_str()).collect();
+    for act in ["drain", "resume", "hold", "release", "priority", "limit", "ban", "unban"] {
+        assert!(acts.contains(&act), "{act} in {acts:?}");
+    }
+    assert_eq!(root.json("/api/v1/admin/audit?last=2")["records"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_launch_is_listed_with_its_mapping_and_cancelled() {
+    let mut federation = Federation::agent_only("");
+    for name in ["lyon", "paris"] {
+        let cluster_keys = "power_mflops = 1000.0\nhost_load = false";
+        federation.add_server(&Cluster { cluster_keys, ..Cluster::new(name, 2, 1.0) });
+    }
+    federation.sized(2).await;
+    let user = CommandUser::new(&federation, "alice");
+    std::fs::write(user.dir().join("task.sh"), "#!/bin/sh\nexec sleep 1000\n").unwrap();
+    let mut text = "mcr_mflops = 300.0\n".to_owned();
+    for name in ["first", "second"] {
+        text += &format!("[[task]]\nname = \"{name}\"\nrcr = 1.0\nscript = \"task.sh\"\n");
+    }
+    text += "[[edge]]\nbetween = [\"first\", \"second\"]\nrqoc = 1.0\n";
+    std::fs::write(user.dir().join("app.toml"), text).unwrap();
+    let (code, document, error) = user.run("launch app.toml --detach");
+    assert_eq!(code, 0, "{error}");
+    let id = document["launch"].as_str().unwrap();
+
+    let pages = Pages::opened(&federation, Role::User, "alice");
+    let path = format!("/api/v1/launches/{id}");
+    let running = async || (pages.json(&path)["state"] == "running").then_some(());
+    until("the launch to run", running).await;
+    let listed = pages.json("/api/v1/launches");
+    assert_eq!(listed["launches"][0]["launch"], json!(id));
+    let tasks = listed["launches"][0]["tasks"].as_array().unwrap();
+    assert_eq!(tasks.iter().map(|task| &task["task"]).collect::<Vec<_>>(), ["first", "second"]);
+    assert!(tasks.iter().all(|task| task["server"].is_string() && task["machine"].is_string()));
+    if let Some(program) = pliant_testing::browser::find() {
+        let mut browser = chromium::Browser::start(&program);
+        let site = Pages::start(&federation, Role::User, "alice");
+        browser.open(&format!("http://{}{}", site.address, site.link));
+        browser.until("document.body.dataset.page === 'overview'");
+        browser.open(&format!("http://{}/launches", site.address));
+        browser.until("document.body.dataset.rendered === 'launches:1'");
+        browser::look(&mut browser, "launches");
+        browser.open(&format!("http://{}/launches/{id}", site.address));
+        browser.until("document.body.dataset.rendered === 'launch:running'");
+        assert_eq!(browser.evaluate("document.querySelectorAll('#mapping .task').length"), 2);
+        browser::look(&mut browser, "launch");
+        browser::clean(&mut browser);
+    }
+    let bob = Pages::opened(&federation, Role::User, "bob");
+    assert_eq!(bob.post(&format!("{path}/cancel"), &json!({})).status, 404);
+    pages.post(&format!("{path}/cancel"), &json!({})).json(200);
+    until("its end", async || (pages.json(&path)["outcome"] == "cancelled").then_some(())).await;
+}

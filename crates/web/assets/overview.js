@@ -1,0 +1,196 @@
+// The overview.
+
+Web.overview = () => {
+  const gantt = Web.plan();
+
+  const showHealth = (health) => {
+    Web.showReach(health);
+    Web.$("health").hidden = health.warnings.length === 0;
+    Web.$("warnings").replaceChildren(...health.warnings.slice(0, 20).map((text) => Web.node("li", {}, text)),
+      ...(health.warnings.length > 20 ? [Web.node("li", {}, `and ${health.warnings.length - 20} more`)] : []));
+  };
+
+  const showClusters = ({ clusters }) => {
+    const up = clusters.filter((cluster) => cluster.state !== "down");
+    const sum = (of) => up.reduce((all, cluster) => all + (of(cluster) ?? 0), 0);
+    const procs = sum((cluster) => cluster.procs), free = sum((cluster) => cluster.free_procs);
+    const tiles = [
+      ["clusters up", `${up.length} of ${clusters.length}`],
+      ["processors free", `${Pliant.count(free)} of ${Pliant.count(procs)}`],
+      ["jobs running", Pliant.count(sum((cluster) => cluster.active))],
+      ["jobs waiting", Pliant.count(sum((cluster) => cluster.queued))],
+    ];
+    Web.$("tiles").replaceChildren(...tiles.map(([name, value]) => Web.node("div", {}, Web.node("span", {}, name), Web.node("strong", {}, value))));
+    if (clusters.length === 0) return Web.empty(Web.$("clusters"), "No server is known to the agent.");
+    Web.rows(Web.$("clusters"), clusters.map((cluster) => {
+      const used = cluster.free_procs === null ? null : cluster.procs - cluster.free_procs;
+      const share = used === null || cluster.procs === 0 ? null : Math.round(100 * used / cluster.procs);
+      const jobs = (state) => `/jobs?${Web.query({ server: cluster.server, state })}`;
+      return Web.row(cluster.server, [
+        { text: cluster.server, head: true, node: () => Web.node("a", { href: jobs("") }, cluster.server) },
+        { text: cluster.state, node: () => Web.node("span", { class: `state ${cluster.state}` }, cluster.state) },
+        { text: share === null ? "unknown" : `${share} %`, node: () => Web.meter(share) },
+        { text: cluster.free_procs === null ? "–" : Pliant.count(cluster.free_procs), number: true },
+        { text: Pliant.count(cluster.procs), number: true },
+        { text: cluster.speed, number: true },
+        { text: Pliant.count(cluster.active), number: true },
+        { text: Pliant.count(cluster.queued), number: true },
+        cluster.policy,
+      ]);
+    }));
+  };
+
+  const showPromises = (promises) => {
+    const rows = promises[Web.$("window").value];
+    if (rows.length === 0) return Web.empty(Web.$("promises"), "No job has ended in this time.");
+    const values = rows.flatMap((row) => [row.start, row.completion]).filter(Boolean).flatMap(({ p5_s: low, p95_s: high }) => [low, high]);
+    const reach = Math.max(60, ...values.map(Math.abs));
+    const errors = (errors) => errors === null ? ["–", { text: "–", number: true }, { text: "–", number: true }] : [
+      { text: JSON.stringify([errors, reach]), node: () => Web.errorBar(errors, reach) },
+      { text: Web.signed(errors.p50_s), number: true }, { text: Web.signed(errors.p95_s), number: true },
+    ];
+    Web.rows(Web.$("promises"), rows.map((row) => Web.row(row.server,
+      [{ text: row.server, head: true }, { text: Pliant.count(row.jobs), number: true }, ...errors(row.start), ...errors(row.completion)])));
+  };
+
+  const showMoves = ({ moves }) => {
+    if (moves.length === 0) return Web.empty(Web.$("moves"), "No job was moved.");
+    Web.rows(Web.$("moves"), moves.map((move) => Web.row(`${move.job_id} ${move.at_s}`, [
+      Web.timeCell(move.at_s), { text: move.job_id, node: () => Web.jobLink(move.job_id) }, move.from, move.to, Web.moveWord(move.reason), Web.moveGain(move),
+    ])));
+  };
+
+  let promises = null;
+  const slow = Web.throttled(10_000, () => Web.attempt("promises", async () => {
+    const [found, moves] = await Promise.all([Web.read("/promises"), Web.read("/moves?last=10")]);
+    promises = found;
+    showPromises(promises);
+    showMoves(moves);
+  }));
+  const clusters = Web.throttled(500, () => Web.attempt("clusters", async () => showClusters(await Web.read("/clusters"))));
+  const health = Web.throttled(500, async () => { await Web.attempt("health", async () => showHealth(await Web.read("/health"))); });
+  const all = () => { clusters(); health(); gantt.load(); slow(); };
+  Web.$("window").addEventListener("change", () => promises && showPromises(promises));
+  Web.live({ refresh: all, clusters: showClusters, health: showHealth, job: () => { gantt.load(); slow(); }, removed: () => gantt.load() });
+  all();
+};
+
+// The share of processors in use; none if it is not known.
+Web.meter = (share) => {
+  const bar = Web.node("span", { class: "meter" });
+  if (share !== null) {
+    const fill = Web.node("i");
+    fill.style.width = `${share}%`;
+    bar.append(fill);
+  }
+  return Web.node("span", { class: "metered" }, bar, share === null ? "unknown" : `${share} %`);
+};
+
+// Errors as a bar around "as promised".
+Web.errorBar = ({ p5_s: low, p50_s: middle, p95_s: high }, reach) => {
+  const place = (seconds) => 50 + 48 * seconds / reach;
+  const bar = Web.node("span", { class: "error-bar", title: `5 %: ${Web.signed(low)}, median: ${Web.signed(middle)}, 95 %: ${Web.signed(high)}` });
+  const range = Web.node("i"), mark = Web.node("b");
+  range.style.left = `${place(low)}%`;
+  range.style.width = `${Math.max(1, place(high) - place(low))}%`;
+  mark.style.left = `${place(middle)}%`;
+  bar.append(range, mark);
+  return bar;
+};
+
+// The report's Gantt with a line at the present.
+Web.Plan = class extends Pliant.Gantt {
+  // Titles come last, so the line is over the jobs.
+  title(context, lane) {
+    super.title(context, lane);
+    const { left, right } = this.area, { t0, t1 } = this.view, x = left + (this.now - t0) / (t1 - t0) * (right - left);
+    if (x < left || x > right) return;
+    context.fillStyle = Pliant.colour("ink");
+    context.fillRect(Math.round(x) - 1, lane.top - 3, 1, lane.height + 6);
+  }
+};
+
+// The chart of the next hours: the report's Gantt with the jobs of the API.
+Web.plan = () => {
+  const states = [["mine", "yours, running"], ["mine-planned", "yours, waiting"], ["others", "of others, running"], ["others-planned", "of others, waiting"]];
+  const shown = document.body.hasAttribute("data-operator") ? states : states.slice(0, 2);
+  Web.$("states").append(...shown.map(([name, text]) => {
+    const mark = Web.node("i", { class: `mark ${name}` });
+    return Web.node("span", {}, mark, text);
+  }));
+  // Times of the chart are seconds since a midnight, so that its grid lies on round times of day.
+  let origin = 0, gantt = null;
+  Pliant.timeLabel = (seconds, step, first) => {
+    const date = new Date((origin + seconds) * 1000), day = Web.dateForm.format(date);
+    if (step >= 86_400 || date.getHours() * 60 + date.getMinutes() === 0) return day;
+    return first && date.toDateString() !== new Date().toDateString() ? `${day}, ${Web.clockForm.format(date)}` : Web.clockForm.format(date);
+  };
+  const lane = ({ server, procs, jobs }) => {
+    const columns = { count: jobs.length, bars: jobs, label: jobs.map((job) => job.job_id), pieceFirst: [], pieceCount: [], pieceBegin: [0], latestEnd: [] };
+    columns.id = jobs.map((_, index) => index);
+    columns.start = jobs.map((job) => job.start_s - origin);
+    columns.end = jobs.map((job) => job.end_s - origin);
+    columns.state = jobs.map((job) => (job.mine ? 0 : 2) + (job.running ? 0 : 1));
+    let latest = -Infinity;
+    jobs.forEach((job, index) => {
+      for (const [first, count] of job.pieces) { columns.pieceFirst.push(first); columns.pieceCount.push(count); }
+      columns.pieceBegin.push(columns.pieceFirst.length);
+      columns.latestEnd.push(latest = Math.max(latest, columns.end[index]));
+    });
+    return { name: server, procs: Math.max(1, procs), jobs: columns };
+  };
+  const describe = ({ lane: { jobs, name }, index }) => {
+    const job = jobs.bars[index];
+    return [Pliant.element("b", `Job ${job.job_id}`), Pliant.facts([
+      ["name", job.name], ["user", job.owner], ["server", name], ["processors", Pliant.count(job.procs)],
+      [job.running ? "started" : job.planned ? "planned start" : "promised start", `${Web.instant(job.start_s)} (${Web.distance(job.start_s)})`],
+      ["ends by", `${Web.instant(job.end_s)} (${Web.distance(job.end_s)})`],
+    ])];
+  };
+  const pin = (found) => {
+    const box = Web.$("pinned");
+    box.hidden = !found;
+    if (!found) return box.replaceChildren();
+    const close = Web.node("button", { type: "button", onclick: () => { gantt.hold(null); gantt.canvas.focus(); } }, "Unpin");
+    box.replaceChildren(Web.node("div", {}, ...describe(found)), Web.node("a", { class: "button", href: `/jobs/${found.lane.jobs.label[found.index]}` }, "Open"), close);
+  };
+  const make = (end) => {
+    gantt = new Web.Plan(Web.$("gantt"), end, states.map(([name]) => name));
+    Object.assign(gantt, { describe, onPin: pin });
+    gantt.canvas.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && gantt.pin) location.href = `/jobs/${gantt.pin.lane.jobs.label[gantt.pin.index]}`;
+    });
+    const tools = { in: () => gantt.zoom(.6), out: () => gantt.zoom(1 / .6), all: () => gantt.look(gantt.first, gantt.end) };
+    document.querySelectorAll("[data-zoom]").forEach((node) => node.addEventListener("click", () => tools[node.dataset.zoom]()));
+    Pliant.watch(() => gantt.draw());
+  };
+  const show = (view) => {
+    const midnight = new Date(view.now_s * 1000).setHours(0, 0, 0, 0) / 1000, first = view.now_s - 1800 - midnight, end = view.until_s - midnight;
+    const moved = midnight - origin, pinned = gantt?.pin && gantt.pin.lane.jobs.label[gantt.pin.index];
+    origin = midnight;
+    if (!gantt) make(end);
+    // A window that the user has not moved goes on with the time.
+    const rests = gantt.first === undefined || (gantt.view.t0 === gantt.first && gantt.view.t1 === gantt.end);
+    if (!rests) gantt.view = { t0: gantt.view.t0 - moved, t1: Math.min(end, gantt.view.t1 - moved) };
+    Object.assign(gantt, { first, end, now: view.now_s - midnight });
+    if (rests) gantt.view = { t0: first, t1: end };
+    const lanes = view.lanes.slice(0, Pliant.LANES).map(lane);
+    gantt.pin = null;
+    for (const one of lanes) {
+      const index = pinned ? one.jobs.label.indexOf(pinned) : -1;
+      if (index >= 0) gantt.pin = { lane: one, index };
+    }
+    pin(gantt.pin);
+    gantt.show(lanes);
+    const notes = [];
+    if (view.lanes.length > Pliant.LANES) notes.push(`${Pliant.LANES} of ${view.lanes.length} clusters are drawn.`);
+    if (view.left_out > 0) notes.push(`${Web.counted(view.left_out, "job")} of this time are not drawn.`);
+    Web.$("gantt-note").hidden = notes.length === 0;
+    Web.$("gantt-note").textContent = notes.join(" ");
+    document.body.dataset.rendered = `gantt:${gantt.drawn} lanes:${lanes.length}`;
+  };
+  const load = Web.throttled(1000, () => Web.attempt("gantt", async () => show(await Web.read(`/gantt?hours=${Web.$("hours").value}`))));
+  Web.$("hours").addEventListener("change", load);
+  setInterval(() => { if (!document.hidden) load(); }, 30_000);
+  return { load };
+};

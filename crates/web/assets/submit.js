@@ -1,0 +1,127 @@
+// The page that submits work: a form, the estimates of all servers for it, and the same on the command line.
+
+Web.submit = () => {
+  const form = Web.$("submit"), field = form.elements, given = new URLSearchParams(location.search);
+  let services = [], key = null, asked = 0, reading = 0;
+
+  // A key for each submission, so that one that was interrupted is not accepted twice.
+  const draw = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const kind = () => field.kind.value;
+
+  // Words as a shell splits them: quotes keep spaces, nothing is expanded.
+  const words = (text) => {
+    const found = [];
+    for (const [word] of text.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)) found.push(word.replace(/"([^"]*)"|'([^']*)'/g, (_, one, other) => one ?? other));
+    return found;
+  };
+
+  const service = () => services[Number(field.service.value)];
+
+  const work = () => {
+    if (kind() === "service") {
+      const values = {};
+      for (const input of Web.$("arguments").querySelectorAll("input")) if (input.value !== "") values[input.name] = input.value;
+      return { kind: "service", name: service()?.name ?? "", arguments: values };
+    }
+    const options = [];
+    if (field.time.value.trim()) options.push("--time", field.time.value.trim());
+    const more = words(field.options.value);
+    // A speedup model says the size itself.
+    if (field.rigid.value && !more.some((word) => word.startsWith("--speedup"))) options.push("--rigid", field.rigid.value);
+    return { kind: "script", name: field.name.value, text: field.text.value.replace(/\r\n/g, "\n"), options: [...options, ...more], arguments: words(field.arguments.value) };
+  };
+  const body = () => ({ work: work(), server: field.server.value || undefined });
+
+  const showArguments = () => {
+    const chosen = service();
+    Web.$("service-summary").textContent = chosen ? `${chosen.summary ? `${chosen.summary}. ` : ""}On ${chosen.servers.join(", ")}${chosen.for_others ? ", for other users" : ""}.` : "";
+    Web.$("arguments").replaceChildren(...(chosen?.arguments ?? []).map((argument) => {
+      const input = Web.node("input", { name: argument.name, required: argument.required, placeholder: argument.default, autocomplete: "off", value: given.get(argument.name) });
+      return Web.node("label", { class: "field" }, Web.node("span", {}, argument.name, argument.required ? Web.node("abbr", { title: "required" }, " *") : null), input, Web.node("small", {}, argument.takes));
+    }));
+  };
+
+  const showKind = () => {
+    const script = kind() === "script";
+    Web.$("service-fields").hidden = script;
+    Web.$("script-fields").hidden = !script;
+    // What is hidden is not checked.
+    for (const input of Web.$("service-fields").querySelectorAll("input, select")) input.disabled = script;
+    for (const input of Web.$("script-fields").querySelectorAll("input, textarea")) input.disabled = !script;
+  };
+
+  const showEstimates = (found) => {
+    const [best] = found.estimates;
+    Web.$("best").textContent = best
+      ? `${best.server} completes it first: on ${Web.counted(best.estimate.procs, "processor")}, starting ${best.estimate.start_s <= found.at_s ? "now" : `at ${Web.instant(best.estimate.start_s)}`}, by ${Web.instant(best.estimate.completion_s)}.`
+      : "No server takes it at the moment.";
+    Web.$("command").textContent = found.command;
+    if (found.estimates.length === 0) Web.empty(Web.$("estimates"), "No estimate.");
+    else Web.rows(Web.$("estimates"), found.estimates.map(({ server, partition, estimate, queue_length: waiting }, index) => Web.row(`${server} ${partition}`, [
+      { text: partition === null ? server : `${server}, ${partition}`, head: true },
+      estimate.start_s <= found.at_s ? "now" : Web.timeCell(estimate.start_s), Web.timeCell(estimate.completion_s),
+      { text: Pliant.count(estimate.procs), number: true }, { text: Pliant.span(estimate.walltime_s), number: true }, { text: Pliant.count(waiting), number: true },
+    ], { class: index === 0 ? "chosen" : undefined })));
+    const refusals = found.refusals.map(({ server, why }) => server === null ? why : `${server}: ${why}`);
+    if (found.down.length > 0) refusals.push(`${found.down.join(", ")}: down`);
+    Web.$("refusals").replaceChildren(...refusals.slice(0, 20).map((text) => Web.node("li", {}, text)));
+    document.body.dataset.rendered = `estimates:${found.estimates.length}`;
+  };
+
+  const silence = (text) => {
+    Web.$("best").textContent = text;
+    Web.empty(Web.$("estimates"), "No estimate.");
+    Web.$("refusals").replaceChildren();
+    document.body.dataset.rendered = "estimates:0";
+  };
+
+  // Estimates follow what is typed; an incomplete form has none.
+  const estimate = async () => {
+    const mine = ++asked;
+    if (!form.checkValidity() || (kind() === "service" && !service())) return silence(services.length === 0 && kind() === "service" ? "No service is offered." : "Fill in the form to see the estimates.");
+    try {
+      const found = await Web.send("/estimates", body());
+      if (mine === asked) { Web.settle("estimates"); showEstimates(found); }
+    } catch (error) {
+      if (mine !== asked) return undefined;
+      // What is wrong with the form is said where the estimates are.
+      if (error.status >= 400 && error.status < 500) silence(`${error.message}${error.hint ? ` (${error.hint})` : ""}`); else Web.complain("estimates", error);
+    }
+    return undefined;
+  };
+  const soon = () => { key = null; clearTimeout(reading); reading = setTimeout(estimate, 250); };
+
+  form.addEventListener("input", soon);
+  field.service.addEventListener("change", () => { showArguments(); soon(); });
+  for (const radio of form.querySelectorAll("[name=kind]")) radio.addEventListener("change", () => { showKind(); soon(); });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = form.querySelector("[type=submit]");
+    button.disabled = true;
+    Web.$("submit-note").textContent = "submitting";
+    key ??= draw();
+    const job = await Web.attempt("submit", () => Web.send("/jobs", { ...body(), key }));
+    button.disabled = false;
+    Web.$("submit-note").textContent = "";
+    if (job) { key = null; location.href = `/jobs/${encodeURIComponent(job.job_id)}`; }
+  });
+
+  Web.attempt("services", async () => {
+    const found = await Web.read("/services");
+    services = found.services;
+    const several = new Set(services.map(({ name }) => name).filter((name, index, all) => all.indexOf(name) !== index));
+    field.service.replaceChildren(...services.map(({ name, servers }, index) => Web.node("option", { value: index }, several.has(name) ? `${name} (${servers.join(", ")})` : name)));
+    const wanted = services.findIndex(({ name }) => name === given.get("service"));
+    if (wanted >= 0) field.service.value = String(wanted);
+    const servers = [...new Set([...services.flatMap((one) => one.servers), ...found.scripts])].sort();
+    field.server.append(...servers.map((server) => Web.node("option", { value: server }, server)));
+    if (services.length === 0 && found.scripts.length > 0) form.querySelector("[value=script]").checked = true;
+    if (found.silent.length > 0) Web.$("submit-note").textContent = `Not asked: ${found.silent.map(({ server }) => server).join(", ")}`;
+    showArguments();
+    showKind();
+    estimate();
+  });
+  showKind();
+  Web.live({ health: Web.showReach });
+  setInterval(() => { if (!document.hidden) estimate(); }, 30_000);
+};

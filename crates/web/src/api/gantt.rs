@@ -1,0 +1,200 @@
+//! The next hours of all clusters: running jobs and planned ones on their processors.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use pliant_control::names::Handle;
+use pliant_model::{Procs, Time};
+use pliant_report::timeline::{Bar, place};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Json;
+use crate::extract::QueryOf;
+use crate::plans::{PLANS_MAX, PlanTable};
+use crate::problem::Problem;
+use crate::state::Web;
+use crate::types::{ClustersView, EstimateView, JobView, StateView, now};
+
+/// The most jobs that are drawn, the first to start of all clusters.
+const JOBS_MAX: usize = 5_000;
+/// The longest time that is drawn, in hours.
+const HOURS_MAX: u32 = 24 * 14;
+
+/// Which time is drawn.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct GanttQuery {
+    /// How many hours from now on, 1 to 336.
+    #[serde(default = "default_hours")]
+    hours: u32,
+}
+
+fn default_hours() -> u32 {
+    12
+}
+
+/// The jobs of the next hours on the processors of clusters.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct GanttView {
+    /// The present.
+    now_s: i64,
+    /// The end of the drawn time.
+    until_s: i64,
+    /// The clusters, by name.
+    lanes: Vec<LaneView>,
+    /// How many more jobs there are in this time than are drawn.
+    left_out: usize,
+}
+
+/// The jobs of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct LaneView {
+    /// The name of its server.
+    server: String,
+    /// The number of its processors.
+    procs: u32,
+    /// Jobs by their start.
+    jobs: Vec<BarView>,
+}
+
+/// A job on processors of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct BarView {
+    /// The job ID.
+    job_id: String,
+    /// Its name.
+    name: String,
+    /// Its owner.
+    owner: String,
+    /// True if it is yours.
+    mine: bool,
+    /// True if it runs.
+    running: bool,
+    /// True if it waits and is drawn as its server plans it now; false if it is drawn as its server promised when it accepted it.
+    planned: bool,
+    /// Its start. One that has passed for a waiting job is drawn from now on.
+    start_s: i64,
+    /// The end by its walltime.
+    end_s: i64,
+    /// Its processors.
+    procs: u32,
+    /// Where it is drawn: the first processor and the number, for each gap that it fills. Which processors a job has is not known.
+    pieces: Vec<(u32, u32)>,
+}
+
+/// Running and waiting jobs of the next hours, for a Gantt chart. The first 64 waiting jobs are drawn as their servers plan them now,
+/// others as they were promised; jobs of other users are there for operators only.
+#[utoipa::path(get, path = "/gantt", tag = "federation", params(GanttQuery),
+    responses((status = 200, body = GanttView), (status = 503, body = Problem, description = "The agent does not answer.")))]
+pub(super) async fn gantt(
+    State(web): State<Arc<Web>>,
+    QueryOf(query): QueryOf<GanttQuery>,
+) -> Result<Json<GanttView>, Problem> {
+    let until_s = now().0 + i64::from(query.hours.clamp(1, HOURS_MAX)) * 3600;
+    let clusters = web.follower.clusters().await?;
+    let me = web.follower.client().user();
+    let waiting = web.follower.with_jobs(|jobs| first_to_start(jobs.open())).await?;
+    let plans = web.plans.of(&web.follower, waiting).await;
+    let view = web.follower.with_jobs(|jobs| drawn(&clusters, jobs.open(), &plans, &me, now().0, until_s));
+    Ok(Json(view.await?))
+}
+
+/// Waiting jobs, the first to start by what was promised.
+fn first_to_start<'a>(open: impl Iterator<Item = &'a JobView>) -> Vec<Handle> {
+    let mut waiting: Vec<&JobView> = open.filter(|job| job.state != StateView::Active).collect();
+    waiting.sort_by_key(|job| (job.expected.start_s, job.submitted_s));
+    waiting.into_iter().take(PLANS_MAX).filter_map(|job| job.job_id.parse().ok()).collect()
+}
+
+/// The jobs between now and then.
+fn drawn<'a>(
+    clusters: &ClustersView,
+    open: impl Iterator<Item = &'a JobView>,
+    plans: &PlanTable,
+    me: &str,
+    now_s: i64,
+    until_s: i64,
+) -> GanttView {
+    let mut bars: Vec<(&str, BarView)> = open
+        .map(|job| (job.server.as_str(), bar(job, plans.get(&job.job_id), me, now_s)))
+        .filter(|(_, bar)| bar.start_s < until_s)
+        .collect();
+    bars.sort_by(|(_, one), (_, other)| (one.start_s, &one.job_id).cmp(&(other.start_s, &other.job_id)));
+    let left_out = bars.len().saturating_sub(JOBS_MAX);
+    bars.truncate(JOBS_MAX);
+    let mut of_servers: BTreeMap<&str, Vec<BarView>> = BTreeMap::new();
+    bars.into_iter().for_each(|(server, bar)| of_servers.entry(server).or_default().push(bar));
+    let lanes = clusters.clusters.iter().map(|cluster| {
+        let mut jobs = of_servers.remove(cluster.server.as_str()).unwrap_or_default();
+        let shapes: Vec<Bar> = jobs
+            .iter()
+            .map(|job| Bar { start: Time(job.start_s), end: Time(job.end_s), procs: Procs(job.procs) })
+            .collect();
+        for (job, pieces) in jobs.iter_mut().zip(place(&shapes, Procs(cluster.procs)).iter()) {
+            job.pieces = pieces.iter().map(|piece| (piece.first, piece.count)).collect();
+        }
+        LaneView { server: cluster.server.clone(), procs: cluster.procs, jobs }
+    });
+    GanttView { now_s, until_s, lanes: lanes.collect(), left_out }
+}
+
+/// A job as it is drawn; a waiting one by its present plan, if that is known.
+fn bar(job: &JobView, plan: Option<&EstimateView>, me: &str, now_s: i64) -> BarView {
+    let running = job.state == StateView::Active;
+    let plan = plan.filter(|_| !running);
+    let expected = plan.unwrap_or(&job.expected);
+    let start_s = if running { job.start() } else { expected.start_s.max(now_s) };
+    // A job over its walltime is being ended.
+    let end_s = if running { job.end().max(now_s + 1) } else { start_s.saturating_add(expected.walltime_s) };
+    BarView {
+        job_id: job.job_id.clone(),
+        name: job.name.clone(),
+        owner: job.owner.clone(),
+        mine: job.owner == me,
+        running,
+        planned: plan.is_some(),
+        start_s,
+        end_s,
+        procs: plan.map_or(job.procs, |plan| plan.procs),
+        pieces: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::follow::tests::{cluster, record};
+
+    #[test]
+    fn jobs_are_drawn_from_now_on_without_overlap() {
+        let clusters = ClustersView {
+            clusters: vec![cluster("lyon", 4), cluster("nice", 2)],
+            ..ClustersView::default()
+        };
+        let job = |number, start: i64, running: bool| {
+            let mut job = JobView::from(&record("lyon", number, 0));
+            (job.procs, job.expected.start_s, job.expected.walltime_s, job.walltime_s) = (2, start, 60, 60);
+            if running {
+                (job.state, job.started_s) = (StateView::Active, Some(start));
+            }
+            job
+        };
+        let mut other = job(4, 2_000, false);
+        other.owner = "bob".to_owned();
+        // The plan of the other one is earlier than what it was promised.
+        let plan = EstimateView { procs: 2, walltime_s: 50, start_s: 1_500, completion_s: 1_550 };
+        let plans = PlanTable::from([("lyon.4".to_owned(), plan), ("lyon.1".to_owned(), plan)]);
+        let open = [job(1, 990, true), job(2, 500, false), job(3, 100_000, false), other];
+        let view = drawn(&clusters, open.iter(), &plans, "alice", 1_000, 5_000);
+        assert_eq!(view.lanes.iter().map(|lane| lane.jobs.len()).collect::<Vec<_>>(), [3, 0]);
+        let bars: Vec<_> =
+            view.lanes[0].jobs.iter().map(|job| (job.start_s, job.end_s, job.mine, job.running)).collect();
+        assert_eq!(bars, [(990, 1050, true, true), (1_000, 1060, true, false), (1_500, 1_550, false, false)]);
+        assert_eq!(
+            view.lanes[0].jobs.iter().map(|job| job.pieces.clone()).collect::<Vec<_>>(),
+            [[(0, 2)], [(2, 2)], [(0, 2)]]
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! The API, `/api/v1`: what the pages use, for programs too. Its description is made from the types.
+
+mod admin;
+mod clusters;
+mod events;
+mod files;
+mod gantt;
+mod jobs;
+mod launches;
+mod log;
+mod submit;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use utoipa::OpenApi;
+
+use crate::problem::Problem;
+use crate::state::Web;
+
+/// The description of the API.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Pliant",
+        description = "The API of `pliant web`: jobs, clusters, estimates and submissions of a federation, with the rights of the \
+                       user who started it. Times are in seconds since the Unix epoch. Requests need the cookie of a session; \
+                       those that change something also its token in the header `x-csrf-token`. Errors are problem documents \
+                       (RFC 9457)."
+    ),
+    servers((url = "/api/v1")),
+    paths(
+        clusters::session,
+        clusters::clusters,
+        clusters::health,
+        clusters::promises,
+        clusters::moves,
+        gantt::gantt,
+        jobs::jobs,
+        jobs::groups,
+        jobs::job,
+        jobs::cancel,
+        jobs::cancel_several,
+        log::log,
+        files::files,
+        files::file,
+        submit::services,
+        submit::estimates,
+        submit::submit,
+        launches::launches,
+        launches::launch,
+        launches::cancel_launch,
+        admin::drain,
+        admin::ban,
+        admin::limits,
+        admin::limit,
+        admin::hold,
+        admin::release,
+        admin::priority,
+        admin::audit,
+        admin::reallocation,
+        admin::trial,
+        events::events,
+    )
+)]
+struct ApiDescription;
+
+/// The description as JSON.
+pub fn openapi() -> String {
+    let mut text = ApiDescription::openapi().to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// The calls.
+pub(crate) fn routes() -> Router<Arc<Web>> {
+    Router::new()
+        .route("/session", get(clusters::session))
+        .route("/clusters", get(clusters::clusters))
+        .route("/health", get(clusters::health))
+        .route("/promises", get(clusters::promises))
+        .route("/moves", get(clusters::moves))
+        .route("/gantt", get(gantt::gantt))
+        .route("/jobs", get(jobs::jobs).post(submit::submit))
+        .route("/jobs/cancel", post(jobs::cancel_several))
+        .route("/jobs/groups", get(jobs::groups))
+        .route("/jobs/{id}", get(jobs::job))
+        .route("/jobs/{id}/cancel", post(jobs::cancel))
+        .route("/jobs/{id}/log", get(log::log))
+        .route("/jobs/{id}/files", get(files::files))
+        .route("/jobs/{id}/files/{*name}", get(files::file))
+        .route("/services", get(submit::services))
+        .route("/estimates", post(submit::estimates))
+        .route("/launches", get(launches::launches))
+        .route("/launches/{agent}/{key}", get(launches::launch))
+        .route("/launches/{agent}/{key}/cancel", post(launches::cancel_launch))
+        .route("/jobs/{id}/hold", post(admin::hold))
+        .route("/jobs/{id}/release", post(admin::release))
+        .route("/jobs/{id}/priority", post(admin::priority))
+        .route("/admin/drains", post(admin::drain))
+        .route("/admin/bans", post(admin::ban))
+        .route("/admin/limits", get(admin::limits).post(admin::limit))
+        .route("/admin/audit", get(admin::audit))
+        .route("/admin/reallocation", get(admin::reallocation))
+        .route("/admin/reallocation/trial", post(admin::trial))
+        .route("/events", get(events::events))
+        .route("/openapi.json", get(async || json_text(openapi())))
+        .fallback(async || Problem::new(StatusCode::NOT_FOUND, "expected a call of /api/v1/openapi.json"))
+        .method_not_allowed_fallback(async || {
+            let problem = "expected a method of /api/v1/openapi.json for this path";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, problem)
+        })
+}
+
+/// An answer of JSON.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_string(&self.0) {
+            Ok(text) => json_text(text),
+            Err(error) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
+        }
+    }
+}
+
+fn json_text(text: String) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}

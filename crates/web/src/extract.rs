@@ -1,0 +1,60 @@
+//! What handlers take from a request; what is wrong with it is a problem document.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use http::request::Parts;
+use http::{StatusCode, header};
+use pliant_control::names::Handle;
+use serde::de::DeserializeOwned;
+
+use crate::problem::Problem;
+
+/// The most bytes of a body: more than the longest script as JSON.
+const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// A body of JSON.
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+    async fn from_request(request: Request<Body>, _: &S) -> Result<JsonBody<T>, Problem> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        // A form of another site cannot have this type without asking first.
+        if kind.is_none_or(|kind| kind.split(';').next().map(str::trim) != Some("application/json")) {
+            let found = kind.unwrap_or("none").escape_debug().to_string();
+            let problem = format!("expected a body of type application/json, found {found}");
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+        }
+        let bytes = to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|_| {
+            let problem = format!("expected a body of at most {BODY_BYTES_MAX} bytes that comes whole");
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
+        })?;
+        serde_json::from_slice(&bytes).map(JsonBody).map_err(Problem::bad_request)
+    }
+}
+
+/// The query of a URL.
+pub(crate) struct QueryOf<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryOf<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<QueryOf<T>, Problem> {
+        Query::try_from_uri(&parts.uri)
+            .map(|Query(query)| QueryOf(query))
+            .map_err(|rejection| Problem::bad_request(rejection.body_text()))
+    }
+}
+
+/// The ID of a job in a path.
+pub(crate) struct JobId(pub(crate) Handle);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobId {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<JobId, Problem> {
+        // Other parts of the path belong to the handler.
+        let params: Path<Vec<(String, String)>> =
+            Path::from_request_parts(parts, state).await.map_err(Problem::bad_request)?;
+        let id = params.iter().find(|(name, _)| name == "id").map_or("", |(_, id)| id.as_str());
+        id.parse().map(JobId).map_err(|error| Problem::new(StatusCode::NOT_FOUND, error))
+    }
+}

@@ -1,0 +1,324 @@
+//! The jobs that are known, in the order of submission, and how they are filtered, sorted and grouped.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, HashSet};
+
+use pliant_control::job::JobRecord;
+use pliant_control::names::{Handle, Name};
+use pliant_wire::JobCursor;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::types::{GroupView, JobGroupView, JobView, StateView};
+
+/// The most jobs that are kept; of more, the oldest that have ended are forgotten.
+const KEPT_MAX: usize = 100_000;
+/// The most jobs that wait or run that are followed.
+pub(super) const OPEN_MAX: usize = 50_000;
+
+/// Jobs, the newest first.
+#[derive(Default)]
+pub(crate) struct JobTable {
+    rows: BTreeMap<RowKey, Row>,
+    /// Which jobs wait or run.
+    open: BTreeMap<Handle, RowKey>,
+    reading: Reading,
+    /// True if jobs were forgotten.
+    cut: bool,
+}
+
+/// How far jobs were read.
+#[derive(Default)]
+enum Reading {
+    /// Nothing was read.
+    #[default]
+    Beginning,
+    /// Everything newer than that was read.
+    Until(JobCursor),
+    /// Everything was read, or as much as is kept.
+    Complete,
+}
+
+/// The position of a job: the order of lists of agents.
+type RowKey = (Reverse<i64>, Reverse<Name>, Reverse<u32>);
+
+struct Row {
+    job: JobView,
+    /// [`JobRecord::progress`] of the record.
+    progress: (usize, u32),
+    /// True once the agent has listed it: before, only its server has said that it exists.
+    listed: bool,
+}
+
+fn key(record: &JobRecord) -> RowKey {
+    let Handle { server, number } = record.handle.clone();
+    (Reverse(record.submitted.0), Reverse(server), Reverse(number))
+}
+
+/// What a list of jobs is sorted by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SortKey {
+    /// The time of submission.
+    #[default]
+    Submitted,
+    /// The job ID.
+    Id,
+    /// The name.
+    Name,
+    /// The owner.
+    Owner,
+    /// The server.
+    Server,
+    /// The state, in the order in which a job goes through them.
+    State,
+    /// The start, or the promised one.
+    Start,
+    /// The end, or the latest one.
+    End,
+    /// The number of processors.
+    Procs,
+    /// The walltime.
+    Walltime,
+}
+
+/// The order of a list of jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct JobOrder {
+    /// What it is sorted by; equal jobs are in the order of submission, the newest first.
+    pub(crate) by: SortKey,
+    /// True for the smallest or the oldest first.
+    pub(crate) ascending: bool,
+}
+
+/// Which jobs are listed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct JobFilter {
+    /// Only those in one of these states; none means every state.
+    pub(crate) states: Vec<StateView>,
+    /// Only those of that server.
+    pub(crate) server: Option<String>,
+    /// Only those of that user.
+    pub(crate) owner: Option<String>,
+    /// Only those of that name.
+    pub(crate) name: Option<String>,
+    /// Only those with that text in their ID, name, owner or server, in whatever case.
+    pub(crate) text: Option<String>,
+}
+
+impl JobFilter {
+    fn matches_but_state(&self, job: &JobView) -> bool {
+        let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
+        let has = |text: &String| {
+            [&job.job_id, &job.name, &job.owner, &job.server].into_iter().any(|one| contains(one, text))
+        };
+        is(&self.server, &job.server)
+            && is(&self.owner, &job.owner)
+            && is(&self.name, &job.name)
+            && self.text.as_ref().is_none_or(has)
+    }
+
+    fn matches_state(&self, job: &JobView) -> bool {
+        self.states.is_empty() || self.states.contains(&job.state)
+    }
+}
+
+/// True if a text has another one in it, in whatever case.
+fn contains(text: &str, wanted: &str) -> bool {
+    text.to_lowercase().contains(&wanted.to_lowercase())
+}
+
+impl JobOrder {
+    fn compare(self, one: &JobView, other: &JobView) -> Ordering {
+        let ascending = match self.by {
+            SortKey::Submitted => one.submitted_s.cmp(&other.submitted_s),
+            SortKey::Id => id_parts(one).cmp(&id_parts(other)),
+            SortKey::Name => one.name.cmp(&other.name),
+            SortKey::Owner => one.owner.cmp(&other.owner),
+            SortKey::Server => one.server.cmp(&other.server),
+            SortKey::State => one.state.cmp(&other.state),
+            SortKey::Start => one.start().cmp(&other.start()),
+            SortKey::End => one.end().cmp(&other.end()),
+            SortKey::Procs => one.procs.cmp(&other.procs),
+            SortKey::Walltime => one.walltime_s.cmp(&other.walltime_s),
+        };
+        if self.ascending { ascending } else { ascending.reverse() }
+    }
+}
+
+/// A job ID so that `lyon.9` comes before `lyon.10`.
+fn id_parts(job: &JobView) -> (&str, u32) {
+    let (server, number) = job.job_id.rsplit_once('.').unwrap_or((&job.job_id, ""));
+    (server, number.parse().unwrap_or_default())
+}
+
+/// A page of a list.
+pub(crate) struct Selection {
+    /// The jobs of the page.
+    pub(crate) jobs: Vec<JobView>,
+    /// How many jobs match.
+    pub(crate) matching: usize,
+    /// How many jobs that match in all but their state are in each state.
+    pub(crate) states: Vec<GroupView>,
+}
+
+impl JobTable {
+    /// Takes over a record that the agent listed; the job if something of it is new.
+    pub(super) fn list(&mut self, record: &JobRecord) -> Option<JobView> {
+        self.put(record, true)
+    }
+
+    /// Takes over a record that a server answered: the agent may not know the job yet.
+    pub(super) fn learn(&mut self, record: &JobRecord) -> Option<JobView> {
+        self.put(record, false)
+    }
+
+    fn put(&mut self, record: &JobRecord, listed: bool) -> Option<JobView> {
+        let (key, progress) = (key(record), record.progress());
+        let job = JobView::from(record);
+        match self.rows.get_mut(&key) {
+            Some(row) => {
+                row.listed |= listed;
+                // What the agent lists may be older than what a server answered.
+                if progress < row.progress || row.job == job {
+                    return None;
+                }
+                (row.job, row.progress) = (job.clone(), progress);
+            }
+            None => {
+                self.rows.insert(key.clone(), Row { job: job.clone(), progress, listed });
+            }
+        }
+        match job.state.is_final() {
+            true => drop(self.open.remove(&record.handle)),
+            false => drop(self.open.insert(record.handle.clone(), key)),
+        }
+        self.shorten();
+        Some(job)
+    }
+
+    /// Forgets the oldest jobs that have ended while there are too many.
+    fn shorten(&mut self) {
+        while self.rows.len() > KEPT_MAX {
+            self.reading = Reading::Complete;
+            self.cut = true;
+            let oldest = self.rows.iter().rev().find(|(_, row)| row.job.state.is_final());
+            let Some(key) = oldest.map(|(key, _)| key.clone()) else { return };
+            self.rows.remove(&key);
+        }
+    }
+
+    /// Removes a job; true if it was there.
+    pub(super) fn remove(&mut self, handle: &Handle) -> bool {
+        self.open.remove(handle).is_some_and(|key| self.rows.remove(&key).is_some())
+    }
+
+    /// True if the job is known.
+    pub(super) fn has(&self, record: &JobRecord) -> bool {
+        self.rows.contains_key(&key(record))
+    }
+
+    /// Jobs that waited or ran at the last poll and are not among these any more.
+    pub(super) fn lost_sight(&self, open: &[JobRecord], most: usize) -> Vec<Handle> {
+        let open: HashSet<&Handle> = open.iter().map(|job| &job.handle).collect();
+        let lost = self.open.iter().filter(|(handle, key)| {
+            !open.contains(handle) && self.rows.get(*key).is_some_and(|row| row.listed)
+        });
+        lost.map(|(handle, _)| handle.clone()).take(most).collect()
+    }
+
+    /// From where older jobs are to be read; none if there are no more.
+    pub(super) fn older(&self) -> Option<Option<JobCursor>> {
+        match &self.reading {
+            Reading::Beginning => Some(None),
+            Reading::Until(cursor) => Some(Some(cursor.clone())),
+            Reading::Complete => None,
+        }
+    }
+
+    /// Notes how far jobs were read; true if that was all.
+    pub(super) fn read_until(&mut self, next: Option<JobCursor>) -> bool {
+        self.reading = match (next, &self.reading) {
+            (None, _) | (_, Reading::Complete) => Reading::Complete,
+            (Some(next), _) => Reading::Until(next),
+        };
+        matches!(self.reading, Reading::Complete)
+    }
+
+    /// True if everything was read, or as much as is kept.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.reading, Reading::Complete)
+    }
+
+    /// True if jobs were forgotten.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Every job, the newest first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &JobView> {
+        self.rows.values().map(|row| &row.job)
+    }
+
+    /// The jobs that wait or run.
+    pub(crate) fn open(&self) -> impl Iterator<Item = &JobView> {
+        self.open.values().filter_map(|key| self.rows.get(key)).map(|row| &row.job)
+    }
+
+    /// A page of the jobs that match.
+    pub(crate) fn select(
+        &self,
+        filter: &JobFilter,
+        order: JobOrder,
+        skipped: usize,
+        most: usize,
+    ) -> Selection {
+        let mut states: BTreeMap<StateView, usize> = BTreeMap::new();
+        let mut found: Vec<&JobView> = Vec::new();
+        for job in self.all().filter(|job| filter.matches_but_state(job)) {
+            *states.entry(job.state).or_default() += 1;
+            if filter.matches_state(job) {
+                found.push(job);
+            }
+        }
+        // The table is in the order of submission already.
+        match order {
+            JobOrder { by: SortKey::Submitted, ascending: false } => {}
+            JobOrder { by: SortKey::Submitted, ascending: true } => found.reverse(),
+            order => found.sort_by(|one, other| order.compare(one, other)),
+        }
+        Selection {
+            matching: found.len(),
+            jobs: found.into_iter().skip(skipped).take(most).cloned().collect(),
+            states: states
+                .into_iter()
+                .map(|(state, jobs)| GroupView { value: state.word().to_owned(), jobs })
+                .collect(),
+        }
+    }
+
+    /// The jobs that match in groups, the largest group first.
+    pub(crate) fn groups(&self, filter: &JobFilter, of: impl Fn(&JobView) -> &str) -> Vec<JobGroupView> {
+        let mut groups: BTreeMap<&str, JobGroupView> = BTreeMap::new();
+        let matching = |job: &&JobView| filter.matches_but_state(job) && filter.matches_state(job);
+        for job in self.all().filter(matching) {
+            let group = groups.entry(of(job)).or_default();
+            group.jobs += 1;
+            *match job.state {
+                StateView::New | StateView::Queued => &mut group.waiting,
+                StateView::Active => &mut group.running,
+                StateView::Completed => &mut group.completed,
+                StateView::Failed => &mut group.failed,
+                StateView::Canceled => &mut group.canceled,
+            } += 1;
+        }
+        let named = |(value, group): (&str, JobGroupView)| JobGroupView { value: value.to_owned(), ..group };
+        let mut groups: Vec<JobGroupView> = groups.into_iter().map(named).collect();
+        groups
+            .sort_by(|one, other| (Reverse(one.jobs), &one.value).cmp(&(Reverse(other.jobs), &other.value)));
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests;

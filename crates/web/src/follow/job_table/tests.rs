@@ -1,0 +1,125 @@
+//! Lists of jobs: their order, their pages, and what agents and servers say of the same job.
+
+use pliant_control::job::JobState;
+use pliant_model::{Span, Time};
+
+use super::*;
+use crate::follow::tests::{ended, record};
+
+fn ids(jobs: &[JobView]) -> Vec<&str> {
+    jobs.iter().map(|job| job.job_id.as_str()).collect()
+}
+
+fn every(table: &JobTable, order: JobOrder) -> Vec<JobView> {
+    table.select(&JobFilter::default(), order, 0, usize::MAX).jobs
+}
+
+#[test]
+fn lists_are_filtered_sorted_and_paged() {
+    let mut table = JobTable::default();
+    for (number, procs) in [(1, 8), (2, 2), (9, 4), (10, 4)] {
+        let mut job = record("lyon", number, i64::from(number) * 10);
+        job.procs.0 = procs;
+        table.list(&job);
+    }
+    table.list(&ended("nice", 3, 95));
+    let newest = JobOrder::default();
+    assert_eq!(ids(&every(&table, newest)), ["lyon.10", "nice.3", "lyon.9", "lyon.2", "lyon.1"]);
+    let by = |by, ascending| JobOrder { by, ascending };
+    assert_eq!(
+        ids(&every(&table, by(SortKey::Id, true))),
+        ["lyon.1", "lyon.2", "lyon.9", "lyon.10", "nice.3"]
+    );
+    assert_eq!(ids(&every(&table, by(SortKey::Procs, false)))[..1], ["lyon.1"]);
+    assert_eq!(ids(&every(&table, by(SortKey::Submitted, true)))[..2], ["lyon.1", "lyon.2"]);
+    assert_eq!(ids(&every(&table, by(SortKey::State, false)))[..1], ["nice.3"]);
+    let waiting =
+        JobFilter { states: vec![StateView::Queued], text: Some("LYON".to_owned()), ..JobFilter::default() };
+    let page = table.select(&waiting, newest, 1, 2);
+    assert_eq!((ids(&page.jobs), page.matching), (vec!["lyon.9", "lyon.2"], 4));
+    let states: Vec<_> = table.select(&JobFilter::default(), newest, 0, 0).states;
+    assert_eq!(
+        states.iter().map(|group| (group.value.as_str(), group.jobs)).collect::<Vec<_>>(),
+        [("QUEUED", 4), ("COMPLETED", 1)]
+    );
+    for filter in [
+        JobFilter { server: Some("nice".to_owned()), ..JobFilter::default() },
+        JobFilter { states: vec![StateView::Completed], ..JobFilter::default() },
+    ] {
+        assert_eq!(ids(&table.select(&filter, newest, 0, 9).jobs), ["nice.3"]);
+    }
+    let other_user = JobFilter { owner: Some("bob".to_owned()), ..JobFilter::default() };
+    assert_eq!(table.select(&other_user, newest, 0, 9).matching, 0);
+}
+
+#[test]
+fn groups_count_states() {
+    let mut table = JobTable::default();
+    table.list(&record("lyon", 1, 10));
+    table.list(&ended("lyon", 2, 20));
+    table.list(&ended("nice", 3, 30));
+    let groups = table.groups(&JobFilter::default(), |job| &job.server);
+    let lyon = JobGroupView {
+        value: "lyon".to_owned(),
+        jobs: 2,
+        waiting: 1,
+        completed: 1,
+        ..JobGroupView::default()
+    };
+    let nice = JobGroupView { value: "nice".to_owned(), jobs: 1, completed: 1, ..JobGroupView::default() };
+    assert_eq!(groups, [lyon, nice]);
+}
+
+#[test]
+fn an_older_record_does_not_replace_a_newer_one() {
+    let mut table = JobTable::default();
+    let waiting = record("lyon", 1, 10);
+    assert!(table.list(&waiting).is_some());
+    assert!(table.list(&waiting).is_none(), "nothing is new");
+    let cancelled = JobRecord { state: JobState::Canceled, ..waiting.clone() };
+    assert_eq!(table.learn(&cancelled).unwrap().state, StateView::Canceled);
+    assert!(table.list(&waiting).is_none(), "the agent does not know yet");
+    assert_eq!(every(&table, JobOrder::default())[0].state, StateView::Canceled);
+    assert_eq!(table.open().count(), 0);
+    let priority = JobRecord { walltime: Span(700), ..cancelled };
+    assert!(table.list(&priority).is_some(), "another fact of the same state");
+}
+
+#[test]
+fn a_new_job_is_not_missed_before_the_agent_lists_it() {
+    let mut table = JobTable::default();
+    let (old, new) = (record("lyon", 1, 10), record("lyon", 2, 20));
+    table.list(&old);
+    table.learn(&new);
+    assert_eq!(table.lost_sight(&[], 9), std::slice::from_ref(&old.handle));
+    table.list(&new);
+    assert_eq!(table.lost_sight(std::slice::from_ref(&old), 9), std::slice::from_ref(&new.handle));
+    assert!(table.remove(&new.handle) && !table.remove(&new.handle));
+    assert_eq!(table.lost_sight(&[], 0), []);
+}
+
+#[test]
+fn older_jobs_are_read_to_the_end() {
+    let mut table = JobTable::default();
+    assert_eq!(table.older(), Some(None));
+    let cursor = JobCursor::of(&record("lyon", 5, 50));
+    assert!(!table.read_until(Some(cursor.clone())));
+    assert_eq!(table.older(), Some(Some(cursor)));
+    assert!(table.read_until(None) && table.is_complete());
+    assert_eq!(table.older(), None);
+}
+
+/// A hundred thousand jobs are paged, and of more the oldest ended ones are left out, never an open one.
+#[test]
+fn very_many_jobs_are_paged() {
+    let mut table = JobTable::default();
+    table.list(&record("lyon", 0, 0));
+    (1..=KEPT_MAX as u32 + 10).for_each(|number| drop(table.list(&ended("lyon", number, number.into()))));
+    assert!(table.is_cut() && table.is_complete());
+    let order = JobOrder { by: SortKey::Procs, ascending: true };
+    let page = table.select(&JobFilter::default(), order, KEPT_MAX - 100, 100);
+    assert_eq!((page.jobs.len(), page.matching), (100, KEPT_MAX));
+    assert_eq!(page.jobs.last().unwrap().job_id, "lyon.0", "it is the oldest, and waits");
+    assert_eq!(table.open().count(), 1);
+    assert_eq!(every(&table, JobOrder::default())[0].submitted_s, Time(KEPT_MAX as i64 + 10).0);
+}

@@ -1,0 +1,101 @@
+//! The frame of pages: head, navigation, and where messages appear.
+
+use axum::response::Response;
+use http::StatusCode;
+use maud::{DOCTYPE, Markup, html};
+
+use super::html_response;
+use crate::sessions::Session;
+use crate::types::SessionView;
+
+/// The pages that the navigation leads to, with the word that the script knows each by.
+const LINKS: [(&str, &str, &str); 4] = [
+    ("overview", "/", "Overview"),
+    ("jobs", "/jobs", "Jobs"),
+    ("submit", "/submit", "Submit"),
+    ("launches", "/launches", "Launches"),
+];
+
+/// A page around some content. `kind` says which part of the script it needs.
+pub(super) fn page(
+    user: &SessionView,
+    session: &Session,
+    kind: &str,
+    title: &str,
+    content: &Markup,
+) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title, &html! {
+                meta name="csrf-token" content=(session.csrf.hex());
+                meta name="pliant-user" content=(user.user);
+                script src="/assets/web.js" defer {}
+            }))
+            body data-page=(kind) data-operator[user.operator] {
+                a class="skip" href="#main" { "Skip to content" }
+                header class="top" {
+                    a class="brand" href="/" { "Pliant" }
+                    nav aria-label="Pages" {
+                        @for (name, path, text) in LINKS {
+                            a href=(path) aria-current=[(name == kind).then_some("page")] { (text) }
+                        }
+                        @if user.operator {
+                            a href="/admin" aria-current=[(kind == "admin").then_some("page")] { "Administration" }
+                        }
+                    }
+                    p class="who" {
+                        span id="live" class="live" role="status" { "connecting" }
+                        span { (user.user) @if user.operator { " (operator)" } }
+                    }
+                }
+                div id="messages" role="alert" {}
+                main id="main" tabindex="-1" { (content) }
+                footer { "pliant " (user.version) " · " a href="/api/v1/openapi.json" { "API" } }
+            }
+        }
+    };
+    html_response(StatusCode::OK, page)
+}
+
+/// A page without navigation, for those who have no session.
+pub(super) fn bare(title: &str, content: &Markup, refresh: Option<&str>) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title, &html! {
+                @if let Some(refresh) = refresh { meta http-equiv="refresh" content=(refresh); }
+            }))
+            body {
+                main id="main" class="bare" { h1 { (title) } (content) }
+            }
+        }
+    }
+}
+
+fn head(title: &str, more: &Markup) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) @if title != "Pliant" { " · Pliant" } }
+            link rel="icon" href="data:,";
+            link rel="stylesheet" href="/assets/web.css";
+            (more)
+        }
+    }
+}
+
+/// A table that the script fills: its columns by name, key and whether they hold numbers.
+pub(super) fn table(id: &str, caption: &str, columns: &[(&str, bool)]) -> Markup {
+    html! {
+        div class="scroll" {
+            table id=(id) {
+                caption class="hidden" { (caption) }
+                thead { tr { @for (text, number) in columns { th scope="col" class=[number.then_some("number")] { (text) } } } }
+                tbody {}
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The list of launches, and the page of one.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::StatusCode;
+use maud::html;
+use pliant_control::coallocation::LaunchId;
+
+use super::frame::{page as framed, table};
+use super::problem_page;
+use crate::problem::Problem;
+use crate::sessions::Session;
+use crate::state::Web;
+
+/// The list.
+pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extension<Session>) -> Response {
+    let content = html! {
+        h1 { "Launches" }
+        section aria-label="Launches" {
+            (table("launches", "Launches", &[
+                ("Name", false), ("User", false), ("State", false), ("Submitted", false), ("Tasks", true), ("Servers", false),
+                ("Outcome", false),
+            ]))
+            p class="quiet" { "Applications of communicating tasks, started with " code { "pliant launch" } "." }
+        }
+    };
+    framed(&web.session_view(), &session, "launches", "Launches", &content)
+}
+
+/// The page of one launch.
+pub(super) async fn one(
+    State(web): State<Arc<Web>>,
+    Extension(session): Extension<Session>,
+    Path((agent, key)): Path<(String, String)>,
+) -> Response {
+    let id: LaunchId = match format!("{agent}/{key}").parse() {
+        Ok(id) => id,
+        Err(error) => return problem_page(&Problem::new(StatusCode::NOT_FOUND, error)),
+    };
+    let content = html! {
+        div id="launch" data-launch=(id) {
+            div class="bar" {
+                h1 { "Launch " span id="name" {} " " span id="state" class="state" role="status" {} }
+                span class="tools" { button type="button" id="cancel" class="danger" hidden { "Cancel launch" } }
+            }
+            section aria-label="Facts" { div id="facts" {} }
+            section aria-labelledby="mapping-title" {
+                h2 id="mapping-title" { "Mapping" }
+                p class="quiet" { "Each task is on the machine that it was mapped to, by cluster." }
+                div id="mapping" class="mapping" {}
+            }
+            section aria-labelledby="tasks-title" {
+                h2 id="tasks-title" { "Tasks" }
+                (table("tasks", "Tasks of the launch", &[
+                    ("Task", false), ("Server", false), ("Machine", false), ("Address", false), ("Exit", false), ("Affinity", true),
+                ]))
+            }
+        }
+    };
+    framed(&web.session_view(), &session, "launch", "Launch", &content)
+}

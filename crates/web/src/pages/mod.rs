@@ -1,0 +1,59 @@
+//! The pages: frames of HTML with everything that does not change; the script fills in what the API says.
+
+mod admin;
+mod frame;
+mod job;
+mod jobs;
+mod launches;
+mod overview;
+mod submit;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{HeaderValue, StatusCode, header};
+use maud::{Markup, html};
+
+use crate::problem::Problem;
+use crate::state::Web;
+
+/// The pages.
+pub(crate) fn routes() -> Router<Arc<Web>> {
+    Router::new()
+        .route("/", get(overview::page))
+        .route("/jobs", get(jobs::page))
+        .route("/jobs/{id}", get(job::page))
+        .route("/launches", get(launches::list))
+        .route("/launches/{agent}/{key}", get(launches::one))
+        .route("/admin", get(admin::page))
+        .route("/submit", get(submit::page))
+        .fallback(async || problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page")))
+}
+
+/// The page behind a link that was just spent, which goes on by itself.
+pub(crate) fn opened() -> Response {
+    let content = html! {
+        p { "The link is used. " a href="/" { "Continue" } }
+    };
+    html_response(StatusCode::OK, frame::bare("Pliant", &content, Some("0;url=/")))
+}
+
+/// A page that says what is wrong.
+pub(crate) fn problem_page(problem: &Problem) -> Response {
+    let content = html! {
+        p { (problem.detail()) "." }
+        @if let Some(advice) = problem.advice() { p class="quiet" { (advice) "." } }
+    };
+    let title = problem.status().canonical_reason().unwrap_or("Error");
+    html_response(problem.status(), frame::bare(title, &content, None))
+}
+
+fn html_response(status: StatusCode, page: Markup) -> Response {
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    (status, [(header::CONTENT_TYPE, kind)], page.into_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests;

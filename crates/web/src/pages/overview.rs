@@ -1,0 +1,89 @@
+//! The overview: the next hours, the clusters, promises and moves.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use maud::html;
+
+use super::frame::{page as framed, table};
+use crate::sessions::Session;
+use crate::state::Web;
+
+/// How far the chart looks ahead.
+const HOURS: [(u32, &str); 5] =
+    [(2, "2 hours"), (6, "6 hours"), (12, "12 hours"), (48, "2 days"), (168, "a week")];
+
+pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extension<Session>) -> Response {
+    let user = web.session_view();
+    let jobs = if user.operator { "Jobs of all users" } else { "Your jobs" };
+    let content = html! {
+        h1 class="hidden" { "Overview" }
+        section aria-labelledby="health-title" id="health" hidden {
+            h2 id="health-title" { "Needs attention" }
+            ul id="warnings" {}
+        }
+        div id="tiles" class="tiles" aria-live="off" {}
+        section aria-labelledby="next-title" {
+            div class="bar" {
+                h2 id="next-title" { "The next hours" }
+                div class="legend" id="states" {}
+                span class="tools" {
+                    label { "Show " select id="hours" {
+                        @for (hours, text) in HOURS { option value=(hours) selected[hours == 12] { (text) } }
+                    } }
+                    button type="button" data-zoom="in" aria-label="Zoom in" { "+" }
+                    button type="button" data-zoom="out" aria-label="Zoom out" { "−" }
+                    button type="button" data-zoom="all" { "All" }
+                }
+            }
+            div class="chart" {
+                canvas id="gantt" tabindex="0" role="application" aria-describedby="gantt-help"
+                    aria-label="Gantt chart: time from left to right, the processors of each cluster from bottom to top" {}
+            }
+            p class="quiet" id="gantt-help" {
+                (jobs) ": running ones until their walltime ends, the next waiting ones as they are planned now, later ones as they were promised. "
+                "Which processors a job has is not known: it is drawn where it leaves the fewest gaps. "
+                "Keys: " kbd { "+" } " " kbd { "-" } " zoom, " kbd { "←" } " " kbd { "→" } " pan, "
+                kbd { "0" } " all, " kbd { "n" } " " kbd { "p" } " next and previous job, " kbd { "Enter" } " opens it."
+            }
+            div id="pinned" class="pinned" aria-live="polite" hidden {}
+            p class="quiet" id="gantt-note" hidden {}
+        }
+        section aria-labelledby="clusters-title" {
+            h2 id="clusters-title" { "Clusters" }
+            (table("clusters", "Clusters of the federation", &[
+                ("Server", false), ("State", false), ("In use", false), ("Free", true), ("Processors", true), ("Speed", true),
+                ("Running", true), ("Waiting", true), ("Policy", false),
+            ]))
+        }
+        section aria-labelledby="promises-title" {
+            div class="bar" {
+                h2 id="promises-title" { "Promises kept" }
+                span class="tools" {
+                    label { "Show " select id="window" {
+                        option value="federation" { "Jobs of all users, the last 1000 of each server" }
+                        option value="day" { (jobs) " that ended within 24 hours" }
+                        option value="four_weeks" { (jobs) " that ended within 4 weeks" }
+                    } }
+                }
+            }
+            p class="quiet" {
+                "What happened minus what the server promised when it accepted the job; + is later. The bar goes from the quantile of "
+                "5 % to that of 95 %, with a mark at the median."
+            }
+            (table("promises", "Errors of promised starts and completions by server", &[
+                ("Server", false), ("Jobs", true), ("Start", false), ("median", true), ("95 %", true), ("Completion", false),
+                ("median", true), ("95 %", true),
+            ]))
+        }
+        section aria-labelledby="moves-title" {
+            h2 id="moves-title" { "Last moves" }
+            (table("moves", "The last moves of waiting jobs to other servers", &[
+                ("When", false), ("Job", false), ("From", false), ("To", false), ("Why", false), ("Expected completion", false),
+            ]))
+        }
+    };
+    framed(&user, &session, "overview", "Overview", &content)
+}

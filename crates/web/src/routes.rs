@@ -1,0 +1,68 @@
+//! All pages and calls, behind their guards.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::SET_COOKIE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Deserialize;
+
+use crate::extract::QueryOf;
+use crate::guard::{Guard, guard_all, guard_session};
+use crate::pages;
+use crate::problem::Problem;
+use crate::state::Web;
+use crate::{api, assets};
+
+/// All routes behind their guards.
+pub(crate) fn router(web: Arc<Web>, guard: Arc<Guard>) -> Router {
+    let behind_session = pages::routes()
+        .nest("/api/v1", api::routes())
+        .with_state(web)
+        .layer(from_fn_with_state(guard.clone(), guard_session));
+    Router::new()
+        .route("/open", get(open))
+        .with_state(guard.clone())
+        // Files without a secret: the page of a spent link has a style, too.
+        .route("/assets/{name}", get(assets::asset))
+        .merge(behind_session)
+        .layer(from_fn_with_state(guard, guard_all))
+}
+
+/// The token of a link.
+#[derive(Deserialize)]
+struct Link {
+    #[serde(default)]
+    token: String,
+}
+
+/// Spends the link. The answer is a page and no redirection: a browser sends no cookie of this kind behind a link of another site,
+/// but it does behind a page of ours.
+async fn open(State(guard): State<Arc<Guard>>, headers: HeaderMap, QueryOf(link): QueryOf<Link>) -> Response {
+    let sessions = guard.sessions();
+    if sessions.session(&headers).is_some() {
+        return pages::opened();
+    }
+    match sessions.spend(&link.token) {
+        Ok(Some(cookie)) => {
+            let mut response = pages::opened();
+            match HeaderValue::try_from(cookie) {
+                Ok(cookie) => drop(response.headers_mut().insert(SET_COOKIE, cookie)),
+                Err(error) => return Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
+            }
+            response
+        }
+        Ok(None) => pages::problem_page(
+            &Problem::new(StatusCode::GONE, "expected a link that was not used yet, found another one")
+                .hint("each link opens one browser, once: start `pliant web` again for another link"),
+        ),
+        Err(error) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,252 @@
+//! The listening socket and its connections.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use pliant_client::Client;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::connection::{OnConnection, OpenConnections, Trusted};
+use crate::guard::Guard;
+use crate::routes::router;
+use crate::script::ScriptReader;
+use crate::state::Web;
+use crate::tokens::TokenKey;
+
+/// What connections are given.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// How many are open at a time: event streams of all pages, and some more.
+    connections: usize,
+    /// Until a new one may end one of a stranger: long enough to send a request.
+    undisturbed: Duration,
+    /// Until the headers of a request are complete; also how long a connection may be without a request.
+    head: Duration,
+}
+
+const LIMITS: Limits =
+    Limits { connections: 256, undisturbed: Duration::from_millis(250), head: Duration::from_secs(30) };
+
+/// The most bytes of a request's line and headers.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
+/// The most headers of a request.
+const HEADERS_MAX: usize = 64;
+/// The pause after a connection could not be taken, for want of file descriptors for example.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the pages cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The address can be reached from other machines.
+    #[error("--listen: expected a loopback address such as 127.0.0.1:8080, found {address}")]
+    NotLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("--listen: cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The operating system gives no random numbers.
+    #[error("cannot draw the token of the link: {0}")]
+    Random(std::io::Error),
+}
+
+impl WebError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            WebError::NotLoopback { .. } => Some(
+                "the pages have your rights; to see them from another machine, forward the port: ssh -L 8080:127.0.0.1:8080 HOST",
+            ),
+            WebError::Listen { .. } => Some("another process may listen there; port 0 takes any free port"),
+            WebError::Random(_) => None,
+        }
+    }
+}
+
+/// What the pages of a user need.
+pub struct WebConfig {
+    /// The loopback address to serve on.
+    pub address: SocketAddr,
+    /// The client of all calls.
+    pub client: Client,
+    /// Reads scripts that are submitted.
+    pub scripts: ScriptReader,
+    /// The key of the tokens of programs.
+    pub tokens: TokenKey,
+}
+
+/// The pages of one user.
+pub struct WebServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    guard: Arc<Guard>,
+    web: Arc<Web>,
+}
+
+impl WebServer {
+    /// Listens on a loopback address.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a loopback address, or cannot be listened on.
+    pub async fn bind(config: WebConfig) -> Result<WebServer, WebError> {
+        let WebConfig { address, client, scripts, tokens } = config;
+        if !address.ip().is_loopback() {
+            return Err(WebError::NotLoopback { address });
+        }
+        let failed = |source| WebError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let guard = Arc::new(Guard::new(address, tokens).map_err(WebError::Random)?);
+        Ok(WebServer { listener, address, guard, web: Arc::new(Web::new(client, scripts)) })
+    }
+
+    /// The address of the pages.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The link that opens the pages in one browser, once; none if it was used.
+    pub fn link(&self) -> Option<String> {
+        let token = self.guard.sessions().token()?;
+        Some(format!("http://{}/open?token={token}", self.address))
+    }
+
+    /// Serves the pages; never returns.
+    pub async fn serve(self) {
+        self.serve_within(LIMITS).await;
+    }
+
+    async fn serve_within(self, limits: Limits) {
+        let mut tasks = JoinSet::new();
+        let mut polls = pin!(self.web.follower.clone().run());
+        let pages = router(self.web, self.guard);
+        let mut open = OpenConnections::default();
+        loop {
+            let is_full = open.count() >= limits.connections;
+            let accept = async {
+                if is_full {
+                    // A new one waits in the queue of the socket for as long as the oldest needs to show whose it is.
+                    sleep(limits.undisturbed).await;
+                }
+                self.listener.accept().await
+            };
+            tokio::select! {
+                never = &mut polls => match never {},
+                Some(_) = tasks.join_next() => {}
+                accepted = accept => match accepted {
+                    Ok((stream, _)) => {
+                        if open.count() >= limits.connections && !open.end_stranger() {
+                            // All are the user's own pages: they close connections when they are closed.
+                            continue;
+                        }
+                        let trusted = Trusted::default();
+                        let service = OnConnection::new(pages.clone(), trusted.clone());
+                        open.add(tasks.spawn(answer(stream, service, limits)), trusted);
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot take a connection to the pages");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Answers the requests of a connection.
+async fn answer(stream: TcpStream, pages: OnConnection, limits: Limits) {
+    let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX);
+    let connection = pin!(server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages)));
+    if let Err(error) = connection.await {
+        tracing::debug!(error, "a connection to the pages failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::routes::tests::closed;
+
+    async fn served(limits: Limits) -> (SocketAddr, Arc<Guard>, tempfile::TempDir) {
+        let (_, _, web, dir) = closed();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tokens = TokenKey::new(&dir.path().join("key"), "alice", false);
+        let guard = Arc::new(Guard::new(address, tokens).unwrap());
+        tokio::spawn(WebServer { listener, address, guard: guard.clone(), web }.serve_within(limits));
+        (address, guard, dir)
+    }
+
+    /// The status line of an answer; empty if the connection is closed without one.
+    async fn status(stream: &mut TcpStream, address: SocketAddr, headers: &str) -> String {
+        let request = format!("GET /api/v1/session HTTP/1.1\r\nhost: {address}\r\n{headers}\r\n");
+        // A closed connection may refuse the request already.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut answer = vec![0; 15];
+        match stream.read_exact(&mut answer).await {
+            Ok(_) => String::from_utf8(answer).unwrap(),
+            Err(_) => String::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_of_strangers_give_way_and_those_of_the_user_stay() {
+        let limits = Limits { connections: 4, undisturbed: Duration::from_millis(20), ..LIMITS };
+        let (address, guard, _dir) = served(limits).await;
+        let sessions = guard.sessions();
+        let cookie = sessions.spend(&sessions.token().unwrap()).unwrap().unwrap();
+        let cookie = format!("cookie: {}\r\n", cookie.split(';').next().unwrap());
+        let mut own = TcpStream::connect(address).await.unwrap();
+        assert_eq!(status(&mut own, address, &cookie).await, "HTTP/1.1 200 OK");
+        let mut strangers = Vec::new();
+        for _ in 0..12 {
+            strangers.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut late = TcpStream::connect(address).await.unwrap();
+        assert_eq!(status(&mut late, address, &cookie).await, "HTTP/1.1 200 OK");
+        let mut rest = vec![0; 1];
+        assert_eq!(strangers[0].read(&mut rest).await.unwrap_or(0), 0, "the oldest stranger was sent away");
+        own.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let (mut piece, mut answers) = (vec![0; 1024], String::new());
+        while !answers.contains("HTTP/1.1 421") {
+            let length = own.read(&mut piece).await.unwrap();
+            assert!(length > 0, "the connection of the user was ended");
+            answers += &String::from_utf8_lossy(&piece[..length]);
+        }
+    }
+
+    #[tokio::test]
+    async fn headers_that_do_not_come_close_the_connection() {
+        let (address, _guard, _dir) = served(Limits { head: Duration::from_millis(20), ..LIMITS }).await;
+        for text in ["", "GET / HTTP/1.1\r\nhost: x\r\n"] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(text.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            // A reset is an end, too.
+            let _ = stream.read_to_end(&mut answer).await;
+            assert!(!answer.starts_with(b"HTTP/1.1 200"), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What all pages and calls share.
+
+use std::sync::Arc;
+
+use pliant_client::Client;
+use tokio::sync::Semaphore;
+
+use crate::follow::Follower;
+use crate::plans::Plans;
+use crate::script::ScriptReader;
+use crate::types::SessionView;
+
+/// The most event streams that are open at a time.
+pub(crate) const STREAMS_MAX: usize = 64;
+
+/// What all pages share.
+pub(crate) struct Web {
+    pub(crate) follower: Arc<Follower>,
+    pub(crate) scripts: ScriptReader,
+    /// Permits of event streams.
+    pub(crate) streams: Arc<Semaphore>,
+    /// The present plans of waiting jobs.
+    pub(crate) plans: Plans,
+}
+
+impl Web {
+    /// The pages of the user of that client.
+    pub(crate) fn new(client: Client, scripts: ScriptReader) -> Web {
+        Web {
+            follower: Follower::new(client),
+            scripts,
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            plans: Plans::default(),
+        }
+    }
+
+    /// Who uses the pages.
+    pub(crate) fn session_view(&self) -> SessionView {
+        let client = self.follower.client();
+        SessionView {
+            user: client.user(),
+            operator: client.is_operator(),
+            certificate_not_after_s: client.certificate_not_after().0,
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}

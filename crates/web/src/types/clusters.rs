@@ -1,0 +1,267 @@
+//! Clusters, daemons, and how well promises were kept.
+
+use pliant_model::Time;
+use pliant_wire::{Accuracy, AgentStatus, Federation, JobMove, ServerStatus};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::EstimateView;
+
+/// A cluster with its server.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct ClusterView {
+    /// The name of its server.
+    pub(crate) server: String,
+    /// `up`, `drained` or `down`.
+    pub(crate) state: &'static str,
+    /// The number of its processors.
+    pub(crate) procs: u32,
+    /// The processors that no job uses; none if that is not known.
+    pub(crate) free_procs: Option<u32>,
+    /// The speed of its processors.
+    pub(crate) speed: f64,
+    /// Its batch policy.
+    pub(crate) policy: String,
+    /// Waiting jobs of the federation.
+    pub(crate) queued: u32,
+    /// Running jobs of the federation.
+    pub(crate) active: u32,
+    /// The child of the agent through which it is attached.
+    pub(crate) via: String,
+    /// How far its clock is ahead of the agent's, if that is more than it should be.
+    pub(crate) clock_ahead_s: Option<i64>,
+    /// The last second of its certificate.
+    pub(crate) certificate_not_after_s: Option<i64>,
+}
+
+impl From<&ServerStatus> for ClusterView {
+    fn from(status: &ServerStatus) -> ClusterView {
+        let info = &status.info;
+        ClusterView {
+            server: info.name.to_string(),
+            state: match (status.attached, status.drained) {
+                (true, false) => "up",
+                (true, true) => "drained",
+                (false, _) => "down",
+            },
+            procs: info.procs.0,
+            free_procs: status.free.map(|free| free.0),
+            speed: info.speed.get(),
+            policy: info.policy.clone(),
+            queued: status.queued,
+            active: status.active,
+            via: status.via.to_string(),
+            clock_ahead_s: status.clock_ahead.map(|ahead| ahead.0),
+            certificate_not_after_s: status.certificate_not_after.map(|end| end.0),
+        }
+    }
+}
+
+/// An agent below the one that answers.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct AgentView {
+    /// Its name.
+    name: String,
+    /// True if it is up.
+    attached: bool,
+    /// Since when it is up or down.
+    since_s: i64,
+    /// How far its clock is ahead, if that is more than it should be.
+    clock_ahead_s: Option<i64>,
+    /// The last second of its certificate.
+    certificate_not_after_s: Option<i64>,
+}
+
+impl AgentView {
+    /// What is not as it should be, if something is; its certificate should not end before that time.
+    pub(crate) fn warning(&self, before_s: i64) -> Option<String> {
+        let name = &self.name;
+        if !self.attached {
+            return Some(format!("agent {name} is down"));
+        }
+        if let Some(ahead) = self.clock_ahead_s {
+            return Some(format!("the clock of agent {name} differs from the agent's by {ahead} s"));
+        }
+        let ends = self.certificate_not_after_s.is_some_and(|end| end < before_s);
+        ends.then(|| format!("the certificate of agent {name} ends within two weeks"))
+    }
+}
+
+impl From<&AgentStatus> for AgentView {
+    fn from(status: &AgentStatus) -> AgentView {
+        AgentView {
+            name: status.name.to_string(),
+            attached: status.attached,
+            since_s: status.since.0,
+            clock_ahead_s: status.clock_ahead.map(|ahead| ahead.0),
+            certificate_not_after_s: status.certificate_not_after.map(|end| end.0),
+        }
+    }
+}
+
+/// The clusters of the federation.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, ToSchema)]
+pub(crate) struct ClustersView {
+    /// The clusters, by name.
+    pub(crate) clusters: Vec<ClusterView>,
+    /// The agents below the one that answers.
+    pub(crate) agents: Vec<AgentView>,
+    /// The last second of the certificate of the agent that answers.
+    pub(crate) certificate_not_after_s: Option<i64>,
+}
+
+impl From<&Federation> for ClustersView {
+    fn from(federation: &Federation) -> ClustersView {
+        let mut clusters: Vec<ClusterView> = federation.servers.iter().map(Into::into).collect();
+        clusters.sort_by(|one, other| one.server.cmp(&other.server));
+        ClustersView {
+            clusters,
+            agents: federation.agents.iter().map(Into::into).collect(),
+            certificate_not_after_s: federation.certificate_not_after.map(|end| end.0),
+        }
+    }
+}
+
+/// Whether the federation answers, and what an operator should look at.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct HealthView {
+    /// True if the last question to the agent was answered.
+    pub(crate) reachable: bool,
+    /// Why not, if it was not.
+    pub(crate) problem: Option<String>,
+    /// When the agent last answered.
+    pub(crate) answered_s: Option<i64>,
+    /// What is not as it should be: servers that are down, clocks, certificates that end soon, jobs that are not complete.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl HealthView {
+    /// True if only the time of the last answer differs.
+    pub(crate) fn says_the_same(&self, other: &HealthView) -> bool {
+        let HealthView { reachable, problem, answered_s: _, warnings } = self;
+        (reachable, problem, warnings) == (&other.reachable, &other.problem, &other.warnings)
+    }
+}
+
+/// How well promises were kept by a server.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct AccuracyView {
+    /// The server.
+    pub(crate) server: String,
+    /// How many ended jobs this is computed from.
+    pub(crate) jobs: usize,
+    /// Errors of promised starts; none if no job has ended.
+    pub(crate) start: Option<ErrorsView>,
+    /// Errors of promised completions; none if no job has ended.
+    pub(crate) completion: Option<ErrorsView>,
+}
+
+/// Quantiles of errors; below zero is earlier than promised.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct ErrorsView {
+    /// The quantile of 5 %.
+    p5_s: i64,
+    /// The median.
+    p50_s: i64,
+    /// The quantile of 95 %.
+    p95_s: i64,
+}
+
+impl ErrorsView {
+    /// The quantiles of these errors; none if there are none.
+    pub(crate) fn of(mut errors: Vec<i64>) -> Option<ErrorsView> {
+        errors.sort_unstable();
+        let errors: Vec<f64> = errors.into_iter().map(|error| error as f64).collect();
+        let quantile = |share| pliant_report::quantile(&errors, share).map(|seconds| seconds.round() as i64);
+        Some(ErrorsView { p5_s: quantile(0.05)?, p50_s: quantile(0.5)?, p95_s: quantile(0.95)? })
+    }
+}
+
+impl From<&Accuracy> for AccuracyView {
+    fn from(accuracy: &Accuracy) -> AccuracyView {
+        let errors = |quantiles: Option<[pliant_model::Span; 5]>| {
+            quantiles.map(|[p5, _, p50, _, p95]| ErrorsView { p5_s: p5.0, p50_s: p50.0, p95_s: p95.0 })
+        };
+        AccuracyView {
+            server: accuracy.server.to_string(),
+            jobs: accuracy.jobs as usize,
+            start: errors(accuracy.start_error),
+            completion: errors(accuracy.completion_error),
+        }
+    }
+}
+
+/// How well promises were kept, by server.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct PromisesView {
+    /// All users' jobs: the last thousand that ended at each server, as the agent computes it.
+    pub(crate) federation: Vec<AccuracyView>,
+    /// The jobs that you may see that ended in the last 24 hours.
+    pub(crate) day: Vec<AccuracyView>,
+    /// The jobs that you may see that ended in the last four weeks.
+    pub(crate) four_weeks: Vec<AccuracyView>,
+}
+
+/// A move of a waiting job to another server.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct MoveView {
+    /// The job ID.
+    job_id: String,
+    /// The server where it waited.
+    from: String,
+    /// The server where it waits from then on.
+    to: String,
+    /// When it was moved.
+    at_s: i64,
+    /// One of `moved-earlier`, `resubmitted`, `first-start`, `drained`.
+    reason: &'static str,
+    /// The completion that was expected where it waited; none if it was not planned there.
+    before_s: Option<i64>,
+    /// What the new server promised.
+    expected: EstimateView,
+    /// How much earlier it is to complete; below zero: later. None if it was not planned where it waited.
+    gain_s: Option<i64>,
+}
+
+impl MoveView {
+    /// A move of that job.
+    pub(crate) fn of(job: &pliant_control::names::Handle, hop: &pliant_control::job::Hop) -> MoveView {
+        let before = Some(hop.before).filter(|before| *before != Time::MAX);
+        MoveView {
+            job_id: job.to_string(),
+            from: hop.from.to_string(),
+            to: hop.to.to_string(),
+            at_s: hop.at.0,
+            reason: pliant_model::Reason::Moved(hop.reason).word(),
+            before_s: before.map(|before| before.0),
+            expected: (&hop.expected).into(),
+            gain_s: before.map(|before| (before - hop.expected.completion()).0),
+        }
+    }
+}
+
+impl From<&JobMove> for MoveView {
+    fn from(one: &JobMove) -> MoveView {
+        MoveView::of(&one.job, &one.hop)
+    }
+}
+
+/// Moves of jobs.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct MovesView {
+    /// The moves, the newest first.
+    pub(crate) moves: Vec<MoveView>,
+}
+
+/// Who uses the page.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct SessionView {
+    /// The user in the certificate.
+    pub(crate) user: String,
+    /// True for operators, who see the jobs of all users.
+    pub(crate) operator: bool,
+    /// The last second in which the certificate is valid.
+    pub(crate) certificate_not_after_s: i64,
+    /// The version of `pliant web`.
+    pub(crate) version: &'static str,
+}

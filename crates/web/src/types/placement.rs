@@ -1,0 +1,215 @@
+//! Where a job is and why: everything of the page of one job.
+
+use pliant_client::{PlacementReason, placement_reason};
+use pliant_control::explain::{Explanation, Release, Wait};
+use pliant_control::job::{ComparedEstimate, JobRecord};
+use pliant_control::names::Name;
+use pliant_policy::tuning::slack;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{EstimateView, JobView, MoveView};
+
+/// Everything that is known of a job.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct JobDetailView {
+    /// The job.
+    job: JobView,
+    /// When this was true.
+    at_s: i64,
+    /// What was asked for.
+    requested: RequestView,
+    /// The estimates that were compared when it was submitted, the best first.
+    compared: Vec<ComparedView>,
+    /// Why it was first submitted to its server: `unknown`, `only-one`, `earliest-completion`, `tie` or `passed-over`.
+    reason: &'static str,
+    /// The server that it was compared with, if there was one.
+    reason_server: Option<String>,
+    /// Servers that were asked and do not take it, as far as known.
+    passed: Vec<PassedView>,
+    /// How many servers the agents knew when it was submitted; 0 if unknown.
+    servers: u32,
+    /// How many of them answered.
+    answered: u32,
+    /// True if its user chose the server: the job is not moved.
+    pinned: bool,
+    /// Its moves, the first one first.
+    moves: Vec<MoveView>,
+    /// The size that would have completed first, if its server chose another one for the sake of other jobs.
+    size_choice: Option<SizeChoiceView>,
+    /// Why it waits; none if it does not, or has no plan.
+    waits: Option<WaitView>,
+    /// Why a waiting job has no plan.
+    unplanned: Option<String>,
+}
+
+/// What was asked for.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct RequestView {
+    /// The processors that the walltime refers to.
+    procs: u32,
+    /// The walltime on these processors.
+    walltime_s: i64,
+    /// True if it is the same on processors of every speed.
+    fixed_time: bool,
+    /// True if the number of processors is chosen by servers.
+    moldable: bool,
+    /// Memory, GPUs, licences and the like.
+    resources: Option<String>,
+    /// The earliest start.
+    begin_s: Option<i64>,
+    /// The latest completion.
+    deadline_s: Option<i64>,
+    /// How far it stands back behind other jobs of its owner.
+    nice: u32,
+    /// How often it is run again after a node failed under it.
+    requeue: u32,
+}
+
+/// An estimate that was compared.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct ComparedView {
+    /// The server.
+    server: String,
+    /// Its estimate.
+    estimate: EstimateView,
+    /// True if the job was submitted there.
+    chosen: bool,
+}
+
+/// A server that does not take a job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct PassedView {
+    /// The server.
+    server: String,
+    /// Why, in a word such as `too-large`.
+    cause: &'static str,
+}
+
+/// A size that would have completed earlier.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct SizeChoiceView {
+    /// The estimate for that size.
+    earliest: EstimateView,
+    /// How much earlier it would have completed.
+    later_s: i64,
+    /// The processor-seconds that it would have taken from other jobs.
+    saved_processor_s: i64,
+    /// How many other jobs ran or waited there.
+    other_jobs: u32,
+}
+
+/// Why a job waits.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct WaitView {
+    /// How many jobs are ahead of it.
+    ahead: u32,
+    /// Its present plan.
+    plan: EstimateView,
+    /// Idle processors.
+    free_procs: u32,
+    /// Running jobs that are expected to end before its planned start, in the order of their ends; the last ones decide.
+    until: Vec<ReleaseView>,
+    /// Servers at which a sibling job waits: the first to start runs.
+    siblings: Vec<String>,
+    /// Its priority, if the queue is ordered by one.
+    priority: Option<f64>,
+    /// The priority that an operator gave it.
+    operator_priority: i64,
+}
+
+/// A running job that will release processors.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct ReleaseView {
+    /// The job ID; none if you may not know whose it is.
+    job_id: Option<String>,
+    /// When it ends at the latest.
+    end_s: i64,
+    /// Its processors.
+    procs: u32,
+}
+
+impl From<&JobRecord> for RequestView {
+    fn from(record: &JobRecord) -> RequestView {
+        let work = &record.work;
+        RequestView {
+            procs: work.procs.0,
+            walltime_s: work.walltime.0,
+            fixed_time: work.fixed_time,
+            moldable: !matches!(work.speedup, pliant_model::Speedup::Rigid),
+            resources: work.resources.as_ref().map(ToString::to_string),
+            begin_s: work.begin.map(|begin| begin.0),
+            deadline_s: work.deadline.map(|deadline| deadline.0),
+            nice: work.nice,
+            requeue: work.requeue,
+        }
+    }
+}
+
+impl From<&Wait> for WaitView {
+    fn from(wait: &Wait) -> WaitView {
+        let release = |one: &Release| ReleaseView {
+            job_id: one.handle.as_ref().map(ToString::to_string),
+            end_s: one.end.0,
+            procs: one.procs.0,
+        };
+        WaitView {
+            ahead: wait.ahead,
+            plan: (&wait.plan).into(),
+            free_procs: wait.free.0,
+            until: wait.until.iter().map(release).collect(),
+            siblings: wait.siblings.iter().map(Name::to_string).collect(),
+            priority: wait.priority.as_ref().map(|parts| parts.total()),
+            operator_priority: wait.operator_priority,
+        }
+    }
+}
+
+impl From<&Explanation> for JobDetailView {
+    fn from(explanation: &Explanation) -> JobDetailView {
+        let Explanation { record, at, waits, unplanned } = explanation;
+        let compared = |one: &ComparedEstimate| ComparedView {
+            server: one.server.to_string(),
+            estimate: (&one.estimate).into(),
+            chosen: one.server == record.handle.server,
+        };
+        let reason = placement_reason(record);
+        let size_choice = record.size_choice.as_ref().map(|choice| {
+            let saving = slack::saving(&record.expected, &choice.earliest);
+            SizeChoiceView {
+                earliest: (&choice.earliest).into(),
+                later_s: saving.later.0,
+                saved_processor_s: saving.processor_s,
+                other_jobs: choice.other_jobs,
+            }
+        });
+        let passed = record.discovery.passed.iter();
+        JobDetailView {
+            job: record.into(),
+            at_s: at.0,
+            requested: record.into(),
+            compared: record.compared.iter().map(compared).collect(),
+            reason: reason.word(),
+            reason_server: compared_with(&reason).map(|other| other.server.to_string()),
+            passed: passed
+                .map(|(server, cause)| PassedView { server: server.to_string(), cause: cause.word() })
+                .collect(),
+            servers: record.discovery.servers,
+            answered: record.discovery.answered,
+            pinned: record.pinned,
+            moves: record.hops.iter().map(|hop| MoveView::of(&record.handle, hop)).collect(),
+            size_choice,
+            waits: waits.as_ref().map(Into::into),
+            unplanned: unplanned.clone(),
+        }
+    }
+}
+
+fn compared_with<'a>(reason: &PlacementReason<'a>) -> Option<&'a ComparedEstimate> {
+    match *reason {
+        PlacementReason::Unknown | PlacementReason::Only => None,
+        PlacementReason::Earliest(other)
+        | PlacementReason::Tie(other)
+        | PlacementReason::PassedOver(other) => Some(other),
+    }
+}

@@ -1,0 +1,223 @@
+//! Work to submit, and the estimates of it.
+
+use std::collections::BTreeMap;
+
+use pliant_control::agent::DiscoveryResult;
+use pliant_control::client::refusals;
+use pliant_control::estimation_vector::EstimationVector;
+use pliant_control::names::Name;
+use pliant_control::reason::Reason;
+use pliant_wire::{Offer, OfferedArgument, OfferedService};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::EstimateView;
+
+/// Work to submit or to estimate.
+#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubmissionBody {
+    /// What runs.
+    pub(crate) work: WorkBody,
+    /// The only server to submit to; without it the federation chooses.
+    #[serde(default)]
+    pub(crate) server: Option<String>,
+    /// Makes the submission unique: 32 hexadecimal digits. The same key again gives the same job. Without it one is drawn.
+    #[serde(default)]
+    pub(crate) key: Option<String>,
+}
+
+/// What a job runs.
+#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum WorkBody {
+    /// A service of the federation.
+    Service {
+        /// Its name.
+        name: String,
+        /// The values of its arguments, by name.
+        #[serde(default)]
+        arguments: BTreeMap<String, String>,
+    },
+    /// A script.
+    Script {
+        /// The name of the script, and of the job.
+        name: String,
+        /// The text; its first line names the interpreter (`#!`). Lines with `#PLIANT` and `#SBATCH` are understood.
+        text: String,
+        /// Options of `pliant submit`, one word each: `["--time", "1h"]`. Options that read or write files of the machine of
+        /// `pliant web` are refused.
+        #[serde(default)]
+        options: Vec<String>,
+        /// The arguments of the script.
+        #[serde(default)]
+        arguments: Vec<String>,
+    },
+}
+
+/// The estimates of all servers for some work.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct EstimatesView {
+    /// When this was true.
+    pub(crate) at_s: i64,
+    /// The estimates, the best one first.
+    pub(crate) estimates: Vec<OfferView>,
+    /// Servers that do not take the work, and why.
+    pub(crate) refusals: Vec<RefusalView>,
+    /// Servers that are down.
+    pub(crate) down: Vec<String>,
+    /// The number of servers that could be asked.
+    pub(crate) servers: u32,
+    /// The number of servers that answered.
+    pub(crate) answered: u32,
+    /// The same submission on the command line.
+    pub(crate) command: String,
+}
+
+/// The estimate of a server.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct OfferView {
+    /// The server.
+    server: String,
+    /// The partition of its batch system, if several were compared.
+    partition: Option<String>,
+    /// When and on how many processors the work would run.
+    estimate: EstimateView,
+    /// Idle processors there.
+    free_procs: u32,
+    /// Jobs that wait there.
+    queue_length: u32,
+}
+
+/// A server that does not take some work.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct RefusalView {
+    /// The server; none if more refuse than are listed.
+    server: Option<String>,
+    /// Why, in a word such as `too-large`.
+    cause: &'static str,
+    /// Why, for people.
+    why: String,
+}
+
+impl EstimatesView {
+    /// What was found, with the command line of the same submission.
+    pub(crate) fn of(found: &DiscoveryResult, at_s: i64, command: String) -> EstimatesView {
+        let offer = |offer: &EstimationVector| OfferView {
+            server: offer.server.to_string(),
+            partition: offer.partition.clone(),
+            estimate: (&offer.estimate).into(),
+            free_procs: offer.free.0,
+            queue_length: offer.queue_length,
+        };
+        let refusal = |(server, Reason { cause, why }): (Option<Name>, Reason)| RefusalView {
+            server: server.map(|server| server.to_string()),
+            cause: cause.word(),
+            why,
+        };
+        EstimatesView {
+            at_s,
+            estimates: found.vectors.iter().map(offer).collect(),
+            refusals: refusals(found).into_iter().map(refusal).collect(),
+            down: found.down.iter().map(Name::to_string).collect(),
+            servers: found.servers.max(found.answered),
+            answered: found.answered,
+            command,
+        }
+    }
+}
+
+/// What the servers of the federation run.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct ServicesView {
+    /// The services, by name.
+    pub(crate) services: Vec<ServiceView>,
+    /// Servers that take scripts.
+    pub(crate) scripts: Vec<String>,
+    /// Servers that could not be asked, and why.
+    pub(crate) silent: Vec<SilentView>,
+}
+
+/// A server that could not be asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct SilentView {
+    /// The server.
+    pub(crate) server: String,
+    /// Why it did not answer.
+    pub(crate) why: String,
+}
+
+/// A service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct ServiceView {
+    /// Its name.
+    name: String,
+    /// What it does.
+    summary: String,
+    /// Its speedup model.
+    speedup: String,
+    /// The servers that offer it in this form.
+    servers: Vec<String>,
+    /// What it takes.
+    arguments: Vec<ArgumentView>,
+    /// True if it is for other users than you: operators see it.
+    for_others: bool,
+}
+
+/// An argument of a service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct ArgumentView {
+    /// Its name.
+    name: String,
+    /// What it takes, for people.
+    takes: String,
+    /// True if it must be given.
+    required: bool,
+    /// What it is if it is not given.
+    default: String,
+}
+
+impl ServicesView {
+    /// The offers of servers together: services that are the same on several servers are one.
+    pub(crate) fn of(offers: Vec<(Name, Result<Offer, String>)>) -> ServicesView {
+        let mut all = ServicesView { services: Vec::new(), scripts: Vec::new(), silent: Vec::new() };
+        for (server, offer) in offers {
+            let offer = match offer {
+                Ok(offer) => offer,
+                Err(why) => {
+                    all.silent.push(SilentView { server: server.to_string(), why });
+                    continue;
+                }
+            };
+            if offer.scripts {
+                all.scripts.push(server.to_string());
+            }
+            offer.services.into_iter().for_each(|service| all.add(&server, service));
+        }
+        all.services.sort_by(|one, other| (&one.name, &one.servers).cmp(&(&other.name, &other.servers)));
+        all
+    }
+
+    fn add(&mut self, server: &Name, service: OfferedService) {
+        let argument = |OfferedArgument { name, takes, required, default }: OfferedArgument| ArgumentView {
+            name,
+            takes,
+            required,
+            default,
+        };
+        let OfferedService { name, summary, speedup, arguments, for_others } = service;
+        let arguments = arguments.into_iter().map(argument).collect();
+        let mut new = ServiceView { name, summary, speedup, servers: Vec::new(), arguments, for_others };
+        let is_same = |old: &&mut ServiceView| {
+            new.servers.clone_from(&old.servers);
+            **old == new
+        };
+        match self.services.iter_mut().find(is_same) {
+            Some(old) => old.servers.push(server.to_string()),
+            None => {
+                new.servers = vec![server.to_string()];
+                self.services.push(new);
+            }
+        }
+    }
+}
