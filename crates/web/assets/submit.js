@@ -34,7 +34,7 @@ Web.submit = () => {
 
   const showArguments = () => {
     const chosen = service();
-    Web.$("service-summary").textContent = chosen ? `${chosen.summary ? `${chosen.summary}. ` : ""}On ${chosen.servers.join(", ")}${chosen.for_others ? ", for other users" : ""}.` : "";
+    Web.$("service-summary").textContent = chosen ? `${chosen.summary ? `${chosen.summary}. ` : ""}On ${chosen.servers.join(", ")}${chosen.resources ? `, with ${chosen.resources}` : ""}${chosen.for_others ? ", for other users" : ""}.` : "";
     Web.$("arguments").replaceChildren(...(chosen?.arguments ?? []).map((argument) => {
       const input = Web.node("input", { name: argument.name, required: argument.required, placeholder: argument.default, autocomplete: "off", value: given.get(argument.name) });
       return Web.node("label", { class: "field" }, Web.node("span", {}, argument.name, argument.required ? Web.node("abbr", { title: "required" }, " *") : null), input, Web.node("small", {}, argument.takes));

@@ -33,6 +33,7 @@ pub(crate) fn record(server: &str, number: u32, submitted: i64) -> JobRecord {
         unit_runtime: None,
         runtime: None,
         size_choice: None,
+        gpus: None,
         claim: None,
     }
 }

@@ -156,6 +156,8 @@ pub(crate) struct ServiceView {
     summary: String,
     /// Its speedup model.
     speedup: String,
+    /// What it needs besides processors, for people; empty if nothing.
+    resources: String,
     /// The servers that offer it in this form.
     servers: Vec<String>,
     /// What it takes.
@@ -205,9 +207,10 @@ impl ServicesView {
             required,
             default,
         };
-        let OfferedService { name, summary, speedup, arguments, for_others } = service;
+        let OfferedService { name, summary, speedup, resources, arguments, for_others } = service;
         let arguments = arguments.into_iter().map(argument).collect();
-        let mut new = ServiceView { name, summary, speedup, servers: Vec::new(), arguments, for_others };
+        let mut new =
+            ServiceView { name, summary, speedup, resources, servers: Vec::new(), arguments, for_others };
         let is_same = |old: &&mut ServiceView| {
             new.servers.clone_from(&old.servers);
             **old == new
