@@ -143,8 +143,10 @@ impl Work {
         if matches!(self.speedup, Speedup::GpuTable(_)) {
             return Some(self.request(JobId(0), Time::ZERO).gpus_at(speed, procs, walltime));
         }
-        let gpus = self.resources.as_ref()?.gpus.as_ref()?;
-        Some(gpus.count.in_all(procs))
+        let Resources { gpus, nodes, .. } = self.resources.as_deref()?;
+        let all = gpus.as_ref()?.count.in_all(procs);
+        // Each of a fixed number of nodes has equally many.
+        Some(nodes.map_or(all, |nodes| all.div_ceil(nodes.max(1)).saturating_mul(nodes)))
     }
 
     /// The same work on the fewest allowed processors only, which has the highest throughput when many such works wait.

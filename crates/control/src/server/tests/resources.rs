@@ -257,6 +257,15 @@ fn a_total_of_memory_that_is_just_there_is_enough() {
     assert_eq!(held(&bench.at(100)), [(1, 8, String::new())]);
 }
 
+#[test]
+fn gpus_in_all_are_as_many_on_each_of_a_fixed_number_of_nodes() {
+    let work = |nodes, count| {
+        let needed = Resources { nodes, ..gpus(count, None) };
+        needing(rigid(1, 4, 100), needed).work.gpus_in(Procs(4), Span(100), Speed::REFERENCE)
+    };
+    assert_eq!((work(None, 3), work(Some(2), 3), work(Some(2), 4)), (Some(3), Some(4), Some(4)));
+}
+
 /// The work of a service: of any size, and with memory that grows with it.
 #[test]
 fn memory_for_each_processor_limits_the_sizes_of_work() {
