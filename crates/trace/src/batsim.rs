@@ -1,8 +1,9 @@
 //! Batsim's JSON workloads: jobs that name profiles. Whole file in memory, at most 512 MiB.
 //!
-//! A delay profile states its runtime. The other profiles describe computation and communication that only a
-//! network simulator can time; their jobs run for their requested walltime and are counted as repaired
-//! (`derived-from-profile`), unless the profile carries a measured `runtime`.
+//! A delay profile states its runtime, and so does any profile with a measured `runtime`. Profiles that compute and do not communicate
+//! take as long as a processor of speed 1 needs ([`FLOPS`]), and composed ones as long as their parts one after another. The other
+//! profiles describe communication that only a network simulator can time; their jobs run for their requested walltime and are counted
+//! as repaired (`derived-from-profile`).
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,6 +16,10 @@ use crate::error::{Problem, TraceError};
 use crate::lines::read_all;
 use crate::record::Record;
 use pliant_config::plain_message;
+
+/// The floating point operations that a processor of speed 1 does in a second: Batsim's amounts of computation are in such operations,
+/// and its platforms say how many each host does.
+const FLOPS: f64 = 1e9;
 
 /// The content of a workload file.
 pub(crate) struct Log {
@@ -46,6 +51,74 @@ struct Profile {
     kind: String,
     delay: Option<f64>,
     runtime: Option<f64>,
+    /// Operations of each processor, of all of them together, or of each in turn.
+    #[serde(default)]
+    cpu: Option<Amounts>,
+    /// Bytes that are communicated.
+    #[serde(default)]
+    com: Option<Amounts>,
+    /// The names of the parts of a composed profile.
+    #[serde(default)]
+    seq: Vec<String>,
+    /// How often these are done.
+    #[serde(default)]
+    repeat: Option<f64>,
+}
+
+/// A number, or one for each processor or pair of processors.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Amounts {
+    Each(f64),
+    All(Vec<f64>),
+}
+
+impl Amounts {
+    fn most(&self) -> f64 {
+        match self {
+            Amounts::Each(one) => *one,
+            Amounts::All(all) => all.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+/// How long profiles take on so many processors of speed 1.
+struct Timing<'a> {
+    profiles: &'a BTreeMap<String, Profile>,
+    /// Of composed profiles, by name and processors; none while one is being timed, so that one that contains itself has no time.
+    composed: BTreeMap<(&'a str, i64), Option<f64>>,
+}
+
+impl<'a> Timing<'a> {
+    /// The runtime in seconds; none if only a network simulator can tell.
+    fn runtime(&mut self, name: &'a str, procs: i64) -> Option<f64> {
+        let profile = self.profiles.get(name)?;
+        if profile.runtime.is_some() {
+            return profile.runtime;
+        }
+        let is_silent = profile.com.as_ref().is_none_or(|com| com.most() == 0.0);
+        let operations = || profile.cpu.as_ref().filter(|_| is_silent).map(Amounts::most);
+        match profile.kind.as_str() {
+            "delay" | "DelayProfile" => profile.delay,
+            "parallel" | "parallel_homogeneous" => operations().map(|operations| operations / FLOPS),
+            "parallel_homogeneous_total" => {
+                operations().map(|operations| operations / (FLOPS * procs.max(1) as f64))
+            }
+            "composed" => self.composed(name, profile, procs),
+            _ => None,
+        }
+    }
+
+    fn composed(&mut self, name: &'a str, profile: &'a Profile, procs: i64) -> Option<f64> {
+        if let Some(known) = self.composed.get(&(name, procs)) {
+            return *known;
+        }
+        self.composed.insert((name, procs), None);
+        let once = profile.seq.iter().map(|part| self.runtime(part, procs)).sum::<Option<f64>>();
+        let runtime = once.map(|once| once * profile.repeat.unwrap_or(1.0));
+        self.composed.insert((name, procs), runtime);
+        runtime
+    }
 }
 
 /// Reads a workload.
@@ -64,29 +137,27 @@ pub(crate) fn read(path: &Path, input: impl Read) -> Result<Log, TraceError> {
         })
     })?;
     let mut jobs = Vec::with_capacity(file.jobs.len());
+    let mut timing = Timing { profiles: &file.profiles, composed: BTreeMap::new() };
     for (position, entry) in file.jobs.iter().enumerate() {
-        let profile = file.profiles.get(&entry.profile).ok_or_else(|| {
-            fail(Problem::Content {
+        if !file.profiles.contains_key(&entry.profile) {
+            return Err(fail(Problem::Content {
                 message: format!(
                     "job {} names the profile `{}`, which is not there",
                     entry.id, entry.profile
                 ),
                 hint: "every job's `profile` must be a key of `profiles`".to_owned(),
-            })
-        })?;
-        jobs.push(record(position, entry, profile));
+            }));
+        }
+        jobs.push(record(position, entry, timing.runtime(&entry.profile, entry.res)));
     }
     Ok(Log { procs: file.nb_res, jobs })
 }
 
-fn record(position: usize, entry: &JobEntry, profile: &Profile) -> (Record, bool) {
+/// A job whose profile takes `timed` seconds.
+fn record(position: usize, entry: &JobEntry, timed: Option<f64>) -> (Record, bool) {
     let whole = |seconds: f64| if seconds.is_finite() { seconds.ceil() as i64 } else { -1 };
-    let stated = match profile.kind.as_str() {
-        "delay" | "DelayProfile" => profile.delay,
-        _ => profile.runtime,
-    };
     let walltime = entry.walltime.filter(|walltime| *walltime > 0.0).map_or(-1, whole);
-    let run = stated.map_or(walltime, whole);
+    let run = timed.map_or(walltime, whole);
     // Ids may be numbers, or strings such as `w0!12`; the digits at the end name the job in its workload.
     let id = match &entry.id {
         Value::Number(number) => number.as_i64(),
@@ -117,5 +188,5 @@ fn record(position: usize, entry: &JobEntry, profile: &Profile) -> (Record, bool
         preceding: -1,
         think: -1,
     };
-    (Record { procs: entry.res, ..record }, stated.is_none())
+    (Record { procs: entry.res, ..record }, timed.is_none())
 }

@@ -15,7 +15,14 @@ fn workload(jobs: &str) -> String {
         r#"{{"nb_res": 8, "jobs": [{jobs}], "profiles": {{
             "ten": {{"type": "delay", "delay": 10.2}},
             "nothing": {{"type": "delay", "delay": 0}},
-            "work": {{"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}},
+            "work": {{"type": "parallel_homogeneous", "cpu": 1e9, "com": 5e6}},
+            "computes": {{"type": "parallel_homogeneous", "cpu": 12.5e9, "com": 0}},
+            "shared": {{"type": "parallel_homogeneous_total", "cpu": 40e9}},
+            "uneven": {{"type": "parallel", "cpu": [1e9, 8e9, 2e9], "com": [0, 0, 0, 0, 0, 0, 0, 0, 0]}},
+            "twice": {{"type": "composed", "repeat": 2, "seq": ["ten", "shared"]}},
+            "nested": {{"type": "composed", "seq": ["twice", "twice", "ten"]}},
+            "partly": {{"type": "composed", "seq": ["ten", "work"]}},
+            "itself": {{"type": "composed", "seq": ["ten", "itself"]}},
             "measured": {{"type": "smpi", "trace": "t", "runtime": 7}}}}}}"#
     )
 }
@@ -33,6 +40,26 @@ fn delays_are_runtimes_and_other_profiles_are_counted() {
          1 submitted before an earlier line; 1 runtime derived from its profile",
     );
     assert_eq!(read("w.json", workload(jobs).as_bytes(), CLEAN).unwrap().max_procs, Some(8));
+}
+
+#[test]
+fn profiles_that_only_compute_take_as_long_as_a_processor_of_speed_1_needs() {
+    let runtime = |profile: &str, res: u32| {
+        let job =
+            format!(r#"{{"id": 1, "profile": "{profile}", "res": {res}, "subtime": 0, "walltime": 999}}"#);
+        let found = read("w.json", workload(&job).as_bytes(), CLEAN).unwrap();
+        let derived = found.report.count(Repair::FromProfile) > 0;
+        (found.jobs[0].runtime.0, derived)
+    };
+    assert_eq!(runtime("computes", 3), (13, false), "rounded up, on each processor");
+    assert_eq!((runtime("shared", 4), runtime("shared", 1)), ((10, false), (40, false)));
+    assert_eq!(runtime("uneven", 3), (8, false), "as long as the slowest");
+    // Twice 10.2 s and 40 / 8 s; that twice again, and 10.2 s.
+    assert_eq!((runtime("twice", 8), runtime("nested", 8)), ((31, false), (71, false)));
+    // What communicates, and what contains itself, runs for its walltime.
+    for profile in ["work", "partly", "itself"] {
+        assert_eq!(runtime(profile, 2), (999, true), "{profile}");
+    }
 }
 
 #[test]
