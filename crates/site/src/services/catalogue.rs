@@ -136,6 +136,11 @@ impl Catalogue {
         open.map(|service| (service.name.clone(), service.summary.clone())).collect()
     }
 
+    /// All of them, in the order of names.
+    pub fn all(&self) -> impl Iterator<Item = &Service> {
+        self.services.values()
+    }
+
     fn of(&self, user: &User) -> impl Iterator<Item = &Service> {
         self.services.values().filter(move |service| service.is_for(user))
     }
