@@ -34,10 +34,10 @@ pub use ids::{ClusterId, JobId, Owner, Procs};
 pub use job::{Job, LoggedMemory, Request, Walltimes, runtime_at};
 pub use outcome::{JobOutcome, MoveRecord, PlannedJob, Run};
 pub use platform::{Cluster, NAME_MAX, NameError, Platform, PlatformError, Speed, SpeedError, check_name};
-pub use resource_text::{A_WORD, ResourceTextError, parse_amount, parse_licences, parse_word};
+pub use resource_text::{ResourceTextError, parse_amount, parse_licences, parse_word};
 pub use resources::{
-    Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, Resources, ResourcesError, WORD_BYTES_MAX,
-    is_word,
+    A_WORD, Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, Memory, Resources, ResourcesError,
+    WORD_BYTES_MAX, is_word,
 };
 pub use speedup::{Speedup, SpeedupError};
 pub use time::{Span, SpanMs, Time, TimeMs, Utc};

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use crate::{Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, is_word};
-
-/// What [`is_word`] takes, in words.
-pub const A_WORD: &str = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
+use crate::{A_WORD, Constraint, GpuCount, Gpus, Mebibytes, MebibytesError, is_word};
 
 /// A text that says no resource.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{A_WORD, BatchOptions, Procs};
+use crate::{BatchOptions, Procs};
 
 /// An amount of memory or of disk space, in MiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -315,6 +315,9 @@ impl fmt::Display for Resources {
 
 /// The longest name of a feature, a kind of GPU or a licence.
 pub const WORD_BYTES_MAX: usize = 64;
+
+/// What [`is_word`] takes, in words.
+pub const A_WORD: &str = "a name of 1 to 64 letters, digits, `.`, `_` and `-`";
 
 /// True if text can name a feature, a kind of GPU or a licence: it stands alone in options and lists.
 pub fn is_word(text: &str) -> bool {

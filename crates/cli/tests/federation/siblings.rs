@@ -113,6 +113,11 @@ async fn siblings_of_a_job_whose_server_is_declared_lost_are_withdrawn() {
     let waiting = submit(&alice, &order(rigid(&noting(&lines, "true"), 1, 60))).await;
     let home = waiting.handle.server.clone();
     let servers = queued_siblings(&alice, &waiting.handle).await;
+    // Both have answered that the job is prepared there: before, there may be nothing to give up.
+    for server in &servers {
+        let to = format!("server={server}");
+        federation.logged(home.as_str(), &["handoff", &to, "answer=\"prepared\""]).await;
+    }
     federation.kill(home.as_str());
     federation.attached(2).await;
     let operator = CommandUser::operator(&federation);
