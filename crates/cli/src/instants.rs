@@ -107,10 +107,9 @@ fn on_date<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<NaiveDateTime> 
         };
         return Some(NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?.and_time(time));
     }
-    let this_year = NaiveDate::from_ymd_opt(today.year(), month, day)?;
-    let is_past = this_year < today;
-    let date = if is_past { NaiveDate::from_ymd_opt(today.year() + 1, month, day)? } else { this_year };
-    Some(date.and_time(time))
+    // A leap day is at most eight years away.
+    let mut years = (0..=8).filter_map(|later| NaiveDate::from_ymd_opt(today.year() + later, month, day));
+    Some(years.find(|date| *date >= today)?.and_time(time))
 }
 
 /// `2026-12-01`.
@@ -187,6 +186,7 @@ mod tests {
         check("12/01", "2026-11-30 23:00:00Z");
         check("1128", "2026-11-27 23:00:00Z");
         check("11/27", "2027-11-26 23:00:00Z");
+        check("02/29", "2028-02-28 23:00:00Z");
         check("12/01/27-08:00", "2027-12-01 07:00:00Z");
         check("12.01.2027", "2027-11-30 23:00:00Z");
         check("120127", "2027-11-30 23:00:00Z");
@@ -212,6 +212,7 @@ mod tests {
             "2026-12-01T",
             "2026-12-01T8",
             "13/01",
+            "02/30",
             "yesterday",
             "é",
             "éé",

@@ -38,16 +38,11 @@ impl ScheduleOptions {
 
     /// The first of these options that is given and changes something.
     pub(crate) fn first(&self) -> Option<&'static str> {
-        let requeue = || self.requeue.filter(|requeue| *requeue > 0).map(|_| "--requeue");
-        self.first_without_requeue().or_else(requeue)
-    }
-
-    /// The same of those about the time of a start.
-    pub(crate) fn first_without_requeue(&self) -> Option<&'static str> {
         let options = [
             ("--begin", self.begin.is_some()),
             ("--deadline", self.deadline.is_some()),
             ("--nice", self.nice.is_some_and(|nice| nice > 0)),
+            ("--requeue", self.requeue.is_some_and(|requeue| requeue > 0)),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }

@@ -69,8 +69,8 @@ pub(crate) struct JobOptions {
     /// How long to try until a server takes the job [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     server_timeout: Option<Duration>,
-    /// Runs the script once for each of these indices, as a sweep, which needs --out: 1-100, 0-90:10 or 1,5-9; %LIMIT behind
-    /// them runs at most so many at a time.
+    /// Runs the script once for each of these indices, as a sweep: 1-100, 0-90:10 or 1,5-9; %LIMIT behind them runs at most so
+    /// many at a time.
     #[arg(long, value_name = "INDICES")]
     pub(crate) array: Option<TaskIndices>,
 }
@@ -207,15 +207,17 @@ impl JobOptions {
             ("--out", self.out.is_some()),
             ("--server-timeout", self.server_timeout.is_some()),
         ];
-        let again = ("--requeue", self.requeues().is_some_and(|requeues| requeues > 0));
-        let option =
-            first_given(of_submit).or_else(|| self.without_use_in_array()).or_else(|| first_given([again]));
+        let option = first_given(of_submit).or_else(|| self.without_use_in_array());
         match runs {
-            Runs::Instances => option,
-            // On one core each.
+            Runs::Instances => {
+                let again = ("--requeue", self.requeues().is_some_and(|requeues| requeues > 0));
+                option.or_else(|| first_given([again]))
+            }
+            // On one core each, and in no queue.
             Runs::Requests => option
                 .or_else(|| self.rigid.filter(|procs| *procs > 1).map(|_| "--rigid"))
-                .or_else(|| self.resources.first()),
+                .or_else(|| self.resources.first())
+                .or_else(|| self.schedule.first()),
         }
     }
 
@@ -228,7 +230,7 @@ impl JobOptions {
             ("--stdin", self.stdin.is_some()),
             ("--merge-output", self.merge_output),
         ];
-        first_given(of_jobs).or_else(|| self.schedule.first_without_requeue())
+        first_given(of_jobs)
     }
 
     /// How often a job may run again after its node failed, if that is given.

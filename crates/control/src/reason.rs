@@ -89,6 +89,11 @@ impl Cause {
         }
     }
 
+    /// True if a server that refuses a batch of instances may take a smaller one, or other instances.
+    pub fn is_of_work(self) -> bool {
+        matches!(self, Self::Invalid | Self::TooLong | Self::Deadline)
+    }
+
     /// The stable word for scripts and metrics.
     pub fn word(self) -> &'static str {
         match self {

@@ -1,6 +1,8 @@
 //! `pliant submit --array`: a script that runs once for each of several indices, as a sweep.
 
-use std::path::Path;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use pliant_client::SweepSpec;
 use pliant_control::multi_job::RETRIES_MAX;
@@ -9,12 +11,15 @@ use pliant_wire::{Executable, Script, TaskArray};
 
 use crate::executable_options::with_parameters;
 use crate::failure::Failure;
-use crate::federation::Session;
+use crate::federation::{Session, inform};
 use crate::job_files::announced;
 use crate::output::Output;
 use crate::submit_options::JobOptions;
 use crate::task_indices::TaskIndices;
 use crate::verbs::sweep;
+
+/// The most folders that are looked at for a free name.
+const FOLDERS_MAX: u32 = 100_000;
 
 /// The sweep that an array is.
 pub(super) fn spec(
@@ -57,8 +62,29 @@ pub(super) fn run(
     match out {
         _ if dry_run => sweep::dry_run(output, session, spec),
         Some(dir) => sweep::begin(output, session, spec, dir),
-        None => Err(Failure::input("expected --out DIR with --array, found none").hint(
-            "an array runs as long as this command follows it: DIR has its results and its progress, and `pliant sweep --resume DIR` continues",
-        )),
+        None => {
+            let dir = new_folder(spec.executable.name())?;
+            inform(|| format!("results in {}", dir.display()));
+            sweep::begin(output, session, spec, &dir)
+        }
     }
+}
+
+/// A new folder for an array whose user names none: `NAME-array-1`, or the next number that is free.
+fn new_folder(name: &str) -> Result<PathBuf, Failure> {
+    let name = name.strip_suffix(".sh").unwrap_or(name);
+    for number in 1..=FOLDERS_MAX {
+        let dir = PathBuf::from(format!("{name}-array-{number}"));
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let problem = format!("cannot make {} for the results: {error}", dir.display());
+                return Err(Failure::input(problem).hint("--out DIR names another folder"));
+            }
+        }
+    }
+    let problem =
+        format!("expected a free name from {name}-array-1 to {name}-array-{FOLDERS_MAX}, found none");
+    Err(Failure::input(problem).hint("--out DIR names a folder"))
 }

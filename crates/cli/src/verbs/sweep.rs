@@ -303,7 +303,10 @@ fn described(row: &InstanceRecord) -> Value {
 
 /// The progress on a line.
 fn line(status: &SweepStatus) -> String {
-    let SweepStatus { progress, instances, left, servers, .. } = status;
+    let SweepStatus { progress, instances, left, servers, begin, .. } = status;
+    if let Some(begin) = begin {
+        return format!("starts at {} (--begin)", begin.utc());
+    }
     let Progress { done, failed, open, .. } = *progress;
     let failed = match failed {
         0 => String::new(),

@@ -8,7 +8,7 @@ use crate::harness::*;
 use crate::slurm::Behind;
 
 /// What a script has in its head, and what it prints.
-const THAT_RUN: [(&str, &str, &str); 14] = [
+const THAT_RUN: [(&str, &str, &str); 13] = [
     (
         "serial",
         "--job-name=serial --output=%x-%j.out --time=00:05:00 --ntasks=1 --mem-per-cpu=100M",
@@ -28,7 +28,6 @@ const THAT_RUN: [(&str, &str, &str); 14] = [
     ("task", "--ntasks=2 --cpus-per-task=1 --gpus-per-task=1 --time=00:05:00 --nodes=1", "2 on 1, 2 GPUs"),
     ("feature", "-C fast -q debug -N 1 -c 2 -t 00:05:00", "2 on 1"),
     ("licence", "--licenses=matlab:1 --ntasks=1 --time=5", "1 on 1"),
-    ("clean", "--export=NONE --ntasks=1 --time=5 --comment=trial", "1 on 1"),
     ("again", "--requeue --open-mode=append --ntasks=1 --time=5", "1 on 1"),
     ("later", "--begin=now+1 --nice=100 --ntasks=1 --time=5", "1 on 1"),
 ];
@@ -94,8 +93,12 @@ async fn scripts_of_computing_centres_run_or_one_option_is_named() {
         let named = error.matches("#SBATCH --").count();
         assert!(error.contains(&format!("#SBATCH {option}")) && named == 1, "{name}: {error}");
     }
-    // An array is a sweep, which needs a folder for its results.
-    write("array", "--array=1-5%2 --ntasks=1 --time=5 --job-name=array");
-    let (code, _, error) = user.run("submit ./array.sh");
-    assert!(code == 2 && error.contains("expected --out DIR with --array"), "{error}");
+    // The command follows an array until it is over.
+    write(
+        "array",
+        "--array=1-5%2 --export=NONE --ntasks=1 --mem=100M --time=5 --output=%A_%a.out --comment=trial",
+    );
+    let (code, ended, error) = user.run("submit ./array.sh");
+    assert_eq!((code, &ended["completed"]), (0, &5.into()), "{error}");
+    assert!(user.rows("array-array-1").iter().all(|row| row["output"].contains("1 on 1")));
 }

@@ -57,7 +57,7 @@ fn noting(name: &'static str, procs: u32, lines: &Path) -> Cluster {
 
 impl CommandUser {
     /// The rows of a sweep's table, by column.
-    fn rows(&self, folder: &str) -> Vec<BTreeMap<String, String>> {
+    pub(crate) fn rows(&self, folder: &str) -> Vec<BTreeMap<String, String>> {
         let text = fs::read_to_string(self.dir().join(folder).join("results.csv")).unwrap();
         let mut lines = text.lines();
         let head: Vec<&str> = lines.next().unwrap().split(',').collect();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use pliant_control::multi_job::{Command, Event, InstanceProspects, batch_key, inputs_key};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Reason};
-use pliant_model::SpanMs;
+use pliant_model::{SpanMs, Time};
+use pliant_transport::Clock;
 use pliant_wire::InstanceBatch;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep};
@@ -37,8 +38,10 @@ pub(super) struct SweepExecutor {
     client: Client,
     header: Header,
     pub(super) state: SweepState,
-    /// When a server has to be found at the latest, unless batches were handed out.
-    found_by: Instant,
+    /// How long a server is looked for, unless batches were handed out.
+    timeout: Duration,
+    /// When one has to be found at the latest, from the first question on.
+    found_by: Option<Instant>,
     /// By server: one that does not answer delays no other one.
     permits: BTreeMap<Name, Permits>,
     sender: Sender<(u32, BatchUpdate)>,
@@ -64,7 +67,8 @@ impl SweepExecutor {
             client: client.clone(),
             header,
             state,
-            found_by: Instant::now() + timeout,
+            timeout,
+            found_by: None,
             permits: BTreeMap::new(),
             sender,
             updates,
@@ -90,8 +94,23 @@ impl SweepExecutor {
             instances: machine.plan().instances,
             left: machine.left(span_ms(self.schedule.age()), &running),
             servers: self.schedule.servers(),
+            begin: self.earliest().filter(|_| self.delay() > Duration::ZERO),
             interrupted: self.is_interrupted,
         }
+    }
+
+    /// The instant before which no instance may start.
+    fn earliest(&self) -> Option<Time> {
+        self.header.executable.script()?.work.begin
+    }
+
+    /// How long to wait before servers are asked for the first time: instances of a script that may not start yet stay here until
+    /// then, and are allocated by what servers expect then.
+    fn delay(&self) -> Duration {
+        // By the system's clock each time: it may be set, and a laptop may sleep.
+        let clock = Clock::start(Time(0));
+        let earliest = self.earliest().filter(|_| !self.has_begun());
+        earliest.map_or(Duration::ZERO, |earliest| clock.until(earliest))
     }
 
     /// Withdraws a batch that has not started. Its outcome shows in its job, which is followed.
@@ -154,6 +173,7 @@ impl SweepExecutor {
 
     /// Asks servers what instances may expect of them, as if the batches that wait were not there.
     fn ask_servers(&mut self) {
+        self.found_by.get_or_insert_with(|| Instant::now() + self.timeout);
         // Any sample that servers take will do: instances differ in their runtimes.
         let first = self.state.machine.sample(self.attempts).unwrap_or(0);
         let Header { executable, parameters, .. } = &self.header;
@@ -168,7 +188,7 @@ impl SweepExecutor {
     /// Takes in what servers answered. That no server takes instances is an error once the time for it is over, unless batches
     /// are handed out.
     fn found(&mut self, found: Result<ProspectsFound, ClientError>) -> Result<Option<Event>, WorkError> {
-        let is_late = !self.has_begun() && Instant::now() >= self.found_by;
+        let is_late = !self.has_begun() && self.found_by.is_some_and(|by| by <= Instant::now());
         let mut prospects = match found {
             Ok(prospects) => prospects,
             Err(error) if error.may_pass() && !error.is_denied() && !is_late => {
@@ -229,12 +249,10 @@ impl SweepExecutor {
             BatchUpdate::Refused(Reason { cause, why }) => {
                 let server = open.server.clone();
                 tracing::info!(%server, batch, why, "does not take a batch");
-                match (cause, open.instances.as_slice()) {
-                    (Cause::Invalid | Cause::TooLong, [instance]) => {
-                        self.refused.insert(*instance, (server, why.clone()));
-                    }
-                    (Cause::Invalid | Cause::TooLong, _) => {}
-                    _ => self.schedule.pause(&server),
+                match open.instances[..] {
+                    _ if !cause.is_of_work() => self.schedule.pause(&server),
+                    [instance] => _ = self.refused.insert(instance, (server, why.clone())),
+                    _ => {}
                 }
                 vec![Entry::Refused { batch, cause, why }]
             }
@@ -355,7 +373,7 @@ impl Executor for SweepExecutor {
     fn wake_at(&self) -> Instant {
         match self.state.machine.is_cancelled() {
             true => Instant::now() + Duration::from_secs(1),
-            false => self.schedule.poll.at(),
+            false => self.schedule.poll.at().max(Instant::now() + self.delay()),
         }
     }
 

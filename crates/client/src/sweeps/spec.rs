@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_control::multi_job::{MultiJob, Plan, Progress, Share};
-use pliant_model::SpanMs;
+use pliant_model::{SpanMs, Time};
 use pliant_policy::allocation::Strategy;
 use pliant_staging::FileSpec;
 use pliant_wire::Executable;
@@ -52,6 +52,8 @@ pub struct SweepStatus {
     pub left: Option<SpanMs>,
     /// Servers that take instances.
     pub servers: usize,
+    /// When the first instance may start, as long as that is to come.
+    pub begin: Option<Time>,
     /// It was stopped before its end.
     pub interrupted: bool,
 }

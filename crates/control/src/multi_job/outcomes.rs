@@ -63,13 +63,13 @@ impl MultiJob {
         let Some(OpenBatch { server, left, .. }) = self.batches.remove(&batch) else { return };
         let (first, count) = (left.first().copied(), left.len() as u32);
         self.return_instances(left);
-        match (cause, first) {
-            (Cause::Invalid | Cause::TooLong, Some(instance)) if count == 1 => {
+        match first.filter(|_| cause.is_of_work()) {
+            Some(instance) if count == 1 => {
                 self.batch_limits.remove(&server);
                 self.refused_by.entry(instance).or_default().insert(server);
             }
-            (Cause::Invalid | Cause::TooLong, _) => _ = self.batch_limits.insert(server, count / 2),
-            _ => {
+            Some(_) => _ = self.batch_limits.insert(server, count / 2),
+            None => {
                 self.fixed_shares.remove(&server);
                 if let Some(site) = self.sites.get_mut(&server) {
                     site.refused = true;

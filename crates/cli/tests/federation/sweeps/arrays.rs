@@ -47,10 +47,8 @@ async fn an_array_is_a_sweep_of_its_indices() {
     let (code, said, stderr) = alice.run("submit ./task.sh --time 1m --array 1-100 --dry-run");
     assert_eq!((code, &said["instances"]), (0, &100.into()), "{stderr}");
     for (line, words) in [
-        ("submit ./task.sh --time 1m --array 1-3", "expected --out DIR with --array, found none"),
         ("submit ./task.sh --time 1m --array 3-1 --out none", "expected FIRST-LAST"),
         ("submit ./task.sh --time 1m --array 1-3 --out none --server lyon", "expected --array or --server"),
-        ("submit ./task.sh --time 1m --array 1-3 --out none --nice 3", "expected --array or --nice"),
         (
             "submit ./task.sh --time 1m --array 1-3 --out none --speedup folding:2",
             "expected --array or --speedup",
@@ -66,4 +64,39 @@ async fn an_array_is_a_sweep_of_its_indices() {
         assert!(code == 2 && stderr.contains(words), "{line}: {code}: {stderr}");
     }
     assert!(!alice.dir().join("none").exists(), "nothing was begun");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_makes_its_folder_and_keeps_begin_and_deadline() {
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let alice = CommandUser::new(&federation, "alice");
+    alice.script("task.sh", "date +%s.%N");
+    for folder in ["task-array-1", "task-array-2"] {
+        let (code, said, stderr) = alice.run("submit ./task.sh --time 1m --array 1-2 --nice 3");
+        assert_eq!(
+            (code, &said["completed"], said["out"].as_str()),
+            (0, &2.into(), Some(folder)),
+            "{stderr}"
+        );
+        assert_eq!(alice.rows(folder).len(), 2);
+    }
+    // No task starts before that instant, and none is submitted.
+    let begin = chrono::Utc::now() + chrono::Duration::seconds(4);
+    let at = begin.format("%Y-%m-%dT%H:%M:%SZ");
+    let (code, _, stderr) =
+        alice.run(&format!("submit ./task.sh --time 1m --array 1-2 --begin {at} --out later"));
+    assert_eq!(code, 0, "{stderr}");
+    for row in alice.rows("later") {
+        let ran: f64 = row["output"].trim_matches('"').parse().unwrap();
+        assert!(ran >= begin.timestamp() as f64, "{row:?} before {at}");
+    }
+    // Two tasks of a minute cannot both run by then on one processor; the one that runs leaves the other no time.
+    alice.script("slow.sh", "sleep 4");
+    let line = "submit ./slow.sh --time 10s --array 1-2 --deadline now+13 --out late";
+    let (code, said, stderr) = alice.run(line);
+    assert_eq!((code, &said["completed"], &said["failed"]), (3, &1.into(), &1.into()), "{stderr}");
+    let why = alice.rows("late").iter().map(|row| row["error"].clone() + &row["how"]).collect::<String>();
+    assert!(why.contains("no server accepts it; lyon: would complete at"), "{why}");
+    let (code, _, stderr) = alice.run("submit ./slow.sh --time 10s --array 1-2 --deadline now+5 --out never");
+    assert!(code != 0 && stderr.contains("after its deadline"), "{code}: {stderr}");
 }

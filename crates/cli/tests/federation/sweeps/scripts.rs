@@ -83,7 +83,6 @@ async fn every_instance_of_a_script_finds_its_parameters() {
     for (lines, words) in [
         ("#PLIANT --time 1m --chdir .", "expected options that `pliant sweep` has, found --chdir"),
         ("#SBATCH --time=1 --array=1-3", "expected options that `pliant sweep` has, found --array"),
-        ("#SBATCH --time=1 --begin=now+1hour", "expected options that `pliant sweep` has, found --begin"),
         ("#SBATCH --reservation=x", "#SBATCH --reservation is not supported"),
         ("", "expected --time with a script, found none"),
     ] {
