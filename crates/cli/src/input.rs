@@ -1,6 +1,5 @@
 //! Files behind the options of verbs: workloads, platforms, and where logs are looked for.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -142,11 +141,6 @@ pub(crate) fn load_options(repair: RepairOptions, traces: Option<&Path>) -> Load
 /// The folder of logs that are not in the folder of their scenario: `PLIANT_TRACES`.
 pub(crate) fn log_dirs() -> Vec<PathBuf> {
     std::env::var_os("PLIANT_TRACES").map(PathBuf::from).into_iter().collect()
-}
-
-/// The counts of a repair report, by their stable words.
-pub(crate) fn repair_counts(report: &RepairReport) -> BTreeMap<&'static str, u64> {
-    report.counts.iter().map(|(repair, count)| (repair.word(), *count)).collect()
 }
 
 impl From<TraceError> for Failure {

@@ -16,6 +16,7 @@ pub mod optional;
 pub mod protocol;
 mod ready;
 pub mod recorded;
+mod run_options;
 mod stream;
 pub mod what_if;
 
@@ -30,6 +31,7 @@ use pliant_policy::reallocation::Reallocation;
 use pliant_policy::runtimes::predicted::{Basis, Prediction};
 use pliant_policy::tuning::Tuner;
 
+pub use run_options::{OptionError, RunOptions};
 pub use stream::{StreamError, simulate_stream};
 
 /// One job of a simulated workload: its log entry and how the simulation treats it.

@@ -159,6 +159,11 @@ impl RepairReport {
         self.counts.get(&repair).copied().unwrap_or(0)
     }
 
+    /// The counts, by the stable words of the reasons.
+    pub fn by_word(&self) -> BTreeMap<&'static str, u64> {
+        self.counts.iter().map(|(repair, count)| (repair.word(), *count)).collect()
+    }
+
     /// Jobs dropped.
     pub fn dropped(&self) -> u64 {
         self.read - self.kept

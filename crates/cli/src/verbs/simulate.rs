@@ -1,6 +1,5 @@
 //! `pliant simulate`: one workload on one platform under one choice of policies.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,20 +12,19 @@ use pliant_model::{Platform, Run, Span};
 use pliant_policy::batch::LocalPolicy;
 use pliant_policy::batch::order::{Aging, LocalPolicyChange, PrioritySettings};
 use pliant_policy::mapping::Mapping;
-use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
-use pliant_policy::runtimes::predicted::{Basis, Prediction};
+use pliant_policy::reallocation::Heuristic;
+use pliant_policy::runtimes::predicted::Basis;
 use pliant_policy::tuning::Tuner;
 use pliant_report::html::{NamedRun, render_runs};
 use pliant_report::{FileFormat, RESULT_FILES, Summary, prepare_folder, summarize, write_formats};
-use pliant_sim::campaign::{Moldable, SimJobs};
-use pliant_sim::{PlanBy, Policies, StreamError, Ties, limits, simulate, simulate_stream};
+use pliant_sim::campaign::Moldable;
+use pliant_sim::{OptionError, Policies, RunOptions, StreamError, Ties, limits, simulate, simulate_stream};
 use pliant_trace::{LogStreamError, RepairReport, is_same_file};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::daemon::wrong_file;
 use crate::failure::Failure;
-use crate::input::{self, Jobs, Repair, Request, repair_counts, repair_facts};
+use crate::input::{self, Jobs, Repair, Request, repair_facts};
 use crate::name_options::{self, ReallocationChoice};
 use crate::numbers::{duration, whole};
 use crate::output::Output;
@@ -151,8 +149,8 @@ fn formats() -> impl TypedValueParser<Value = FileFormat> {
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let begun = Instant::now();
-    arguments.check_reallocation()?;
-    arguments.check_sizing()?;
+    let is_one_cluster = arguments.procs.is_some();
+    arguments.options(PrioritySettings::default()).policies(is_one_cluster).map_err(wrong_option)?;
     arguments.check_out()?;
     let platform = input::platform_of(arguments.procs, arguments.platform.as_deref())?;
     let platform = arguments.local_policy().made_to(&platform).map_err(|unknown| {
@@ -169,8 +167,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     if let Some(dir) = &arguments.out {
         prepare_folder(dir)?;
     }
-    let policies = arguments.policies(arguments.tuner()?, arguments.priority(&platform)?);
-    let (run, repairs) = arguments.simulate(&workload, jobs, &policies)?;
+    let options = arguments.options(arguments.priority(&platform)?);
+    let policies = options.policies(is_one_cluster).map_err(wrong_option)?;
+    let (run, repairs) = arguments.simulate(&workload, jobs, (&options, &policies))?;
     let refusals = Refusals::of(&run);
     let moldable = arguments.moldable != Moldable::None;
     if let Some(impossible) = refusals.impossible(&run, &arguments.location(), moldable) {
@@ -180,7 +179,9 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         eprintln!("warning: {warning}");
     }
     let mut summary = summarize(&run);
-    summary.run = arguments.describe(&policies, &repairs);
+    let file = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let (name, priority) = (file(&arguments.workload), arguments.priority.as_deref().and_then(file));
+    summary.run = options.describe(&policies, &repairs, name.as_deref(), priority.as_deref());
     if let Some(dir) = &arguments.out {
         arguments.write(dir, &run, &summary)?;
     }
@@ -188,49 +189,44 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     output.print("simulate", || text(arguments, &summary, &refusals, &repairs, seconds), &summary)
 }
 
+/// An option that would be ignored, or is wrong.
+fn wrong_option(error: OptionError) -> Failure {
+    let (problem, hint) = error.explain(|option| format!("--{option}"));
+    let failure = Failure::input(problem);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
 impl Arguments {
+    /// The options of the run.
+    fn options(&self, priority: PrioritySettings) -> RunOptions {
+        RunOptions {
+            local: self.local_policy(),
+            ties: self.ties,
+            moldable: self.moldable,
+            tuner: self.tuner,
+            slack: self.slack,
+            share: self.share,
+            mapping: self.mapping,
+            realloc: self.realloc.0,
+            heuristic: self.heuristic,
+            period: self.period.map(Span),
+            threshold: self.threshold.map(Span),
+            window: self.window,
+            plan_by: self.plan_by,
+            dedicated_share: self.dedicated_share,
+            seed: self.seed,
+            priority,
+            // Moves cost memory, and only these files list each of them.
+            keep_moves: self.report || self.out.is_some() && self.formats().contains(&FileFormat::Csv),
+        }
+    }
+
     /// What is changed of the local policies of the platform's clusters.
     fn local_policy(&self) -> LocalPolicyChange {
         LocalPolicyChange { batch: self.batch.clone(), order: self.order.clone(), aging: self.aging }
-    }
-
-    /// Parameters of a reallocation that there is not would be ignored: they are a mistake.
-    fn check_reallocation(&self) -> Result<(), Failure> {
-        let given = [
-            ("--heuristic", self.heuristic.is_some()),
-            ("--period", self.period.is_some()),
-            ("--threshold", self.threshold.is_some()),
-            ("--window", self.window.is_some()),
-        ];
-        match given.into_iter().find(|(_, given)| *given && self.realloc.0.is_none()) {
-            None => Ok(()),
-            Some((option, _)) => {
-                let algorithms: Vec<_> = Algorithm::ALL.iter().map(|algorithm| algorithm.name()).collect();
-                let problem =
-                    format!("expected --realloc ({}) with {option}, found none", algorithms.join(", "));
-                Err(Failure::input(problem).hint(format!(
-                    "leave {option} out, or say how waiting jobs are moved: --realloc regular"
-                )))
-            }
-        }
-    }
-
-    /// So are parameters of sizes that no job may change.
-    fn check_sizing(&self) -> Result<(), Failure> {
-        let given = [
-            ("--tuner", self.tuner.is_some()),
-            ("--slack", self.slack.is_some()),
-            ("--share", self.share.is_some()),
-        ];
-        match given.into_iter().find(|(_, given)| *given && self.moldable == Moldable::None) {
-            None => Ok(()),
-            Some((option, _)) => {
-                let problem =
-                    format!("expected --moldable with {option}, found none: no job may change its size");
-                Err(Failure::input(problem)
-                    .hint(format!("leave {option} out, or say which jobs are moldable: --moldable paper")))
-            }
-        }
     }
 
     /// A new run removes what an earlier one left in its folder, which may be what it is to read.
@@ -266,9 +262,9 @@ impl Arguments {
         &self,
         workload: &Request<'_>,
         jobs: Jobs,
-        policies: &Policies,
+        (options, policies): (&RunOptions, &Policies),
     ) -> Result<(Run, RepairReport), Failure> {
-        let mut drawn = SimJobs::new(self.moldable, self.dedicated_share, self.seed);
+        let mut drawn = options.jobs();
         match jobs {
             Jobs::Stream(mut stream) => {
                 let progress = bar_of_unknown(stream.expected_jobs());
@@ -281,7 +277,7 @@ impl Arguments {
                     Ok(run) => Ok((run, stream.report())),
                     Err(StreamError::Source(LogStreamError::OutOfOrder)) => {
                         drop(stream);
-                        self.simulate(workload, workload.load()?, policies)
+                        self.simulate(workload, workload.load()?, (options, policies))
                     }
                     Err(StreamError::Source(LogStreamError::Failed(error))) => Err(error.into()),
                     Err(StreamError::Sim(error)) => Err(Failure::input(error)),
@@ -295,17 +291,6 @@ impl Arguments {
                 Ok((run.map_err(Failure::input)?, repairs))
             }
         }
-    }
-
-    /// How moldable jobs are sized: `--tuner` with its parameters.
-    fn tuner(&self) -> Result<Tuner, Failure> {
-        let given = [("slack", self.slack), ("share", self.share)];
-        given.into_iter().try_fold(self.tuner.unwrap_or_default(), |tuner, (key, value)| match value {
-            None => Ok(tuner),
-            Some(value) => {
-                tuner.with(key, value).map_err(|error| Failure::input(format!("--{key}: {error}")))
-            }
-        })
     }
 
     /// What queue orders by usage are set by.
@@ -322,60 +307,6 @@ impl Arguments {
             read(path, "expected a table [priority] alone").map_err(wrong_file)?;
         let wrong = |(key, problem)| Failure::input(format!("{}: {key}: {problem}", path.display()));
         file.priority.of_log().map_err(wrong)
-    }
-
-    fn policies(&self, tuner: Tuner, priority: PrioritySettings) -> Policies {
-        let usual = if self.procs.is_some() { Mapping::Given } else { Mapping::Mct };
-        let reallocation = self.realloc.0.map(|algorithm| {
-            let usual = Reallocation::new(algorithm, self.heuristic.unwrap_or(Heuristic::Mct));
-            Reallocation {
-                period: self.period.map_or(usual.period, Span),
-                threshold: self.threshold.map_or(usual.threshold, Span),
-                window: self.window.map_or(usual.window, |window| window as usize),
-                ..usual
-            }
-        });
-        Policies {
-            tuner,
-            mapping: self.mapping.unwrap_or(usual),
-            reallocation,
-            priority,
-            ties: self.ties,
-            plan_by: match self.plan_by {
-                Basis::Walltimes => PlanBy::Walltimes,
-                Basis::Predictions => PlanBy::Predictions(Prediction::default()),
-                Basis::Runtimes => PlanBy::Runtimes,
-            },
-            seed: self.seed,
-            // Moves cost memory, and only these files list each of them.
-            keep_moves: self.report || self.out.is_some() && self.formats().contains(&FileFormat::Csv),
-            ..Policies::default()
-        }
-    }
-
-    /// The description of the run in `summary.json`.
-    fn describe(&self, policies: &Policies, repairs: &RepairReport) -> BTreeMap<String, Value> {
-        let mut about = BTreeMap::new();
-        let mut add = |name: &str, value: Value| about.insert(name.to_owned(), value);
-        add("workload", json!(self.workload.file_name().map(|name| name.to_string_lossy())));
-        if let Some(path) = &self.priority {
-            add("priority", json!(path.file_name().map(|name| name.to_string_lossy())));
-        }
-        add("moldable", json!(self.moldable.name()));
-        add("tuner", json!(policies.tuner.to_string()));
-        add("mapping", json!(policies.mapping.name()));
-        add("plan_by", json!(self.plan_by.name()));
-        add("dedicated_share", json!(self.dedicated_share));
-        add("seed", json!(self.seed));
-        add("repairs", json!(repair_counts(repairs)));
-        add("realloc", json!(self.realloc.0.map_or("none", |algorithm| algorithm.name())));
-        if let Some(policy) = &policies.reallocation {
-            add("heuristic", json!(policy.heuristic.name()));
-            add("period_s", json!(policy.period.0));
-            add("threshold_s", json!(policy.threshold.0));
-            add("window", json!(policy.window));
-        }
-        about
     }
 
     fn write(&self, dir: &Path, run: &Run, summary: &Summary) -> Result<(), Failure> {

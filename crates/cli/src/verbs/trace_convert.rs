@@ -8,7 +8,7 @@ use pliant_trace::{OmittedField, Workload, is_same_file, load, omitted_fields, w
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::input::{Repair, load_options, repair_counts};
+use crate::input::{Repair, load_options};
 use crate::output::Output;
 use crate::table::{counted, grouped};
 
@@ -46,7 +46,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let value = json!({
         "jobs_read": workload.report.read,
         "jobs": workload.jobs.len(),
-        "repairs": repair_counts(&workload.report),
+        "repairs": workload.report.by_word(),
         "left_out": omitted_fields.iter().map(|one| (one.what, one.jobs)).collect::<BTreeMap<_, _>>(),
         "out": arguments.to,
     });
