@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::step::{Failure, Step, workspace_root};
+use crate::step::{Failure, Step, target_folder, workspace_root};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -78,8 +78,8 @@ impl Programs {
         };
         let build = [&build[..], &["--profile", profile, "--locked", "-p"]].concat();
         let built = match glibc {
-            Some(_) => target().join(system()).join(folder),
-            None => target().join(folder),
+            Some(_) => target_folder().join(system()).join(folder),
+            None => target_folder().join(folder),
         };
         let pliant = match binary {
             Some(binary) => absolute(binary)?,
@@ -313,10 +313,6 @@ fn debian_architecture() -> &'static str {
         "aarch64" => "arm64",
         other => other,
     }
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
 }
 
 /// The size of all files below a folder, in bytes.

@@ -19,6 +19,7 @@ mod notes;
 mod packages;
 mod paper;
 mod programs;
+mod python;
 mod skipped;
 mod soak;
 mod source;
@@ -68,6 +69,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Claims { paper } => claims::run(paper.as_deref()),
         Verb::Campaign { folder } => claims::run_campaign(&folder),
         Verb::Paper004 => paper::run(),
+        Verb::Python => python::run(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
         Verb::Upgrade { commit } => upgrade::run(&commit),
         Verb::Mutants(selection) => mutants::run(&selection),

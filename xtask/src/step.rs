@@ -165,6 +165,11 @@ pub(crate) fn workspace_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in a directory of the workspace")
 }
 
+/// The folder of cargo's builds.
+pub(crate) fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
+}
+
 impl Failure {
     /// The exit code of a failure, as a shell would choose it.
     pub(crate) fn code(&self) -> u8 {

@@ -8,6 +8,7 @@ use crate::logs;
 use crate::machine;
 use crate::notes::Notes;
 use crate::programs;
+use crate::python;
 use crate::skipped::{self, Skipped};
 use crate::step::{Failure, Step, run_all, workspace_root};
 
@@ -43,6 +44,7 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
         }
     };
     let passed = run_all(&[step(&["test", "--doc", "--workspace", "--no-fail-fast"]), step(runner)]);
+    let passed = passed.and_then(|()| python::run_after_tests());
     let skipped = Skipped::parse(&notes.take()?);
     eprintln!("{skipped}");
     passed.and_then(|()| judge(&skipped, require_files))

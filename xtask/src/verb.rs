@@ -40,6 +40,8 @@ Usage: cargo xtask VERB
                    print the figures of paper 000's tables from the results of a finished campaign in DIR, with intervals
                    (paper-000-batch-systems or paper-000-loads of campaigns/), and fail if they are not those of its page
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), and compare with their simulation
+  python           build the Python package (crates/python) as a wheel, install it in an environment of its own (target/python),
+                   and run its tests there; needs Python 3.9 or later with the module venv
   dist [--binary FILE] [--glibc VERSION] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
                    program FILE or, by default, one that is built with all optimisations (profile dist) and that needs
@@ -105,6 +107,8 @@ pub(crate) enum Verb {
     },
     /// Runs the scenarios of paper 004.
     Paper004,
+    /// Tests the Python package.
+    Python,
     /// Runs fault schedules.
     Soak {
         /// How many.
@@ -173,6 +177,7 @@ impl Verb {
             }
             "lint" => (Verb::Lint, "lint", rest),
             "ci" => (Verb::Ci, "ci", rest),
+            "python" => (Verb::Python, "python", rest),
             "fuzz" => {
                 let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;
                 (Verb::Fuzz { seconds }, "fuzz", rest.get(1..).unwrap_or_default())

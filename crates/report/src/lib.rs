@@ -24,8 +24,8 @@ pub use campaign_table::{CampaignRow, CampaignTable};
 pub use comparison::{Comparison, ComparisonError, JobGain, compare, gained_before};
 pub use exploration::{ExplorationSummary, fair_shares, summarize_exploration};
 pub use files::{
-    FileError, FileFormat, InstanceRow, RESULT_FILES, ResultFolder, prepare_folder, read_folder,
-    write_folder, write_formats, write_instances,
+    FileError, FileFormat, InstanceRow, RESULT_FILES, RefusedRow, ResultFolder, prepare_folder, read_folder,
+    refused_rows, write_folder, write_formats, write_instances,
 };
 pub use metrics::{ClusterRow, SUMMARY_SCHEMA, Summary, summarize};
 pub use planned::{PlannedStarts, compare_with_plans};

@@ -25,6 +25,7 @@ use pliant_model::Run;
 pub use error::FileError;
 pub use format::FileFormat;
 pub use instances::{InstanceRow, write_instances};
+pub use tables_csv::{RefusedRow, refused_rows};
 
 use crate::metrics::Summary;
 

@@ -48,20 +48,45 @@ pub(super) fn read_moves(path: &Path, platform: &Platform) -> Result<Vec<MoveRec
 /// Writes `refused.csv`.
 pub(super) fn write_refused(out: &mut impl Write, run: &Run) -> io::Result<()> {
     writeln!(out, "{}", REFUSED.join(","))?;
-    for (log_id, cause) in &run.refused {
-        match cause {
-            RefusalCause::LargerThanCluster { cluster, requested, available } => {
-                let name = &run.platform.cluster(*cluster).name;
-                writeln!(out, "{log_id},{LARGER_THAN_CLUSTER},{name},{requested},{available}")?;
-            }
-            RefusalCause::LargerThanAll { requested, available } => {
-                writeln!(out, "{log_id},{LARGER_THAN_ALL},,{requested},{available}")?;
-            }
-            RefusalCause::InsufficientResources => writeln!(out, "{log_id},{INSUFFICIENT_RESOURCES},,,")?,
-            RefusalCause::NoOrigin => writeln!(out, "{log_id},{NO_ORIGIN},,,")?,
+    for RefusedRow { job, cause, cluster, sizes } in refused_rows(run) {
+        write!(out, "{job},{cause},{},", cluster.unwrap_or_default())?;
+        match sizes {
+            Some((requested, available)) => writeln!(out, "{requested},{available}")?,
+            None => writeln!(out, ",")?,
         }
     }
     Ok(())
+}
+
+/// A row of `refused.csv`: a job that no cluster could take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RefusedRow<'a> {
+    /// The job's number in its log.
+    pub job: u64,
+    /// The cause, as a word.
+    pub cause: &'static str,
+    /// The cluster that was asked, if it was one.
+    pub cluster: Option<&'a str>,
+    /// The processors that were requested, and those that there are, if these are the cause.
+    pub sizes: Option<(Procs, Procs)>,
+}
+
+/// The rows of `refused.csv`.
+pub fn refused_rows(run: &Run) -> impl Iterator<Item = RefusedRow<'_>> {
+    run.refused.iter().map(|(job, cause)| {
+        let (cause, cluster, sizes) = match *cause {
+            RefusalCause::LargerThanCluster { cluster, requested, available } => {
+                let name = run.platform.cluster(cluster).name.as_str();
+                (LARGER_THAN_CLUSTER, Some(name), Some((requested, available)))
+            }
+            RefusalCause::LargerThanAll { requested, available } => {
+                (LARGER_THAN_ALL, None, Some((requested, available)))
+            }
+            RefusalCause::InsufficientResources => (INSUFFICIENT_RESOURCES, None, None),
+            RefusalCause::NoOrigin => (NO_ORIGIN, None, None),
+        };
+        RefusedRow { job: *job, cause, cluster, sizes }
+    })
 }
 
 /// Reads `refused.csv`.

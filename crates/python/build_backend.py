@@ -1,0 +1,60 @@
+"""Builds the wheel: the library, and the command `pliant`, which is a program of its own.
+
+The standard hooks (PEP 517) are maturin's. Before a wheel is built, the command is built by cargo and put where maturin takes
+scripts from. PLIANT_PROFILE names the profile of cargo for both (release by default); PLIANT_COMMAND is a command that is built already.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import maturin
+
+HERE = pathlib.Path(__file__).resolve().parent
+SCRIPTS = HERE / "data" / "scripts"
+PROFILE = os.environ.get("PLIANT_PROFILE", "release")
+
+
+# Maturin expects it, also where only metadata is asked for.
+SCRIPTS.mkdir(parents=True, exist_ok=True)
+
+
+def _build_command() -> None:
+    """Puts the command into data/scripts."""
+    if "PLIANT_COMMAND" in os.environ:
+        shutil.copy2(os.environ["PLIANT_COMMAND"], SCRIPTS / "pliant")
+        return
+    call = ["cargo", "build", "--profile", PROFILE, "--package", "pliant", "--bin", "pliant", "--features", "parquet"]
+    manifest = ["--manifest-path", str(HERE.parent / "cli" / "Cargo.toml")]
+    done = subprocess.run(
+        [*call, *manifest, "--message-format", "json-render-diagnostics"], stdout=subprocess.PIPE, check=True
+    )
+    built = [json.loads(line).get("executable") for line in done.stdout.splitlines()]
+    program = next(executable for executable in built if executable)
+    shutil.copy2(program, SCRIPTS / "pliant")
+
+
+def _arguments(settings):
+    given = dict(settings or {})
+    given.setdefault("build-args", f"--profile {PROFILE}")
+    return given
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    _build_command()
+    return maturin.build_wheel(wheel_directory, _arguments(config_settings), metadata_directory)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    _build_command()
+    return maturin.build_editable(wheel_directory, _arguments(config_settings), metadata_directory)
+
+
+build_sdist = maturin.build_sdist
+get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
+get_requires_for_build_editable = maturin.get_requires_for_build_editable
+get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
+prepare_metadata_for_build_wheel = maturin.prepare_metadata_for_build_wheel
+prepare_metadata_for_build_editable = maturin.prepare_metadata_for_build_editable

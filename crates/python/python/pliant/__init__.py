@@ -1,0 +1,31 @@
+"""Pliant, a metascheduler for federations of clusters, in Python.
+
+Simulations of scheduling on one cluster or on many, with every policy that ``pliant simulate`` has::
+
+    import pliant
+
+    run = pliant.simulate(pliant.read_swf("KTH-SP2.swf"), procs=100, batch="cbf")
+    run.summary["mean_wait_s"]
+    run.jobs.to_pandas()
+
+Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars, pandas, pyarrow and DuckDB take them without a copy.
+"""
+
+from ._pliant import Platform, Run, Table, Workload, __version__
+from .errors import FileError, InputError, PliantError
+from .simulation import generate, read_swf, read_workload, simulate
+
+__all__ = [
+    "FileError",
+    "InputError",
+    "Platform",
+    "PliantError",
+    "Run",
+    "Table",
+    "Workload",
+    "__version__",
+    "generate",
+    "read_swf",
+    "read_workload",
+    "simulate",
+]

@@ -1,0 +1,20 @@
+"""The exceptions of the package."""
+
+from typing import Optional
+
+
+class PliantError(Exception):
+    """An error of Pliant. `hint` says what to do about it, if that is known."""
+
+    def __init__(self, problem: str, hint: Optional[str] = None) -> None:
+        super().__init__(problem if hint is None else f"{problem}\nhint: {hint}")
+        self.problem = problem
+        self.hint = hint
+
+
+class InputError(PliantError, ValueError):
+    """Something that was given is wrong: an option, a table, a file's content."""
+
+
+class FileError(PliantError, OSError):
+    """A file cannot be read or written."""

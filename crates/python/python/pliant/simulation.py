@@ -1,0 +1,179 @@
+"""Workloads and simulations."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
+
+from . import _pliant
+from ._pliant import Platform, Run, Workload
+from .errors import InputError
+
+Seconds = Union[int, timedelta]
+PathLike = Union[str, "os.PathLike[str]"]
+Progress = Union[bool, Callable[[int, int], None]]
+PlatformLike = Union[Platform, PathLike, Sequence[Mapping[str, Any]]]
+
+
+def read_workload(
+    path: PathLike, *, repair: str = "clean", strict: bool = False, traces: Optional[PathLike] = None
+) -> Workload:
+    """Reads a workload: a log (.swf, .gwf, Batsim .json, compressed or not) or a workload file (.toml).
+
+    repair: what to do with invalid jobs: drop or repair them (``clean``), or keep them if possible (``keep-bad``).
+    strict: raise an error at the first job that would be repaired or dropped.
+    traces: the folder of the logs of a workload file; by default that of the environment variable PLIANT_TRACES, or of the file.
+    """
+    folder = traces if traces is not None else os.environ.get("PLIANT_TRACES")
+    folders = [] if folder is None else [Path(folder)]
+    return _pliant.read_workload(Path(path), repair=repair, strict=strict, log_dirs=folders)
+
+
+def read_swf(path: PathLike, *, repair: str = "clean", strict: bool = False) -> Workload:
+    """Reads a log in the Standard Workload Format, compressed with gzip or not."""
+    return read_workload(path, repair=repair, strict=strict)
+
+
+def generate(
+    kind: str,
+    *,
+    platform: Optional[PlatformLike] = None,
+    procs: Optional[int] = None,
+    seed: int = 1,
+    month: Optional[str] = None,
+    jobs: Optional[int] = None,
+    days: Optional[float] = None,
+    load: Optional[float] = None,
+    walltime_max: Optional[Seconds] = None,
+) -> Workload:
+    """Generates a workload; the same seed gives the same jobs on every machine.
+
+    kind: ``grid5000``, ``pwa-g5k``, ``lublin``, ``uniform``, ``gaussian`` or ``federation``.
+    platform, procs: what the jobs are for; by default the generator's own platform, or one cluster of 128 processors.
+    month: of ``grid5000``: the month of 2008 whose numbers of jobs are generated, such as ``april``.
+    jobs: how many (``lublin``, ``uniform``, ``gaussian``, ``federation``).
+    days: over which jobs arrive (``federation``).
+    load: the work of the jobs as a share of the platform's capacity.
+    walltime_max: the longest requested walltime (``uniform``, ``gaussian``).
+    """
+    target = None if platform is None and procs is None else platform_of(platform, procs)
+    longest = None if walltime_max is None else seconds(walltime_max)
+    return _pliant.generate(
+        kind, target, seed=seed, month=month, jobs=jobs, days=days, load=load, walltime_max=longest
+    )
+
+
+def simulate(
+    workload: Any,
+    *,
+    procs: Optional[int] = None,
+    platform: Optional[PlatformLike] = None,
+    batch: Optional[str] = None,
+    order: Optional[str] = None,
+    aging: Optional[str] = None,
+    ties: Optional[str] = None,
+    moldable: Optional[str] = None,
+    tuner: Optional[str] = None,
+    slack: Optional[float] = None,
+    share: Optional[float] = None,
+    mapping: Optional[str] = None,
+    realloc: Optional[str] = None,
+    heuristic: Optional[str] = None,
+    period: Optional[Seconds] = None,
+    threshold: Optional[Seconds] = None,
+    window: Optional[int] = None,
+    plan_by: Optional[str] = None,
+    dedicated_share: Optional[float] = None,
+    seed: Optional[int] = None,
+    progress: Progress = False,
+) -> Run:
+    """Simulates a workload on one cluster of `procs` processors, or on a platform.
+
+    Options have the names and the meaning of those of ``pliant simulate``, and ``pliant policies`` explains their words.
+
+    workload: a `Workload`, or a table with the columns ``submit``, ``procs`` and ``runtime``, and perhaps ``walltime``, ``job``,
+        ``user``, ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB.
+    platform: a `Platform`, the name of a built-in one, the path of a platform file (.toml), or the clusters as mappings.
+    progress: True shows a bar (with tqdm, where it is installed), and a function is called with the numbers of jobs that have ended
+        and of all jobs.
+
+    Raises `InputError` for what is wrong. Ctrl-C ends the simulation.
+    """
+    options = {
+        "batch": batch,
+        "order": order,
+        "aging": aging,
+        "ties": ties,
+        "moldable": moldable,
+        "tuner": tuner,
+        "slack": slack,
+        "share": share,
+        "mapping": mapping,
+        "realloc": realloc,
+        "heuristic": heuristic,
+        "period": None if period is None else seconds(period),
+        "threshold": None if threshold is None else seconds(threshold),
+        "window": window,
+        "plan_by": plan_by,
+        "dedicated_share": dedicated_share,
+        "seed": seed,
+    }
+    jobs = workload if isinstance(workload, Workload) else _pliant.workload_of_table(workload)
+    where = platform_of(platform, procs)
+    if progress is True:
+        with _Bar() as bar:
+            run = _pliant.simulate(jobs, where, options, bar)
+            bar(len(jobs), len(jobs))
+            return run
+    return _pliant.simulate(jobs, where, options, progress or None)
+
+
+def platform_of(platform: Optional[PlatformLike], procs: Optional[int]) -> Platform:
+    """The platform that these arguments name: exactly one of them is to be given."""
+    if (platform is None) == (procs is None):
+        raise InputError(f"expected procs or platform, found {'neither' if procs is None else 'both'}")
+    if procs is not None:
+        return Platform.single(procs)
+    if isinstance(platform, Platform):
+        return platform
+    if isinstance(platform, (str, os.PathLike)):
+        word = os.fspath(platform)
+        return Platform.read(Path(word)) if word.endswith(".toml") else Platform.built_in(word)
+    assert platform is not None
+    return Platform.of_clusters(list(platform))
+
+
+def seconds(time: Seconds) -> int:
+    """A time in whole seconds."""
+    if isinstance(time, timedelta):
+        whole = time // timedelta(seconds=1)
+        if time != timedelta(seconds=whole):
+            raise InputError(f"expected a whole number of seconds, found {time}")
+        return whole
+    return time
+
+
+class _Bar:
+    """A bar of jobs: of tqdm where it is installed, else nothing."""
+
+    def __init__(self) -> None:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            self.bar = None
+        else:
+            self.bar = tqdm(unit=" jobs")
+
+    def __call__(self, done: int, total: int) -> None:
+        if self.bar is not None:
+            self.bar.total = total
+            self.bar.update(done - self.bar.n)
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.close()

@@ -1,0 +1,51 @@
+//! The Arrow PyCapsule interface: tables to and from other Python libraries without copies.
+//!
+//! A capsule holds a C structure whose owner frees it. Those that Pliant makes are freed by their capsule unless a consumer has taken
+//! them, which it marks in the structure.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_schema::Schema;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::errors::wrong_input;
+
+const STREAM: &CStr = c"arrow_array_stream";
+const SCHEMA: &CStr = c"arrow_schema";
+
+/// A stream of one batch.
+pub(crate) fn export<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyCapsule>> {
+    let reader = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
+}
+
+/// The schema alone.
+pub(crate) fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema).map_err(wrong_input)?;
+    PyCapsule::new_with_value(py, schema, SCHEMA)
+}
+
+/// The batches of an object that offers a stream: a data frame or a table of another library.
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
+    let Ok(method) = object.getattr("__arrow_c_stream__") else {
+        let found = object.get_type().name()?;
+        let problem = format!(
+            "expected a Workload or a table with the method __arrow_c_stream__ (polars, pyarrow, pandas, DuckDB), found {found}"
+        );
+        return Err(PyTypeError::new_err(problem));
+    };
+    let capsule = method.call0()?;
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: a capsule of this name holds a valid `ArrowArrayStream` (the Arrow PyCapsule interface). `from_raw` takes its content and
+    // leaves a released structure behind, which the capsule's destructor does not free again. The capsule lives until then.
+    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) }.map_err(wrong_input)?;
+    reader.map(|batch| batch.map_err(wrong_input)).collect()
+}

@@ -1,0 +1,36 @@
+//! Errors as exceptions of the package (`python/pliant/errors.py`).
+
+use std::fmt::Display;
+
+use pliant_report::FileError;
+use pliant_trace::TraceError;
+use pyo3::prelude::*;
+
+/// An exception of that class, with a hint if there is one.
+fn exception(class: &str, problem: &str, hint: Option<&str>) -> PyErr {
+    Python::attach(|py| {
+        let made = || py.import("pliant.errors")?.getattr(class)?.call1((problem, hint));
+        made().map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+/// Something that the caller gave is wrong.
+pub(crate) fn wrong_input(problem: impl Display) -> PyErr {
+    exception("InputError", &problem.to_string(), None)
+}
+
+/// The same with what to do about it.
+pub(crate) fn wrong_input_with_hint(problem: &str, hint: Option<&str>) -> PyErr {
+    exception("InputError", problem, hint)
+}
+
+/// A log or a workload file cannot be read, or is wrong.
+pub(crate) fn of_trace(error: &TraceError) -> PyErr {
+    let class = if error.is_io() { "FileError" } else { "InputError" };
+    exception(class, &error.to_string(), error.hint().as_deref())
+}
+
+/// A result cannot be written or read.
+pub(crate) fn of_file(error: &FileError) -> PyErr {
+    exception("FileError", &error.to_string(), None)
+}

@@ -1,0 +1,151 @@
+//! The result of a simulation.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array};
+use pliant_model::{ClusterId, JobOutcome, MoveRecord, Procs};
+use pliant_report::html::{NamedRun, render_runs};
+use pliant_report::{FileFormat, RefusedRow, Summary, refused_rows, write_formats};
+use pyo3::prelude::*;
+
+use crate::errors::{of_file, wrong_input};
+use crate::table::{Table, in_python, words};
+
+/// The result of a simulation.
+#[pyclass(frozen, module = "pliant", name = "Run")]
+pub(crate) struct Run {
+    pub(crate) name: String,
+    pub(crate) run: pliant_model::Run,
+    pub(crate) summary: Summary,
+}
+
+#[pymethods]
+impl Run {
+    /// The workload that was simulated.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The jobs that ran, in the order of the workload: the columns of jobs.csv.
+    #[getter]
+    fn jobs(&self, py: Python<'_>) -> PyResult<Table> {
+        py.detach(|| {
+            let jobs = &self.run.jobs;
+            let seconds = |of: fn(&JobOutcome) -> i64| -> ArrayRef {
+                Arc::new(Int64Array::from_iter_values(jobs.iter().map(of)))
+            };
+            let numbers = |of: fn(&JobOutcome) -> u32| -> ArrayRef {
+                Arc::new(UInt32Array::from_iter_values(jobs.iter().map(of)))
+            };
+            let managed: Vec<bool> = jobs.iter().map(|job| job.managed).collect();
+            Table::new(vec![
+                (
+                    "job",
+                    Arc::new(UInt64Array::from_iter_values(jobs.iter().map(|job| job.log_id))) as ArrayRef,
+                ),
+                ("cluster", words(jobs.iter().map(|job| Some(self.cluster(job.cluster))))),
+                ("submit", seconds(|job| job.submit.0)),
+                ("start", seconds(|job| job.start.0)),
+                ("end", seconds(|job| job.end.0)),
+                ("procs", numbers(|job| job.procs.0)),
+                ("walltime", seconds(|job| job.walltime.0)),
+                ("moves", numbers(|job| job.moves)),
+                ("managed", Arc::new(BooleanArray::from(managed))),
+                ("reason", words(jobs.iter().map(|job| Some(job.reason.word())))),
+            ])
+        })
+    }
+
+    /// The moves of waiting jobs between clusters, in order: the columns of moves.csv.
+    #[getter]
+    fn moves(&self) -> PyResult<Table> {
+        let moves = &self.run.moves;
+        let seconds = |of: fn(&MoveRecord) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(moves.iter().map(of)))
+        };
+        Table::new(vec![
+            ("time", seconds(|one| one.at.0)),
+            ("job", Arc::new(UInt64Array::from_iter_values(moves.iter().map(|one| one.log_id)))),
+            ("from", words(moves.iter().map(|one| Some(self.cluster(one.from))))),
+            ("to", words(moves.iter().map(|one| Some(self.cluster(one.to))))),
+            ("ect_before", seconds(|one| one.before.0)),
+            ("ect_after", seconds(|one| one.after.0)),
+            ("procs", Arc::new(UInt32Array::from_iter_values(moves.iter().map(|one| one.procs.0)))),
+        ])
+    }
+
+    /// The jobs that no cluster could take, each with the reason: the columns of refused.csv.
+    #[getter]
+    fn refused(&self) -> PyResult<Table> {
+        let refused: Vec<RefusedRow<'_>> = refused_rows(&self.run).collect();
+        let sizes = |of: fn((Procs, Procs)) -> Procs| -> ArrayRef {
+            Arc::new(refused.iter().map(|row| row.sizes.map(|sizes| of(sizes).0)).collect::<UInt32Array>())
+        };
+        Table::new(vec![
+            ("job", Arc::new(UInt64Array::from_iter_values(refused.iter().map(|row| row.job))) as ArrayRef),
+            ("cause", words(refused.iter().map(|row| Some(row.cause)))),
+            ("cluster", words(refused.iter().map(|row| row.cluster))),
+            ("requested", sizes(|(requested, _)| requested)),
+            ("available", sizes(|(_, available)| available)),
+        ])
+    }
+
+    /// The metrics: the keys of summary.json.
+    #[getter]
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let text = serde_json::to_string(&self.summary).map_err(wrong_input)?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    /// Writes the files of `pliant simulate --out` into a folder.
+    #[pyo3(signature = (folder, *, files = None, report = false))]
+    fn write(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        files: Option<Vec<String>>,
+        report: bool,
+    ) -> PyResult<()> {
+        let format = |name: &String| {
+            FileFormat::from_name(name).ok_or_else(|| {
+                let names: Vec<&str> = FileFormat::ALL.iter().map(|format| format.name()).collect();
+                wrong_input(format!("files: expected some of {}, found {name:?}", names.join(", ")))
+            })
+        };
+        let formats = match &files {
+            None => FileFormat::ALL.to_vec(),
+            Some(files) => files.iter().map(format).collect::<PyResult<Vec<FileFormat>>>()?,
+        };
+        py.detach(|| write_formats(&folder, &self.run, &self.summary, &formats))
+            .map_err(|error| of_file(&error))?;
+        if report {
+            let page = self.report_html(py)?;
+            std::fs::write(folder.join("report.html"), page)?;
+        }
+        Ok(())
+    }
+
+    /// The page of `pliant report`: one HTML file that needs nothing else.
+    fn report_html(&self, py: Python<'_>) -> PyResult<String> {
+        let runs = [NamedRun { name: &self.name, run: &self.run, summary: &self.summary }];
+        py.detach(|| render_runs(&self.name, "", &runs)).map_err(wrong_input)
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "run_html")
+    }
+
+    fn __repr__(&self) -> String {
+        let Summary { jobs, mean_wait_s, utilization, .. } = &self.summary;
+        let percent = utilization * 100.0;
+        format!("Run({}: {jobs} jobs, mean wait {mean_wait_s:.0} s, utilization {percent:.1} %)", self.name)
+    }
+}
+
+impl Run {
+    fn cluster(&self, id: ClusterId) -> &str {
+        &self.run.platform.cluster(id).name
+    }
+}

@@ -1,0 +1,132 @@
+"""Tables go to and come from other libraries without loss, and wrong ones are errors that name the row."""
+
+import ctypes
+import gc
+import os
+
+import duckdb
+import pandas
+import polars
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pliant
+
+EXAMPLES = int(os.environ.get("PLIANT_EXAMPLES", "10_000"))
+JOBS = {"submit": [0, 5, 9], "procs": [2, 4, 1], "runtime": [30, 20, 10], "walltime": [60, 20, 90]}
+
+
+def test_tables_of_other_libraries_give_the_same_run(workload: pliant.Workload) -> None:
+    expected = pliant.simulate(workload, procs=128).jobs.to_pydict()
+    jobs = workload.jobs
+    tables = {
+        "pandas": jobs.to_pandas(),
+        "polars": jobs.to_polars(),
+        "pyarrow": jobs.to_pyarrow(),
+        "duckdb": duckdb.sql("select * from jobs").to_arrow_table(),
+        "itself": jobs,
+    }
+    for name, table in tables.items():
+        assert pliant.simulate(table, procs=128).jobs.to_pydict() == expected, name
+
+
+def test_results_have_the_columns_of_the_files() -> None:
+    run = pliant.simulate(polars.DataFrame(JOBS), procs=4)
+    jobs = run.jobs
+    assert jobs.column_names == [
+        "job", "cluster", "submit", "start", "end", "procs", "walltime", "moves", "managed", "reason",
+    ]  # fmt: skip
+    frame = jobs.to_pandas()
+    assert list(frame["start"]) == [0, 30, 50] and list(frame["end"]) == [30, 50, 60]
+    assert frame["cluster"].dtype == "category" and frame["managed"].all()
+    assert jobs.to_polars()["end"].to_list() == [30, 50, 60]
+    assert jobs.to_pyarrow().schema.field("job").type == pyarrow.uint64()
+    assert "<td>30</td>" in jobs._repr_html_() and "3 rows" in jobs._repr_html_()
+    assert (run.summary["jobs"], run.summary["makespan_s"]) == (3, 60)
+
+
+def test_no_copy_is_made() -> None:
+    table = pliant.simulate(polars.DataFrame(JOBS), procs=4).jobs
+    first, second = (table.to_pyarrow().column("start").chunk(0).buffers()[1] for _ in range(2))
+    assert first.address == second.address
+    # The memory stays while one of its users does.
+    del table, second
+    gc.collect()
+    assert list((ctypes.c_int64 * 3).from_address(first.address)) == [0, 30, 50]
+
+
+def test_clusters_are_found_by_name() -> None:
+    table = pandas.DataFrame({**JOBS, "cluster": ["b", "a", "b"]})
+    clusters = [{"name": "a", "procs": 8}, {"name": "b", "procs": 8}]
+    run = pliant.simulate(table, platform=clusters, mapping="given")
+    assert run.jobs.to_pydict()["cluster"] == ["b", "a", "b"]
+
+
+def test_rows_are_sorted_by_submission() -> None:
+    table = pandas.DataFrame({"job": [7, 8], "submit": [1_000, 900], "procs": [1, 1], "runtime": [5, 5]})
+    jobs = pliant.simulate(table, procs=1).jobs.to_pydict()
+    assert (jobs["job"], jobs["submit"], jobs["start"]) == ([8, 7], [0, 100], [0, 100])
+
+
+def test_wrong_tables_are_errors() -> None:
+    def check(words: str, **columns) -> None:
+        with pytest.raises(pliant.InputError, match=words):
+            pliant.simulate(pyarrow.table({**JOBS, **columns}), procs=4)
+
+    check("row 1: procs: expected a whole number from 1 to 4294967295, found 0", procs=[1, 0, 1])
+    check("row 0: submit: .* found 0.5", submit=[0.5, 1.0, 2.0])
+    check("row 2: submit: .* found none", submit=[0, 1, None])
+    check("row 0: runtime: .* found a value of the type Utf8", runtime=["1", "2", "3"])
+    check("row 0: expected a runtime of at most the walltime, found 30 and 10", walltime=[10, 10, 10])
+    with pytest.raises(pliant.InputError, match="expected the column runtime, found submit, procs"):
+        pliant.simulate(pyarrow.table({"submit": [0], "procs": [1]}), procs=4)
+    with pytest.raises(pliant.InputError, match="expected a table with jobs, found no row"):
+        pliant.simulate(pyarrow.table({name: pyarrow.array([], pyarrow.int64()) for name in JOBS}), procs=4)
+    with pytest.raises(TypeError, match="expected a Workload or a table"):
+        pliant.simulate([1, 2, 3], procs=4)
+
+
+numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 500)
+columns = st.lists(st.tuples(numbers, numbers, numbers, numbers), min_size=1, max_size=12)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(columns, st.sampled_from(["cbf", "easy", "fcfs", "backfill"]), st.integers(1, 64))
+def test_any_numbers_give_a_schedule_or_an_error(rows, batch: str, procs: int) -> None:
+    names = ("submit", "procs", "runtime", "walltime")
+    table = pyarrow.table({name: [row[at] for row in rows] for at, name in enumerate(names)})
+    try:
+        run = pliant.simulate(table, procs=procs, batch=batch)
+    except pliant.InputError:
+        return
+    # No more processors are in use at any time than there are.
+    jobs = run.jobs.to_pydict()
+    events = [(at, change) for start, end, procs_ in zip(jobs["start"], jobs["end"], jobs["procs"])
+              for at, change in ((start, procs_), (end, -procs_))]  # fmt: skip
+    used = 0
+    for _, change in sorted(events):
+        used += change
+        assert 0 <= used <= procs
+    assert len(run.jobs) + len(run.refused) == len(rows)
+
+
+def test_memory_does_not_grow() -> None:
+    def resident() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    jobs = pliant.generate("lublin", procs=128, jobs=500, seed=1)
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            run = pliant.simulate(jobs.jobs.to_pyarrow(), procs=128)
+            run.jobs.to_pandas()
+            run.summary
+
+    rounds(100)
+    before = resident()
+    rounds(1_000)
+    # A leak of one table of 500 jobs in each round would be 40 MB.
+    assert resident() - before < 10_000_000

@@ -1,0 +1,81 @@
+//! `cargo xtask python`: the Python package, built as a wheel, installed in an environment of its own, and tested there.
+
+use std::path::{Path, PathBuf};
+
+use crate::machine;
+use crate::step::{Failure, Step, target_folder, workspace_root};
+
+/// How many made-up tables the tests of every `cargo xtask test` try; `cargo xtask python` tries as many as the tests say.
+const EXAMPLES_OF_ALL_TESTS: &str = "500";
+
+/// The folder of the package.
+fn package() -> PathBuf {
+    workspace_root().join("crates/python")
+}
+
+/// Builds the package and runs its tests.
+pub(crate) fn run() -> Result<(), Failure> {
+    let hint = "install Python 3.9 or later with the module venv (Debian: python3-venv)";
+    let python = machine::find_program(&["python3"]).ok_or(Failure::Missing { what: "python3", hint })?;
+    Step::cargo(&["build", "--package", "pliant", "--bin", "pliant", "--features", "parquet"]).run()?;
+    test(&python, None)
+}
+
+/// The same after all other tests, with the command that these have built; no failure where Python is absent.
+pub(crate) fn run_after_tests() -> Result<(), Failure> {
+    match machine::find_program(&["python3"]) {
+        Some(python) if Step::new(&python, &["-c", "import venv, ensurepip"]).succeeds() => {
+            test(&python, Some(EXAMPLES_OF_ALL_TESTS))
+        }
+        _ => {
+            eprintln!("skipped: the Python package (no python3 with the module venv)");
+            Ok(())
+        }
+    }
+}
+
+/// Tests the package with the command in the folder of builds.
+fn test(python: &Path, examples: Option<&str>) -> Result<(), Failure> {
+    let folder = target_folder().join("python");
+    let environment = folder.join("environment");
+    let wheels = folder.join("wheels");
+    // What an earlier wheel has left would be found, too.
+    if let Err(cause) = std::fs::remove_dir_all(&wheels)
+        && cause.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(Failure::File { path: wheels, cause: cause.to_string() });
+    }
+    let shown = |path: &Path| path.to_string_lossy().into_owned();
+    let package = package();
+    Step::new(python, &["-m", "venv", "--clear", &shown(&environment)]).run()?;
+    let bin = environment.join("bin");
+    let inside = bin.join("python");
+    let pip = |arguments: &[&str]| {
+        let begin = ["-m", "pip", "--disable-pip-version-check", "--quiet"];
+        Step::new(&inside, &[&begin, arguments].concat())
+    };
+    pip(&["wheel", "--no-deps", "--wheel-dir", &shown(&wheels), &shown(&package)])
+        .env("CARGO_TARGET_DIR", target_folder())
+        .env("PLIANT_PROFILE", "dev")
+        .env("PLIANT_COMMAND", target_folder().join("debug/pliant"))
+        .run()?;
+    let wheel = format!("pliant[test] @ file://{}", shown(&wheel_in(&wheels)?));
+    pip(&["install", &wheel]).run()?;
+    let tests =
+        Step::new(&inside, &["-m", "pytest", "-q", "-p", "no:cacheprovider", &shown(&package.join("tests"))]);
+    // From a folder without the sources, and with the variables of a user.
+    let tests = tests.dir(&folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    match examples {
+        Some(examples) => tests.env("PLIANT_EXAMPLES", examples).run(),
+        None => tests.run(),
+    }
+}
+
+/// The only wheel in a folder.
+fn wheel_in(folder: &Path) -> Result<PathBuf, Failure> {
+    let failed = |cause: String| Failure::File { path: folder.to_owned(), cause };
+    let entries = std::fs::read_dir(folder).map_err(|error| failed(error.to_string()))?;
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
+    paths.find(is_wheel).ok_or_else(|| failed("expected a wheel, found none".to_owned()))
+}
