@@ -32,7 +32,7 @@ use crate::ready::NextStarts;
 use crate::{Estimates, Observer, Policies, SimError, SimJob, Ties, folding};
 
 /// How many instants pass between two reports to the observer.
-const REPORT_EVERY: u32 = 4096;
+const REPORT_EVERY: u32 = 256;
 
 /// A submitted job that has not started.
 struct Submitted {
