@@ -4,7 +4,7 @@
 use prost::Message;
 
 pub(crate) use pliant_control::agent::{
-    DiscoveryResult, DiscoverySubject, ReallocationConfig, ReallocationReport,
+    DayErrors, DiscoveryResult, DiscoverySubject, PromiseDay, ReallocationConfig, ReallocationReport,
 };
 pub(crate) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
 pub(crate) use pliant_control::estimation_vector::EstimationVector;
@@ -43,6 +43,9 @@ macro_rules! for_each_message {
             pages_of_jobs: JobsPage;
             located_jobs: LocatedJob;
             accuracies_of_servers: Accuracy;
+            days_of_promises: PromiseDay;
+            errors_of_days: DayErrors;
+            questions_of_accuracy: AccuracyQuery;
             runtimes_of_jobs: Runtimes;
             questions_about_prospects: ProspectsQuery;
             files: FileSpec;
