@@ -41,6 +41,7 @@ pub(crate) mod run_job;
 pub(crate) mod run_tasks;
 pub(crate) mod server;
 pub(crate) mod servers;
+mod servers_accuracy;
 mod servers_certificates;
 mod servers_links;
 mod servers_runtimes;

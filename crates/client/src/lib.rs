@@ -38,8 +38,8 @@ use pliant_transport::{Clock, Connections};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{
-    self as wire, Accuracy, Federation, JobMove, JobsPage, JobsQuery, LocatedJob, MovingChange, Offer,
-    Runtimes, bounds, proto,
+    self as wire, Accuracy, AccuracyQuery, Federation, JobMove, JobsPage, JobsQuery, LocatedJob,
+    MovingChange, Offer, Runtimes, bounds, proto,
 };
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
@@ -191,9 +191,9 @@ impl Client {
         }
     }
 
-    /// How accurate the estimates of servers were.
-    pub async fn accuracy(&self, last: u32) -> Result<Vec<Accuracy>, ClientError> {
-        let request = proto::AccuracyRequest { last };
+    /// How accurate the estimates of servers were: those of their last jobs, and by day.
+    pub async fn accuracy(&self, query: AccuracyQuery) -> Result<Vec<Accuracy>, ClientError> {
+        let request = proto::AccuracyRequest::from(&query);
         let reply =
             self.ask_agent(request, |mut agent, request| async move { agent.accuracy(request).await });
         wire::accuracies(reply.await?).map_err(ClientError::protocol)

@@ -8,6 +8,8 @@ pub mod claims;
 pub mod oar;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "provider")]
+pub mod provider;
 #[cfg(feature = "slurm")]
 pub mod slurm;
 

@@ -49,6 +49,14 @@ Web.send = async (path, body) => (await Web.call(path, { method: "POST", body })
 // A query from the pairs that have a value.
 Web.query = (pairs) => new URLSearchParams(Object.entries(pairs).filter(([, value]) => value !== "" && value !== undefined && value !== null && value !== false)).toString();
 
+// Ends the session at a portal.
+Web.logout = () => Web.$("logout")?.addEventListener("click", () => Web.attempt("logout", async () => {
+  const response = await fetch("/logout", { method: "POST", headers: { "x-csrf-token": Web.meta("csrf-token") } });
+  // The session may have ended already.
+  if (!response.ok && response.status !== 401) throw new Web.Problem(await response.json().catch(() => ({ detail: response.statusText })), response.status);
+  location.assign("/logged-out");
+}));
+
 // Shows a problem until the same place works again, or is closed.
 Web.complain = (place, error) => {
   if (error?.name === "AbortError") return;

@@ -3,6 +3,7 @@
 (() => {
   const begin = { overview: Web.overview, jobs: Web.jobs, job: Web.job, submit: Web.submit, launches: Web.launches, launch: Web.launch, admin: Web.admin }[document.body.dataset.page];
   begin?.();
+  Web.logout();
   addEventListener("resize", () => { Web.scrollable(); Pliant.redraw(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", Pliant.redraw);
 })();

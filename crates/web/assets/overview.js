@@ -53,6 +53,19 @@ Web.overview = () => {
       [{ text: row.server, head: true }, { text: Pliant.count(row.jobs), number: true }, ...errors(row.start), ...errors(row.completion)])));
   };
 
+  const showDays = ({ days: servers }) => {
+    Web.$("days-section").hidden = servers.length === 0;
+    if (servers.length === 0) return;
+    const of = Web.$("days-of").value, share = (day) => day[of].kept / day.jobs;
+    Web.days = { servers, share };
+    Web.drawDays();
+    Web.rows(Web.$("days-table"), servers.flatMap(({ server, days }) => days.map((day) => Web.row(`${server} ${day.day_s}`, [
+      { text: server, head: true }, Web.utcDay(day.day_s), { text: Pliant.count(day.jobs), number: true },
+      { text: `${Math.floor(100 * share(day))} %`, number: true },
+      { text: Web.signed(day[of].median_s), number: true }, { text: Pliant.span(day[of].absolute_p90_s), number: true },
+    ]))));
+  };
+
   const showMoves = ({ moves }) => {
     if (moves.length === 0) return Web.empty(Web.$("moves"), "No job was moved.");
     Web.rows(Web.$("moves"), moves.map((move) => Web.row(`${move.job_id} ${move.at_s}`, [
@@ -65,14 +78,55 @@ Web.overview = () => {
     const [found, moves] = await Promise.all([Web.read("/promises"), Web.read("/moves?last=10")]);
     promises = found;
     showPromises(promises);
+    showDays(promises);
     showMoves(moves);
   }));
   const clusters = Web.throttled(500, () => Web.attempt("clusters", async () => showClusters(await Web.read("/clusters"))));
   const health = Web.throttled(500, async () => { await Web.attempt("health", async () => showHealth(await Web.read("/health"))); });
   const all = () => { clusters(); health(); gantt.load(); slow(); };
   Web.$("window").addEventListener("change", () => promises && showPromises(promises));
+  Web.$("days-of").addEventListener("change", () => promises && showDays(promises));
+  Pliant.watch(() => Web.drawDays());
   Web.live({ refresh: all, clusters: showClusters, health: showHealth, job: () => { gantt.load(); slow(); }, removed: () => gantt.load() });
   all();
+};
+
+Web.utcDay = (seconds) => new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" }).format(new Date(seconds * 1000));
+
+// A row of bars for each server, a bar for each of the last 28 days.
+Web.drawDays = () => {
+  if (!Web.days) return;
+  const canvas = Web.$("days"), { servers, share } = Web.days, DAYS = 28, ROW = 34, LABEL = 96, FOOT = 20;
+  const shown = servers.slice(0, Pliant.LANES), width = canvas.clientWidth, height = shown.length * ROW + FOOT, scale = devicePixelRatio || 1;
+  canvas.style.height = `${height}px`;
+  Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
+  const context = canvas.getContext("2d");
+  context.scale(scale, scale);
+  context.clearRect(0, 0, width, height);
+  context.font = "12px system-ui, sans-serif";
+  const today = Math.floor(Web.now() / 86_400), step = (width - LABEL) / DAYS, x = (day) => LABEL + (DAYS - 1 - (today - day)) * step;
+  shown.forEach(({ server, days }, index) => {
+    const bottom = (index + 1) * ROW - 2, full = ROW - 10;
+    context.fillStyle = Pliant.colour("ink");
+    context.textAlign = "left";
+    context.fillText(server.length > 14 ? `${server.slice(0, 13)}…` : server, 0, bottom - 6, LABEL - 6);
+    context.fillStyle = Pliant.colour("grid");
+    context.fillRect(LABEL, bottom - full, width - LABEL, 1);
+    context.fillRect(LABEL, bottom, width - LABEL, 1);
+    for (const day of days) {
+      const tall = Math.max(1, full * share(day)), left = x(Math.floor(day.day_s / 86_400));
+      if (left < LABEL - 1) continue;
+      context.fillStyle = Pliant.colour("accent");
+      context.fillRect(left + step * .15, bottom - tall, step * .7, tall);
+    }
+  });
+  context.fillStyle = Pliant.colour("quiet");
+  for (const back of [21, 14, 7]) {
+    context.textAlign = "center";
+    context.fillText(width < 500 ? `−${back} d` : `${back} days ago`, x(today - back) + step / 2, height - 4);
+  }
+  context.textAlign = "right";
+  context.fillText("today", width, height - 4);
 };
 
 // The share of processors in use; none if it is not known.

@@ -1,13 +1,14 @@
-//! Connections: which of them belong to the user.
+//! Connections: which of them belong to users.
 //!
-//! Every user of the machine can connect, and keep connections. When all places are taken, a connection on which nothing but
-//! refused requests came gives its place up; those of the session and of tokens never do.
+//! Everyone who reaches the port can connect, and keep connections. When all places are taken, a connection on which nothing but
+//! refused requests came gives its place up. If there is none, the user with the most connections gives one up, if these are
+//! more than a user may have then.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::{BoxError, Router};
 use bytes::Bytes;
@@ -16,18 +17,19 @@ use http_body::Body;
 use tokio::task::AbortHandle;
 use tower::Service;
 
-/// Whether a request with a session or a token has come on a connection.
+/// Whose session or token was first on a connection, if any was.
 #[derive(Clone, Default)]
-pub(crate) struct Trusted(Arc<AtomicBool>);
+pub(crate) struct Trusted(Arc<OnceLock<Box<str>>>);
 
 impl Trusted {
-    /// Notes that one has come.
-    pub(crate) fn note(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// Notes that a request of that user has come.
+    pub(crate) fn note(&self, user: &str) {
+        // The first one counts.
+        let _ = self.0.get_or_init(|| user.into());
     }
 
-    fn is_noted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    fn user(&self) -> Option<&str> {
+        self.0.get().map(|user| &**user)
     }
 }
 
@@ -65,25 +67,55 @@ where
 
 /// The open connections, the oldest first.
 #[derive(Default)]
-pub(crate) struct OpenConnections(VecDeque<(AbortHandle, Trusted)>);
+pub(crate) struct OpenConnections(VecDeque<OpenConnection>);
+
+struct OpenConnection {
+    task: AbortHandle,
+    trusted: Trusted,
+    begun: Instant,
+}
 
 impl OpenConnections {
     /// Adds the newest one.
     pub(crate) fn add(&mut self, connection: AbortHandle, trusted: Trusted) {
-        self.0.push_back((connection, trusted));
+        self.0.push_back(OpenConnection { task: connection, trusted, begun: Instant::now() });
     }
 
     /// How many are open.
     pub(crate) fn count(&mut self) -> usize {
-        self.0.retain(|(connection, _)| !connection.is_finished());
+        self.0.retain(|connection| !connection.task.is_finished());
         self.0.len()
     }
 
-    /// Ends the oldest one that does not belong to the user; false if there is none.
-    pub(crate) fn end_stranger(&mut self) -> bool {
-        let stranger = self.0.iter().position(|(_, trusted)| !trusted.is_noted());
-        let Some((connection, _)) = stranger.and_then(|at| self.0.remove(at)) else { return false };
-        connection.abort();
+    /// Ends one so that another can come: the oldest that does not belong to a user or, if there is none, the oldest of the
+    /// user with the most, if these are more than `of_a_user`. False if there is none.
+    pub(crate) fn end_one(&mut self, of_a_user: usize) -> bool {
+        let position = self.stranger().or_else(|| self.of_the_greediest(of_a_user));
+        let Some(connection) = position.and_then(|at| self.0.remove(at)) else { return false };
+        connection.task.abort();
         true
+    }
+
+    /// How long it takes until one may be ended: a stranger has `undisturbed` to show whose the connection is.
+    pub(crate) fn pause(&self, undisturbed: Duration, of_a_user: usize) -> Duration {
+        match self.stranger() {
+            Some(at) => undisturbed.saturating_sub(self.0[at].begun.elapsed()),
+            None if self.of_the_greediest(of_a_user).is_some() => Duration::ZERO,
+            None => undisturbed,
+        }
+    }
+
+    /// The oldest one that does not belong to a user.
+    fn stranger(&self) -> Option<usize> {
+        self.0.iter().position(|connection| connection.trusted.user().is_none())
+    }
+
+    fn of_the_greediest(&self, of_a_user: usize) -> Option<usize> {
+        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for (at, connection) in self.0.iter().enumerate() {
+            counts.entry(connection.trusted.user().unwrap_or_default()).or_insert((0, at)).0 += 1;
+        }
+        let (count, oldest) = counts.into_values().max_by_key(|(count, _)| *count)?;
+        (count > of_a_user).then_some(oldest)
     }
 }

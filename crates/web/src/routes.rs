@@ -12,25 +12,29 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 
 use crate::extract::QueryOf;
-use crate::guard::{Guard, guard_all, guard_session};
+use crate::guard::{Guard, guard_session};
+use crate::origin::guard_all;
 use crate::pages;
 use crate::problem::Problem;
 use crate::state::Web;
 use crate::{api, assets};
 
+/// The pages and calls of a user, for requests that know their session.
+pub(crate) fn content(web: Arc<Web>) -> Router {
+    pages::routes().nest("/api/v1", api::routes()).with_state(web)
+}
+
 /// All routes behind their guards.
 pub(crate) fn router(web: Arc<Web>, guard: Arc<Guard>) -> Router {
-    let behind_session = pages::routes()
-        .nest("/api/v1", api::routes())
-        .with_state(web)
-        .layer(from_fn_with_state(guard.clone(), guard_session));
+    let behind_session = content(web).layer(from_fn_with_state(guard.clone(), guard_session));
+    let origin = guard.origin();
     Router::new()
         .route("/open", get(open))
-        .with_state(guard.clone())
+        .with_state(guard)
         // Files without a secret: the page of a spent link has a style, too.
         .route("/assets/{name}", get(assets::asset))
         .merge(behind_session)
-        .layer(from_fn_with_state(guard, guard_all))
+        .layer(from_fn_with_state(origin, guard_all))
 }
 
 /// The token of a link.

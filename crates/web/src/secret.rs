@@ -45,6 +45,11 @@ impl Secret {
         Secret(Sha256::new().chain_update(purpose).chain_update([0]).chain_update(self.0).finalize().into())
     }
 
+    /// The key of a table of secrets: who sees the table does not know the secrets.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.0).into()
+    }
+
     /// True if the text is this secret. Both are hashed first, so that the time of the comparison says nothing about the secret.
     pub(crate) fn is(&self, text: &str) -> bool {
         let hash = |bytes: &[u8]| -> [u8; 32] { Sha256::digest(bytes).into() };

@@ -1,45 +1,17 @@
-//! The listening socket and its connections.
+//! The pages of one user, on a loopback address.
 
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
 use pliant_client::Client;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::net::TcpListener;
 
-use crate::connection::{OnConnection, OpenConnections, Trusted};
 use crate::guard::Guard;
+use crate::listen::{LIMITS, Limits, listen};
 use crate::routes::router;
 use crate::script::ScriptReader;
 use crate::state::Web;
 use crate::tokens::TokenKey;
-
-/// What connections are given.
-#[derive(Clone, Copy)]
-struct Limits {
-    /// How many are open at a time: event streams of all pages, and some more.
-    connections: usize,
-    /// Until a new one may end one of a stranger: long enough to send a request.
-    undisturbed: Duration,
-    /// Until the headers of a request are complete; also how long a connection may be without a request.
-    head: Duration,
-}
-
-const LIMITS: Limits =
-    Limits { connections: 256, undisturbed: Duration::from_millis(250), head: Duration::from_secs(30) };
-
-/// The most bytes of a request's line and headers.
-const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// The most headers of a request.
-const HEADERS_MAX: usize = 64;
-/// The pause after a connection could not be taken, for want of file descriptors for example.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the pages cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -131,60 +103,18 @@ impl WebServer {
     }
 
     async fn serve_within(self, limits: Limits) {
-        let mut tasks = JoinSet::new();
-        let mut polls = pin!(self.web.follower.clone().run());
+        let polls = self.web.follower.clone().run();
         let pages = router(self.web, self.guard);
-        let mut open = OpenConnections::default();
-        loop {
-            let is_full = open.count() >= limits.connections;
-            let accept = async {
-                if is_full {
-                    // A new one waits in the queue of the socket for as long as the oldest needs to show whose it is.
-                    sleep(limits.undisturbed).await;
-                }
-                self.listener.accept().await
-            };
-            tokio::select! {
-                never = &mut polls => match never {},
-                Some(_) = tasks.join_next() => {}
-                accepted = accept => match accepted {
-                    Ok((stream, _)) => {
-                        if open.count() >= limits.connections && !open.end_stranger() {
-                            // All are the user's own pages: they close connections when they are closed.
-                            continue;
-                        }
-                        let trusted = Trusted::default();
-                        let service = OnConnection::new(pages.clone(), trusted.clone());
-                        open.add(tasks.spawn(answer(stream, service, limits)), trusted);
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot take a connection to the pages");
-                        sleep(ACCEPT_PAUSE).await;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Answers the requests of a connection.
-async fn answer(stream: TcpStream, pages: OnConnection, limits: Limits) {
-    let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
-    server
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEADERS_MAX);
-    let connection = pin!(server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages)));
-    if let Err(error) = connection.await {
-        tracing::debug!(error, "a connection to the pages failed");
+        listen(self.listener, None, pages, limits, polls).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     use super::*;
     use crate::routes::tests::closed;

@@ -3,6 +3,7 @@
 use http::HeaderMap;
 use http::header::COOKIE;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::secret::Secret;
 
@@ -27,11 +28,17 @@ enum State {
 pub(crate) struct Session {
     /// What a page sends with everything that changes something.
     pub(crate) csrf: Secret,
+    /// Ends with the session, where sessions can end.
+    pub(crate) end: Option<SessionEnd>,
 }
 
+/// Notices the end of a session: its sender is gone then.
+pub(crate) type SessionEnd = watch::Receiver<()>;
+
 impl Session {
-    fn of(secret: &Secret) -> Session {
-        Session { csrf: secret.derived("csrf token") }
+    /// The session of that cookie, which goes on for as long as the command runs.
+    pub(crate) fn of(secret: &Secret) -> Session {
+        Session { csrf: secret.derived("csrf token"), end: None }
     }
 }
 
@@ -66,13 +73,18 @@ impl Sessions {
     /// The session whose cookie the request has.
     pub(crate) fn session(&self, headers: &HeaderMap) -> Option<Session> {
         let State::Open(secret) = &*self.state.lock() else { return None };
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut values = cookies.flat_map(|value| value.split(';')).filter_map(|one| {
-            let (name, value) = one.trim().split_once('=')?;
-            (name == self.cookie).then_some(value)
-        });
+        let mut values = cookies(headers, &self.cookie);
         values.any(|value| secret.is(value)).then(|| Session::of(secret))
     }
+}
+
+/// The values of the cookies with that name, as the request has them.
+pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(';')).filter_map(move |one| {
+        let (found, value) = one.trim().split_once('=')?;
+        (found == name).then_some(value)
+    })
 }
 
 #[cfg(test)]

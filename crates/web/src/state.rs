@@ -19,6 +19,8 @@ pub(crate) struct Web {
     pub(crate) scripts: ScriptReader,
     /// Permits of event streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// How many streams may be open.
+    pub(crate) streams_max: usize,
     /// The present plans of waiting jobs.
     pub(crate) plans: Plans,
 }
@@ -26,10 +28,16 @@ pub(crate) struct Web {
 impl Web {
     /// The pages of the user of that client.
     pub(crate) fn new(client: Client, scripts: ScriptReader) -> Web {
+        Web::with_streams(client, scripts, STREAMS_MAX)
+    }
+
+    /// The same with another bound of event streams.
+    pub(crate) fn with_streams(client: Client, scripts: ScriptReader, streams_max: usize) -> Web {
         Web {
             follower: Follower::new(client),
             scripts,
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Arc::new(Semaphore::new(streams_max)),
+            streams_max,
             plans: Plans::default(),
         }
     }

@@ -4,13 +4,13 @@
 use prost::Message;
 
 pub(crate) use pliant_control::agent::{
-    DiscoveryResult, DiscoverySubject, ReallocationConfig, ReallocationReport,
+    DayErrors, DiscoveryResult, DiscoverySubject, PromiseDay, ReallocationConfig, ReallocationReport,
 };
 pub(crate) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjob, SubjobId};
 pub(crate) use pliant_control::estimation_vector::EstimationVector;
 pub(crate) use pliant_control::explain::Explanation;
 pub(crate) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot};
-pub(crate) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
+pub(crate) use pliant_control::job::{ComparedEstimate, EstimateChange, Exit, Hop, JobRecord, Work};
 pub(crate) use pliant_control::multi_job;
 pub(crate) use pliant_control::server::{Ban, Drain};
 pub(crate) use pliant_control::server_info::ServerInfo;
@@ -30,6 +30,7 @@ macro_rules! for_each_message {
             estimates: Estimate;
             vectors: EstimationVector;
             compared_estimates: ComparedEstimate;
+            changed_estimates: EstimateChange;
             exits: Exit;
             jobs: JobRecord;
             questions_of_clients: DiscoverySubject;
@@ -43,6 +44,9 @@ macro_rules! for_each_message {
             pages_of_jobs: JobsPage;
             located_jobs: LocatedJob;
             accuracies_of_servers: Accuracy;
+            days_of_promises: PromiseDay;
+            errors_of_days: DayErrors;
+            questions_of_accuracy: AccuracyQuery;
             runtimes_of_jobs: Runtimes;
             questions_about_prospects: ProspectsQuery;
             files: FileSpec;

@@ -104,6 +104,8 @@ pub const JOBS_DEFAULT: u32 = 100;
 pub const RUNTIMES_MAX: usize = 4_096;
 /// Jobs per server that accuracy is computed from.
 pub const ACCURACY_JOBS_MAX: u32 = 10_000;
+/// Days for which accuracy is said.
+pub const PROMISE_DAYS_MAX: u32 = pliant_control::agent::PROMISE_DAYS;
 /// Jobs per server that accuracy is computed from, if the question does not say.
 pub const ACCURACY_JOBS_DEFAULT: u32 = 1000;
 

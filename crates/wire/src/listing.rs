@@ -1,5 +1,6 @@
 //! Questions of clients about servers and jobs, and the answers of agents.
 
+use pliant_control::agent::{DayErrors, PromiseDay};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Handle, Name, User};
 use pliant_control::server_info::ServerInfo;
@@ -146,6 +147,35 @@ message! {
         start_error_s <=> start_error: Option<[Span; 5]> = Quantiles,
         /// Errors of the completion.
         completion_error_s <=> completion_error: Option<[Span; 5]> = Quantiles,
+        /// The last days, the newest first, as far as they were asked for.
+        days: Vec<PromiseDay> = list(nested(), bounds::PROMISE_DAYS_MAX as usize),
+    }
+}
+
+message! {
+    proto::PromiseDay <=> PromiseDay {
+        day_s <=> day: TIME,
+        jobs,
+        start: required("errors of starts"),
+        completion: required("errors of completions"),
+    }
+
+    proto::DayErrors <=> DayErrors {
+        median_s <=> median: DIFFERENCE,
+        absolute_median_s <=> absolute_median: DIFFERENCE,
+        absolute_p90_s <=> absolute_p90: DIFFERENCE,
+        kept,
+    }
+}
+
+message! {
+    /// What is asked about the accuracy of estimates.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    proto::AccuracyRequest <=> pub struct AccuracyQuery {
+        /// How many of the last jobs of each server.
+        last: u32 = up_to("a number of jobs", bounds::ACCURACY_JOBS_MAX).or(bounds::ACCURACY_JOBS_DEFAULT),
+        /// How many of the last days.
+        days: u32 = number("a number of days", 0..=bounds::PROMISE_DAYS_MAX),
     }
 }
 
@@ -173,17 +203,7 @@ impl FieldType for Quantiles {
     }
 }
 
-/// How many of the last jobs of each server accuracy is asked for.
-///
-/// # Errors
-///
-/// [`Malformed`] if that is more than [`bounds::ACCURACY_JOBS_MAX`].
-pub fn accuracy_query(request: proto::AccuracyRequest) -> Result<u32, Malformed> {
-    let last = up_to("a number of jobs", bounds::ACCURACY_JOBS_MAX).or(bounds::ACCURACY_JOBS_DEFAULT);
-    last.decode("last", request.last)
-}
-
-/// The answer to it.
+/// The answer to an [`AccuracyQuery`].
 pub fn accuracy_reply(servers: &[Accuracy]) -> proto::AccuracyReply {
     proto::AccuracyReply { servers: servers.iter().take(bounds::SERVERS_MAX).map(Into::into).collect() }
 }

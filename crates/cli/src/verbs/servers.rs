@@ -4,19 +4,18 @@ use clap::Args;
 use pliant_client::{Client, ClientError};
 use pliant_control::names::Name;
 use pliant_model::{Span, Time};
-use pliant_wire::{Accuracy, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds};
+use pliant_wire::{
+    Accuracy, AccuracyQuery, Federation, Offer, OfferedArgument, OfferedService, ServerStatus, bounds,
+};
 use serde_json::{Value, json};
 
-use super::{servers_certificates, servers_links, servers_runtimes};
+use super::{servers_accuracy, servers_certificates, servers_links, servers_runtimes};
 use crate::failure::Failure;
 use crate::federation::{Access, Session};
 use crate::numbers::whole;
 use crate::output::Output;
-use crate::table::{Table, counted, grouped};
-use crate::time_text::{both, now, rough, signed};
-
-/// The quantiles of errors, in percent.
-const QUANTILES: [u32; 5] = [5, 25, 50, 75, 95];
+use crate::table::Table;
+use crate::time_text::{both, now, rough};
 
 /// The tolerated difference between the clocks of this machine and the agent, in seconds.
 const CLOCK_APART_S: u64 = 5;
@@ -30,6 +29,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", requires = "accuracy", default_value_t = bounds::ACCURACY_JOBS_DEFAULT,
         value_parser = whole(1..=bounds::ACCURACY_JOBS_MAX))]
     last: u32,
+    /// With --accuracy: for how many of the last days it is shown by day.
+    #[arg(long, value_name = "N", requires = "accuracy", default_value_t = 7,
+        value_parser = whole(0..=bounds::PROMISE_DAYS_MAX))]
+    days: u32,
     /// Shows the services of each server, with their arguments.
     #[arg(long)]
     services: bool,
@@ -52,7 +55,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let asked_at = now();
     let own_until = session.client.certificate_not_after();
     let accuracy = match arguments.accuracy {
-        true => Some(session.run(session.client.accuracy(arguments.last))?),
+        true => Some(
+            session
+                .run(session.client.accuracy(AccuracyQuery { last: arguments.last, days: arguments.days }))?,
+        ),
         false => None,
     };
     let offers = arguments.services.then(|| offers(&session, &federation));
@@ -65,7 +71,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         false => None,
     };
     let text = || {
-        let accuracy = accuracy.as_deref().map(|accuracy| accuracy_text(accuracy, arguments.last));
+        let accuracy = accuracy.as_deref().map(|accuracy| servers_accuracy::text(accuracy, arguments.last));
         let offers = offers.as_deref().map(offers_text);
         let runtimes = runtimes.as_ref().map(servers_runtimes::text);
         let links = links.as_deref().map(|links| servers_links::text(links, asked_at));
@@ -133,7 +139,7 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
         }
         if let Some(accuracy) = accuracy {
             let own = accuracy.iter().find(|one| one.server == info.name);
-            value["accuracy"] = json!(own.map(accuracy_value));
+            value["accuracy"] = json!(own.map(servers_accuracy::value));
         }
         value
     };
@@ -150,15 +156,6 @@ fn value(federation: &Federation, accuracy: Option<&[Accuracy]>, offers: Option<
         "servers": federation.servers.iter().map(server).collect::<Vec<Value>>(),
         "agents": agents.collect::<Vec<Value>>(),
         "certificate_not_after_s": federation.certificate_not_after,
-    })
-}
-
-fn accuracy_value(accuracy: &Accuracy) -> Value {
-    json!({
-        "jobs": accuracy.jobs,
-        "percent": QUANTILES,
-        "start_error_s": accuracy.start_error,
-        "completion_error_s": accuracy.completion_error,
     })
 }
 
@@ -233,29 +230,6 @@ fn clocks_text(federation: &Federation, now: Time) -> String {
         federation.now.map(|theirs| now - theirs).filter(|ahead| ahead.0.unsigned_abs() > CLOCK_APART_S);
     let apart = servers.chain(agents).chain([("this machine".to_owned(), own)]);
     apart.filter_map(|(whose, ahead)| Some(line(&whose, ahead?))).collect()
-}
-
-fn accuracy_text(accuracy: &[Accuracy], last: u32) -> String {
-    if accuracy.is_empty() {
-        return "No job has ended yet.\n".to_owned();
-    }
-    let quantiles = QUANTILES.map(|percent| format!("{percent} %"));
-    let mut header = vec!["server", "error of", "jobs"];
-    header.extend(quantiles.iter().map(String::as_str));
-    let mut table = Table::new(2, &header);
-    for one in accuracy {
-        for (what, errors) in [("start", &one.start_error), ("completion", &one.completion_error)] {
-            let mut row = vec![one.server.to_string(), what.to_owned(), grouped(one.jobs.into())];
-            let shown = |errors: &[Span; 5]| errors.map(signed).to_vec();
-            row.extend(errors.as_ref().map_or_else(|| vec!["-".to_owned(); QUANTILES.len()], shown));
-            table.row(row);
-        }
-    }
-    format!(
-        "Errors of the estimates of the last {} of each server, by quantile. +5m means 5 minutes later than expected.\n{}",
-        counted(last.into(), "job"),
-        table.render()
-    )
 }
 
 /// Servers with the same services share an entry.

@@ -1,4 +1,4 @@
-//! `pliant web`: serves the pages of a user of the federation, and opens them.
+//! `pliant web`: serves the pages of a user of the federation, and opens them; or those of a portal.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -9,14 +9,21 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
-use pliant_web::{WebConfig, WebError, WebServer};
+use pliant_telemetry::{LogFormat, logging};
+use pliant_web::{PortalFile, PortalServer, WebConfig, WebError, WebServer};
 use serde_json::json;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
 
+use crate::daemon::wrong_file;
 use crate::failure::Failure;
-use crate::federation::{Access, inform};
+use crate::federation::{Access, ctrl_c, inform};
 use crate::output::Output;
 use crate::typed_script;
 use crate::verbs::token;
+
+/// What to do about a portal that cannot be served.
+const SITE_HINT: &str = "the page of the portal's file in the book describes its keys";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -26,11 +33,17 @@ pub(crate) struct Arguments {
     /// Prints the link only, and opens no browser.
     #[arg(long)]
     no_open: bool,
+    /// Serves a portal for all users of a site, by the portal's file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "no_open", "config"])]
+    site: Option<PathBuf>,
     #[command(flatten)]
     access: Access,
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(path) = &arguments.site {
+        return serve_portal(output, path);
+    }
     let session = arguments.access.open()?;
     let config = WebConfig {
         address: arguments.listen,
@@ -51,6 +64,35 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let _ = std::fs::remove_file(page);
     }
     Ok(())
+}
+
+/// Serves a portal until it is stopped.
+fn serve_portal(output: Output, path: &Path) -> Result<(), Failure> {
+    let file = PortalFile::read(path).map_err(wrong_file)?;
+    logging(LogFormat::Text, "info").map_err(Failure::input)?;
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        let server = PortalServer::bind(file, Arc::new(typed_script::read)).await;
+        let server = server.map_err(|error| Failure::system(error).hint(SITE_HINT))?;
+        let (url, address) = (server.url().to_owned(), server.address().to_string());
+        let value = json!({ "link": url, "address": address });
+        output.print("web", || format!("{url} on {address}\n"), value)?;
+        tokio::select! {
+            () = server.serve() => {}
+            () = stopped() => {}
+        }
+        Ok(())
+    })
+}
+
+/// Waits for Ctrl-C, or for the signal by which systemd stops a service.
+async fn stopped() {
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return ctrl_c().await };
+    tokio::select! {
+        () = ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
 }
 
 fn failed(error: WebError) -> Failure {

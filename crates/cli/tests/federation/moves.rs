@@ -117,7 +117,7 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
     };
     assert_eq!(alice.jobs(&at("lyon")).await.unwrap().jobs.len(), 1);
     assert_eq!(alice.jobs(&at("paris")).await.unwrap().jobs, []);
-    let charged = operator.accuracy(10).await.unwrap();
+    let charged = operator.accuracy(pliant_wire::AccuracyQuery { last: 10, days: 7 }).await.unwrap();
     let jobs_of =
         |name: &str| charged.iter().find(|one| one.server.as_str() == name).map_or(0, |one| one.jobs);
     assert_eq!(

@@ -113,6 +113,7 @@ impl Agent {
         if record.state.is_final() {
             if !had_ended {
                 self.learn_runtime(&record);
+                self.promise_days.count(now, &record);
             }
             self.ended.push_back((now, record.handle.clone()));
             commands.push(Command::Archive(Box::new(record.clone())));

@@ -13,6 +13,7 @@ mod index;
 mod known_jobs;
 mod lost_journals;
 mod offers;
+mod promise_days;
 mod reallocation;
 mod reports;
 mod runtimes;
@@ -41,6 +42,7 @@ pub use event::{Command, Event};
 pub use index::ReportedMove;
 pub use known_jobs::JobCounts;
 pub use offers::ExplorationServer;
+pub use promise_days::{DayErrors, PROMISE_DAYS, PromiseDay};
 pub use reallocation::{ProposedMove, ReallocationChange, ReallocationConfig, ReallocationReport};
 pub use reports::Contradiction;
 pub use runtimes::{CALIBRATED, RuntimeSummary};
@@ -193,6 +195,8 @@ pub struct Agent {
     moves: VecDeque<ReportedMove>,
     /// The runtimes of jobs.
     learned: CalibratedRuntimes,
+    /// How promises were kept.
+    promise_days: promise_days::PromiseDays,
 }
 
 impl Agent {
@@ -215,6 +219,7 @@ impl Agent {
             arrived: false,
             moves: VecDeque::new(),
             learned: runtimes::empty(),
+            promise_days: promise_days::PromiseDays::default(),
         }
     }
 

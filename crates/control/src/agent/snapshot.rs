@@ -7,6 +7,7 @@ use pliant_policy::runtimes::CalibratedDump;
 use serde::{Deserialize, Serialize};
 
 use super::departed::DepartedJobs;
+use super::promise_days::PromiseDays;
 use super::runtimes;
 use super::{Agent, AgentConfig, Child, Command, Event, ReallocationChange, ReportedMove};
 use crate::job::JobRecord;
@@ -34,6 +35,8 @@ pub struct AgentState {
     moves: VecDeque<ReportedMove>,
     #[serde(default, skip_serializing_if = "CalibratedDump::is_nothing")]
     learned: CalibratedDump,
+    #[serde(default, skip_serializing_if = "PromiseDays::is_empty")]
+    promise_days: PromiseDays,
 }
 
 impl Agent {
@@ -52,6 +55,7 @@ impl Agent {
             arrived,
             moves,
             learned,
+            promise_days,
         } = state;
         let waits_since = waits_since.unwrap_or(Time(i64::MIN));
         Agent {
@@ -67,6 +71,7 @@ impl Agent {
             arrived,
             moves,
             learned: runtimes::restore(learned),
+            promise_days,
             ..Agent::new(config)
         }
     }
@@ -103,6 +108,7 @@ impl Machine for Agent {
             arrived: self.arrived,
             moves: self.moves.clone(),
             learned: self.learned.dump(),
+            promise_days: self.promise_days.clone(),
         }
     }
 

@@ -108,7 +108,9 @@ impl Kind {
                 let number = index as u32 * archive::USERS + 2;
                 client.find(&Handle { server: server_name(number), number }).await.map(drop)
             }
-            (Kind::Accuracy | Kind::All, _) => client.accuracy(LAST).await.map(drop),
+            (Kind::Accuracy | Kind::All, _) => {
+                client.accuracy(pliant_wire::AccuracyQuery { last: LAST, days: 0 }).await.map(drop)
+            }
         }
     }
 }

@@ -20,7 +20,8 @@ use pliant_telemetry::{RequestId, names};
 use pliant_transport::Clock;
 use pliant_transport::ServerTls;
 use pliant_wire::{
-    self as wire, Accuracy, AgentStatus, Federation, HistoryQuery, LocatedJob, ServerStatus, proto,
+    self as wire, Accuracy, AccuracyQuery, AgentStatus, Federation, HistoryQuery, LocatedJob, ServerStatus,
+    proto,
 };
 use prost::Message;
 use tokio::sync::watch;
@@ -148,7 +149,14 @@ impl proto::agent_server::Agent for Service {
         request: Request<proto::AccuracyRequest>,
     ) -> Result<Response<proto::AccuracyReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let last = wire::accuracy_query(request.into_inner())?;
+        let AccuracyQuery { last, days } = request.into_inner().try_into()?;
+        let mut by_day = match days {
+            0 => BTreeMap::new(),
+            days => {
+                let known = self.mailbox.ask(move |agent, now| agent.promise_days(now, days)).await;
+                known.map_err(|_| stopped())?
+            }
+        };
         let names = listed(&self.archive, &caller.user, |archive| archive.servers()).await?;
         let mut servers = Vec::with_capacity(names.len());
         for name in names {
@@ -159,10 +167,16 @@ impl proto::agent_server::Agent for Service {
             let (mut starts, mut completions): (Vec<i64>, Vec<i64>) = errors.into_iter().unzip();
             let (start_error, completion_error) = (quantiles(&mut starts), quantiles(&mut completions));
             let jobs = starts.len() as u32;
-            if jobs > 0 {
-                servers.push(Accuracy { server, jobs, start_error, completion_error });
+            let days = by_day.remove(&server).unwrap_or_default();
+            if jobs > 0 || !days.is_empty() {
+                servers.push(Accuracy { server, jobs, start_error, completion_error, days });
             }
         }
+        // Those whose jobs the archive does not have yet, or any more.
+        let of_days =
+            |(server, days)| Accuracy { server, jobs: 0, start_error: None, completion_error: None, days };
+        servers.extend(by_day.into_iter().map(of_days));
+        servers.sort_by(|one, other| one.server.cmp(&other.server));
         Ok(Response::new(wire::accuracy_reply(&servers)))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
-use pliant_wire::bounds;
+use pliant_wire::{AccuracyQuery, bounds};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -18,6 +18,8 @@ use crate::types::{
 };
 
 const DAY_S: i64 = 86_400;
+/// How many days promises are shown for: four weeks.
+const DAYS: u32 = 28;
 
 /// The user of this session.
 #[utoipa::path(get, path = "/session", tag = "federation", responses((status = 200, body = SessionView)))]
@@ -42,7 +44,11 @@ pub(super) async fn health(State(web): State<Arc<Web>>) -> Json<HealthView> {
 #[utoipa::path(get, path = "/promises", tag = "federation",
     responses((status = 200, body = PromisesView), (status = 503, body = Problem, description = "The agent does not answer.")))]
 pub(super) async fn promises(State(web): State<Arc<Web>>) -> Result<Json<PromisesView>, Problem> {
-    let accuracy = web.follower.client().accuracy(bounds::ACCURACY_JOBS_DEFAULT).await?;
+    let accuracy = web
+        .follower
+        .client()
+        .accuracy(AccuracyQuery { last: bounds::ACCURACY_JOBS_DEFAULT, days: DAYS })
+        .await?;
     let at = now().0;
     let (day, four_weeks) = web
         .follower
@@ -50,7 +56,10 @@ pub(super) async fn promises(State(web): State<Arc<Web>>) -> Result<Json<Promise
             (accuracy_since(jobs.all(), at - DAY_S), accuracy_since(jobs.all(), at - 28 * DAY_S))
         })
         .await?;
-    Ok(Json(PromisesView { federation: accuracy.iter().map(Into::into).collect(), day, four_weeks }))
+    let days = accuracy.iter().filter(|one| !one.days.is_empty()).map(Into::into).collect();
+    // Servers whose jobs are in the days only.
+    let with_jobs = accuracy.iter().filter(|one| one.jobs > 0);
+    Ok(Json(PromisesView { federation: with_jobs.map(Into::into).collect(), day, four_weeks, days }))
 }
 
 /// The errors of promises of the jobs that ran and ended at that time or later, by server.

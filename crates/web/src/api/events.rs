@@ -1,9 +1,12 @@
 //! Changes as server-sent events.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -14,7 +17,8 @@ use tokio_stream::Stream;
 
 use crate::follow::{Change, Subscription};
 use crate::problem::Problem;
-use crate::state::{STREAMS_MAX, Web};
+use crate::sessions::{Session, SessionEnd};
+use crate::state::Web;
 
 /// How often a stream without changes shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -27,16 +31,46 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
         (status = 200, content_type = "text/event-stream", description = "The stream."),
         (status = 503, body = Problem, description = "Too many streams are open."),
     ))]
-pub(super) async fn events(State(web): State<Arc<Web>>, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn events(
+    State(web): State<Arc<Web>>,
+    session: Option<Extension<Session>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let permit = web.streams.clone().try_acquire_owned().map_err(|_| {
-        let problem = format!("expected at most {STREAMS_MAX} open event streams, found one more");
+        let problem = format!("expected at most {} open event streams, found one more", web.streams_max);
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem).hint("close other pages of `pliant web`")
     })?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
     let subscription = web.follower.changes().subscribe(last);
     web.follower.wake();
     let alive = KeepAlive::new().interval(KEEP_ALIVE);
-    Ok(Sse::new(stream(subscription, permit)).keep_alive(alive).into_response())
+    let end = session.and_then(|Extension(session)| session.end);
+    let stream = Until { stream: Box::pin(stream(subscription, permit)), end: Box::pin(ended(end)) };
+    Ok(Sse::new(stream).keep_alive(alive).into_response())
+}
+
+/// Waits for the end of a session; for ever where sessions do not end.
+async fn ended(end: Option<SessionEnd>) {
+    let Some(mut end) = end else { return std::future::pending().await };
+    // Nothing is ever sent: it fails when the session is gone.
+    while end.changed().await.is_ok() {}
+}
+
+/// A stream that ends with its session.
+struct Until<S> {
+    stream: Pin<Box<S>>,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<S: Stream> Stream for Until<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        match self.end.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => self.stream.as_mut().poll_next(context),
+        }
+    }
 }
 
 /// The events of a subscription; the permit is given back when the stream is dropped.

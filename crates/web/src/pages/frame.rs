@@ -47,6 +47,8 @@ pub(super) fn page(
                     p class="who" {
                         span id="live" class="live" role="status" { "connecting" }
                         span { (user.user) @if user.operator { " (operator)" } }
+                        // Where sessions can end, users can end them.
+                        @if session.end.is_some() { button type="button" id="logout" { "Log out" } }
                     }
                 }
                 div id="messages" role="alert" {}

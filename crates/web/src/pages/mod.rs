@@ -40,6 +40,15 @@ pub(crate) fn opened() -> Response {
     html_response(StatusCode::OK, frame::bare("Pliant", &content, Some("0;url=/")))
 }
 
+/// The page after a user has logged out of a portal.
+pub(crate) fn logged_out() -> Response {
+    let content = html! {
+        p { "You are logged out of this portal. " a href="/" { "Log in again" } }
+        p class="quiet" { "You may still be logged in at the provider." }
+    };
+    html_response(StatusCode::OK, frame::bare("Logged out", &content, None))
+}
+
 /// A page that says what is wrong.
 pub(crate) fn problem_page(problem: &Problem) -> Response {
     let content = html! {

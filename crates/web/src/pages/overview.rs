@@ -78,6 +78,28 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                 ("median", true), ("95 %", true),
             ]))
         }
+        section aria-labelledby="days-title" id="days-section" hidden {
+            div class="bar" {
+                h2 id="days-title" { "Promises kept, day by day" }
+                span class="tools" {
+                    label { "Show " select id="days-of" {
+                        option value="completion" { "completions" }
+                        option value="start" { "starts" }
+                    } }
+                }
+            }
+            p class="quiet" {
+                "Jobs of all users in the last four weeks. A bar is the share of the jobs of a day (UTC) that were late by at most a tenth of the promised "
+                "response time, or by a minute; the line is at 100 %."
+            }
+            canvas id="days" class="days" role="img" aria-label="Share of promises kept by server and day; the table has the numbers" {}
+            details {
+                summary { "The numbers" }
+                (table("days-table", "Promises kept by server and day", &[
+                    ("Server", false), ("Day", false), ("Jobs", true), ("Kept", true), ("median", true), ("90 % of sizes", true),
+                ]))
+            }
+        }
         section aria-labelledby="moves-title" {
             h2 id="moves-title" { "Last moves" }
             (table("moves", "The last moves of waiting jobs to other servers", &[

@@ -18,7 +18,7 @@ async fn text(response: Response) -> String {
 async fn texts_of_users_are_no_markup() {
     let user =
         SessionView { user: HOSTILE.to_owned(), operator: true, certificate_not_after_s: 0, version: "1" };
-    let session = Session { csrf: Secret::draw().unwrap() };
+    let session = Session { csrf: Secret::draw().unwrap(), end: None };
     let page = text(frame::page(&user, &session, HOSTILE, HOSTILE, &html! { p { (HOSTILE) } })).await;
     let problem = Problem::new(StatusCode::NOT_FOUND, HOSTILE).hint(HOSTILE);
     for page in [page, text(problem_page(&problem)).await] {

@@ -1,5 +1,6 @@
 //! Clusters, daemons, and how well promises were kept.
 
+use pliant_control::agent::{DayErrors, PromiseDay};
 use pliant_model::Time;
 use pliant_wire::{Accuracy, AgentStatus, Federation, JobMove, ServerStatus};
 use serde::Serialize;
@@ -200,6 +201,66 @@ pub(crate) struct PromisesView {
     pub(crate) day: Vec<AccuracyView>,
     /// The jobs that you may see that ended in the last four weeks.
     pub(crate) four_weeks: Vec<AccuracyView>,
+    /// All users' jobs by server and day, the last four weeks.
+    pub(crate) days: Vec<ServerDaysView>,
+}
+
+/// How promises of a server were kept, by day.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct ServerDaysView {
+    /// The server.
+    server: String,
+    /// The days, the newest first; those on which no job ended are left out.
+    days: Vec<PromiseDayView>,
+}
+
+/// How promises of a server were kept on a day.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct PromiseDayView {
+    /// The beginning of the day (UTC).
+    day_s: i64,
+    /// The number of jobs that ran and ended on that day.
+    jobs: u32,
+    /// Errors of starts.
+    start: DayErrorsView,
+    /// Errors of completions.
+    completion: DayErrorsView,
+}
+
+/// Errors of promises on a day, exact to an eighth; below zero is earlier than promised.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct DayErrorsView {
+    /// The median.
+    median_s: i64,
+    /// The median of the absolute values.
+    absolute_median_s: i64,
+    /// The quantile of 90 % of the absolute values.
+    absolute_p90_s: i64,
+    /// How many jobs were late by at most a tenth of the promised response time, or by a minute.
+    kept: u32,
+}
+
+impl From<&DayErrors> for DayErrorsView {
+    fn from(errors: &DayErrors) -> DayErrorsView {
+        DayErrorsView {
+            median_s: errors.median.0,
+            absolute_median_s: errors.absolute_median.0,
+            absolute_p90_s: errors.absolute_p90.0,
+            kept: errors.kept,
+        }
+    }
+}
+
+impl From<&Accuracy> for ServerDaysView {
+    fn from(accuracy: &Accuracy) -> ServerDaysView {
+        let day = |day: &PromiseDay| PromiseDayView {
+            day_s: day.day.0,
+            jobs: day.jobs,
+            start: (&day.start).into(),
+            completion: (&day.completion).into(),
+        };
+        ServerDaysView { server: accuracy.server.to_string(), days: accuracy.days.iter().map(day).collect() }
+    }
 }
 
 /// A move of a waiting job to another server.

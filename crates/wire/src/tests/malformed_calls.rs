@@ -5,8 +5,8 @@ use pliant_control::explain::Explanation;
 
 use super::super::proto::{self, download_request, submit_request, upload_request};
 use super::super::{
-    Download, JobResults, JobsPage, JobsQuery, LocatedJob, Offer, Submission, SubmissionRefusal,
-    SubmitAnswer, Upload, UploadAnswer, accuracies, accuracy_query, bounds, handle_of,
+    AccuracyQuery, Download, JobResults, JobsPage, JobsQuery, LocatedJob, Offer, Submission,
+    SubmissionRefusal, SubmitAnswer, Upload, UploadAnswer, accuracies, bounds, handle_of,
 };
 use super::samples::{
     A_SERVICE_OR_SCRIPT, AN_ARGUMENT, AN_ESTIMATE, EMPTY, FIRST_LINE, HANDLE, KEY, NAME, NO_DOTS, NOTHING,
@@ -302,8 +302,10 @@ fn listings() {
     check::<_, JobsPage>(page, |page| page.jobs = vec![job(); 1001], "jobs", "at most 1000 items", "1001");
     let located = proto::FindJobReply { job: Some(job()), address: String::new(), attached: false };
     check::<_, LocatedJob>(located, |located| located.job = None, "job", "a job", NOTHING);
-    let query = accuracy_query(proto::AccuracyRequest { last: u32::MAX }).unwrap_err();
+    let query = AccuracyQuery::try_from(proto::AccuracyRequest { last: u32::MAX, days: 0 }).unwrap_err();
     assert_eq!(query.to_string(), "last: expected a number of jobs from 1 to 10000, found 4294967295");
+    let query = AccuracyQuery::try_from(proto::AccuracyRequest { last: 0, days: 61 }).unwrap_err();
+    assert_eq!(query.to_string(), "days: expected a number of days from 0 to 60, found 61");
     let short =
         proto::ServerAccuracy { server: "lyon".into(), start_error_s: vec![1, 2], ..Default::default() };
     let short = accuracies(proto::AccuracyReply { servers: vec![short] }).unwrap_err();

@@ -227,7 +227,8 @@ fn a_server_of_another_version_is_understood_by_its_word() {
 
 #[test]
 fn missing_values_have_defaults() {
-    let query = |last| accuracy_query(proto::AccuracyRequest { last });
+    let query =
+        |last| AccuracyQuery::try_from(proto::AccuracyRequest { last, days: 0 }).map(|query| query.last);
     assert_eq!((query(0), query(7)), (Ok(bounds::ACCURACY_JOBS_DEFAULT), Ok(7)));
     let query = JobsQuery::try_from(proto::JobsRequest::default()).unwrap();
     assert_eq!((query.limit, query.owner, query.server), (bounds::JOBS_DEFAULT, None, None));

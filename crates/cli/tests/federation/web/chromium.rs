@@ -33,6 +33,15 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts it with an empty page.
     pub(crate) fn start(program: &Path) -> Browser {
+        Browser::start_with(program, &[])
+    }
+
+    /// The same; it takes certificates of authorities that it does not know.
+    pub(crate) fn start_trusting(program: &Path) -> Browser {
+        Browser::start_with(program, &["--ignore-certificate-errors"])
+    }
+
+    fn start_with(program: &Path, options: &[&str]) -> Browser {
         let dir = tempfile::tempdir().unwrap();
         let made = Command::new("mkfifo").args(["in", "out"]).current_dir(dir.path()).status().unwrap();
         assert!(made.success(), "mkfifo failed");
@@ -48,6 +57,7 @@ impl Browser {
                 "--no-first-run",
                 "--hide-scrollbars",
             ])
+            .args(options)
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
             .args(["--remote-debugging-pipe", "--user-data-dir=profile", "about:blank"])
             .current_dir(dir.path())

@@ -4,6 +4,7 @@ mod acts;
 mod browser;
 mod chromium;
 mod http;
+mod portal;
 
 use std::path::PathBuf;
 

@@ -1,0 +1,245 @@
+//! The users of a portal: by their claims, and with their identities.
+//!
+//! Each user who has a session has a client with the user's own certificate and one follower of the federation, made when they
+//! are first needed and ended when they are not used. So each sees and does what the certificate allows, and daemons' audit
+//! trails name the user.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Router;
+use http::StatusCode;
+use parking_lot::Mutex;
+use pliant_client::{Client, ClientFile};
+use pliant_control::names::User;
+use pliant_model::Time;
+use pliant_transport::{AgentAddress, Credentials};
+use serde_json::Value;
+use tokio::task::AbortHandle;
+
+use super::file::LoginSection;
+use super::id_token::Claims;
+use crate::problem::Problem;
+use crate::routes::content;
+use crate::script::ScriptReader;
+use crate::state::Web;
+
+/// The most event streams of a user.
+pub(super) const STREAMS_MAX: usize = 16;
+/// How long a user without requests and open pages is kept, in seconds.
+const IDLE_S: i64 = 300;
+
+/// The users that are served now.
+pub(super) struct OpenUsers {
+    identities: PathBuf,
+    agents: Vec<AgentAddress>,
+    scripts: ScriptReader,
+    most: usize,
+    open: Mutex<BTreeMap<User, OpenUser>>,
+}
+
+/// A user that is served now.
+struct OpenUser {
+    web: Arc<Web>,
+    pages: Router,
+    polls: AbortHandle,
+    used: Time,
+    /// When the files of the identity were changed.
+    changed: [Option<SystemTime>; 2],
+}
+
+impl Drop for OpenUser {
+    fn drop(&mut self) {
+        self.polls.abort();
+    }
+}
+
+impl OpenUsers {
+    /// No user yet.
+    ///
+    /// # Errors
+    ///
+    /// If the folder of identities cannot be read, or is open to others.
+    pub(super) fn new(
+        identities: &Path,
+        agents: Vec<AgentAddress>,
+        scripts: ScriptReader,
+        most: usize,
+    ) -> Result<OpenUsers, String> {
+        check_private(identities, "identities")?;
+        Ok(OpenUsers { identities: identities.to_owned(), agents, scripts, most, open: Mutex::default() })
+    }
+
+    /// The pages and calls of a user.
+    ///
+    /// # Errors
+    ///
+    /// If the user has no identity at this portal, or too many users are served.
+    pub(super) fn pages(&self, user: &User, now: Time) -> Result<Router, Problem> {
+        let folder = self.identities.join(user.as_str());
+        let files = Credentials::in_folder(&folder);
+        let changed = [&files.cert, &files.key].map(|file| std::fs::metadata(file).ok()?.modified().ok());
+        let mut open = self.open.lock();
+        if let Some(known) = open.get_mut(user).filter(|known| known.changed == changed) {
+            known.used = known.used.max(now);
+            return Ok(known.pages.clone());
+        }
+        // A renewed certificate, or one that was taken away.
+        open.remove(user);
+        let client = self.client(user, files)?;
+        if open.len() >= self.most && !end_idlest(&mut open) {
+            let problem = format!("expected at most {} users at a time, found one more", self.most);
+            return Err(
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem).hint("try again in some minutes")
+            );
+        }
+        let web = Arc::new(Web::with_streams(client, self.scripts.clone(), STREAMS_MAX));
+        let polls = tokio::spawn(web.follower.clone().run()).abort_handle();
+        let pages = content(web.clone());
+        open.insert(user.clone(), OpenUser { web, pages: pages.clone(), polls, used: now, changed });
+        Ok(pages)
+    }
+
+    /// A client with the identity of a user.
+    fn client(&self, user: &User, mut tls: Credentials) -> Result<Client, Problem> {
+        let hint = format!("ask the operators for an identity of the federation user {user} at this portal");
+        if !tls.cert.exists() {
+            let problem =
+                format!("expected an identity of the federation user {user} at this portal, found none");
+            return Err(Problem::new(StatusCode::FORBIDDEN, problem).hint(hint));
+        }
+        tls.crl = tls.crl.filter(|crl| crl.exists());
+        let file = ClientFile { agent: self.agents.clone(), tls, shared: Default::default() };
+        let unusable = |why: String| {
+            // Operators find the reason in the log.
+            tracing::warn!(%user, why, "an identity cannot be used");
+            let problem = format!("the identity of the federation user {user} at this portal cannot be used");
+            Problem::new(StatusCode::FORBIDDEN, problem).hint(&hint)
+        };
+        let client = Client::new(&file).map_err(|error| unusable(error.to_string()))?;
+        match client.user() == user.as_str() {
+            true => Ok(client),
+            false => {
+                Err(unusable(format!("expected a certificate of {user}, found one of {}", client.user())))
+            }
+        }
+    }
+
+    /// Ends what is kept of users without requests and open pages.
+    pub(super) fn end_idle(&self, now: Time) {
+        let is_idle =
+            |user: &OpenUser| now.0 - user.used.0 >= IDLE_S && !user.web.follower.changes().is_followed();
+        self.open.lock().retain(|_, user| !is_idle(user));
+    }
+}
+
+/// Ends the user without open pages who was served least recently; false if all have open pages.
+fn end_idlest(open: &mut BTreeMap<User, OpenUser>) -> bool {
+    let idle = open.iter().filter(|(_, user)| !user.web.follower.changes().is_followed());
+    let idlest = idle.min_by_key(|(_, user)| user.used).map(|(user, _)| user.clone());
+    idlest.is_some_and(|user| open.remove(&user).is_some())
+}
+
+/// Checks that other users of the machine have no access to a file or a folder.
+pub(super) fn check_private(path: &Path, key: &str) -> Result<(), String> {
+    let shown = path.display();
+    let metadata = std::fs::metadata(path).map_err(|error| format!("{key}: cannot read {shown}: {error}"))?;
+    let mode = metadata.permissions().mode() & 0o777;
+    match mode & 0o007 {
+        0 => Ok(()),
+        _ => Err(format!("{key}: expected {shown} to be closed to others, found mode {mode:03o}")),
+    }
+}
+
+/// The federation user that the claims of an ID token name.
+///
+/// # Errors
+///
+/// If they name none.
+pub(super) fn user_of(login: &LoginSection, claims: &Claims) -> Result<User, Problem> {
+    let LoginSection { claim, suffix, users, .. } = login;
+    let refused = |problem: String| {
+        let hint = "ask the operators of this portal which users may log in";
+        Problem::new(StatusCode::FORBIDDEN, problem).hint(hint)
+    };
+    let Some(Value::String(value)) = claims.get(claim) else {
+        return Err(refused(format!(
+            "expected the claim {claim} in the ID token of the provider, found none"
+        )));
+    };
+    // Anyone can say of an address that it is theirs.
+    if claim == "email" && claims.get("email_verified") != Some(&Value::Bool(true)) {
+        return Err(refused(
+            "expected an address that the provider has verified, found another one".to_owned(),
+        ));
+    }
+    let shown = value.escape_debug();
+    if !users.is_empty() {
+        let found = users.get(value).cloned();
+        return found.ok_or_else(|| refused(format!("`{shown}` is no user of this portal")));
+    }
+    // `a@b@site` is another address than `a@site`, so it names no user.
+    let is_plain = |name: &&str| suffix.is_empty() || !name.contains('@');
+    let name = value.strip_suffix(suffix.as_str()).filter(is_plain);
+    let name =
+        name.ok_or_else(|| refused(format!("expected a {claim} that ends with {suffix}, found `{shown}`")))?;
+    name.parse().map_err(|error| refused(format!("{claim}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(keys: &str, claims: Value) -> Result<String, String> {
+        let text = format!("issuer = \"https://x\"\nclient_id = \"c\"\nclient_secret = \"s\"\n{keys}");
+        let login: LoginSection = pliant_config::Source::new(Path::new("x"), text).parse("").unwrap();
+        let claims = claims.as_object().unwrap().clone();
+        user_of(&login, &claims).map(|user| user.to_string()).map_err(|problem| problem.detail().to_owned())
+    }
+
+    #[test]
+    fn a_claim_names_a_user() {
+        let name = "claim = \"preferred_username\"\n";
+        assert_eq!(found(name, json!({ "preferred_username": "alice" })), Ok("alice".to_owned()));
+        for wrong in [json!({}), json!({ "preferred_username": 7 }), json!({ "sub": "alice" })] {
+            assert!(found(name, wrong).unwrap_err().contains("expected the claim preferred_username"));
+        }
+        for wrong in ["", "../alice", "a/b", "alice\n", ".."] {
+            let error = found(name, json!({ "preferred_username": wrong })).unwrap_err();
+            assert!(error.starts_with("preferred_username: expected"), "{wrong:?}: {error}");
+        }
+        let mail = "claim = \"email\"\nsuffix = \"@site.example\"\n";
+        let address =
+            |address: &str, verified: Value| json!({ "email": address, "email_verified": verified });
+        assert_eq!(found(mail, address("bob@site.example", json!(true))), Ok("bob".to_owned()));
+        for (text, verified) in [
+            ("bob@site.example", json!(false)),
+            ("bob@site.example", json!("true")),
+            ("bob@evil.example", json!(true)),
+            ("bob@evil.example@site.example", json!(true)),
+            ("@site.example", json!(true)),
+        ] {
+            assert!(found(mail, address(text, verified.clone())).is_err(), "{text} {verified}");
+        }
+        let table = "claim = \"sub\"\nusers = { \"248-17\" = \"carol\" }\n";
+        assert_eq!(found(table, json!({ "sub": "248-17" })), Ok("carol".to_owned()));
+        assert!(found(table, json!({ "sub": "carol" })).unwrap_err().contains("no user of this portal"));
+    }
+
+    #[test]
+    fn others_have_no_access_to_secrets() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |mode| {
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            check_private(dir.path(), "identities")
+        };
+        assert_eq!((mode(0o700), mode(0o750)), (Ok(()), Ok(())));
+        assert!(mode(0o755).unwrap_err().contains("mode 755") && mode(0o701).is_err());
+        assert!(check_private(&dir.path().join("none"), "identities").is_err());
+    }
+}
