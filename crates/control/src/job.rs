@@ -219,6 +219,18 @@ pub struct ComparedEstimate {
     pub estimate: Estimate,
 }
 
+/// The most changes of the estimate of a job that are kept.
+pub const ESTIMATES_MAX: usize = 32;
+
+/// A changed plan of a waiting job.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EstimateChange {
+    /// When the server noticed the change.
+    pub at: Time,
+    /// The plan from then on.
+    pub plan: Estimate,
+}
+
 /// A move of a waiting job from one server to another.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Hop {
@@ -328,6 +340,9 @@ pub struct JobRecord {
     /// The GPUs in all in that shape. None if the work asks for none, and from servers of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
+    /// How its server planned it while it waited, as that changed; empty in status updates to agents, and after a move.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<EstimateChange>,
     /// The user's signature. None in what agents keep, in archives, and for clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Box<SignedClaim>>,

@@ -58,6 +58,7 @@ fn accepted() -> Event {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     }))
 }

@@ -31,6 +31,7 @@ pub(crate) fn waiting_job() -> JobRecord {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     }
 }

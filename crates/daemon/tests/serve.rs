@@ -143,6 +143,7 @@ fn job_record() -> Box<JobRecord> {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     })
 }

@@ -154,6 +154,7 @@ mod tests {
             runtime: None,
             size_choice: None,
             gpus: None,
+            estimates: Vec::new(),
             claim: None,
         }
     }

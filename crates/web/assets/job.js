@@ -14,7 +14,7 @@ Web.job = () => {
     Web.$("cancel").hidden = Web.isFinal(job.state);
     Web.$("operator").hidden = Web.isFinal(job.state) || job.state === "ACTIVE";
     Web.$("summary").textContent = Web.summary(detail);
-    Web.$("timeline").replaceChildren(Web.timeline(detail));
+    Web.$("timeline").replaceChildren(Web.timeline(detail), Web.history(detail));
     Web.$("facts").replaceChildren(Pliant.facts(Web.jobFacts(detail)));
     Web.$("why").replaceChildren(...Web.why(detail).map((text) => Web.node("p", {}, text)));
     showWait();
@@ -133,10 +133,10 @@ Web.why = ({ job, compared, reason, reason_server: other, moves, size_choice: si
 };
 
 // Promised above, happened below, on one axis of time.
-Web.timeline = ({ job, waits }) => {
+Web.timeline = ({ job, waits, estimates }) => {
   const { expected: promised } = job, now = Web.now();
   const started = job.started_s, ended = job.ended_s;
-  const points = [job.submitted_s, promised.start_s, promised.completion_s, started, ended, Web.isFinal(job.state) ? null : now, waits?.plan.completion_s];
+  const points = [job.submitted_s, promised.start_s, promised.completion_s, started, ended, Web.isFinal(job.state) ? null : now, waits?.plan.completion_s, ...estimates.slice(-4).map(({ plan }) => plan.completion_s)];
   const times = points.filter((time) => time !== null && time !== undefined);
   const from = Math.min(...times), to = Math.max(from + 1, ...times);
   const line = Web.node("div", { class: "timeline", role: "img" });
@@ -156,6 +156,12 @@ Web.timeline = ({ job, waits }) => {
   const above = row("promised");
   bar(above, "wait", job.submitted_s, Math.max(job.submitted_s, promised.start_s), "promised to wait");
   bar(above, "run", promised.start_s, promised.completion_s, "promised to run");
+  // The last changes; all are in the list below.
+  for (const { at_s: at, plan } of estimates.slice(-4)) {
+    const track = row(`planned at ${Web.instant(at)}`);
+    bar(track, "wait", job.submitted_s, Math.max(job.submitted_s, plan.start_s), `planned at ${Web.instant(at)} to wait`);
+    bar(track, "run", plan.start_s, plan.completion_s, `planned at ${Web.instant(at)} to run`);
+  }
   if (waits && waits.plan.start_s !== promised.start_s) {
     const plan = row("planned now");
     bar(plan, "wait", job.submitted_s, Math.max(job.submitted_s, waits.plan.start_s), "planned to wait");
@@ -169,6 +175,22 @@ Web.timeline = ({ job, waits }) => {
   const scale = Web.node("div", { class: "scale" }, Web.node("span", {}, Web.instant(from)), Web.node("span", {}, Web.instant(to)));
   line.append(Web.node("span"), scale);
   return line;
+};
+
+// What happened to the job, in the order of time.
+Web.history = ({ job, estimates, moves }) => {
+  const planned = (plan) => `start ${Web.instant(plan.start_s)}, completion ${Web.instant(plan.completion_s)}`;
+  const against = (plan) => Web.against(plan.start_s - job.expected.start_s).replace("as promised", "start as promised");
+  const first = moves.length > 0 ? null : job.expected;
+  const events = [[job.submitted_s, first ? `submitted; ${job.server} promised ${planned(first)}` : "submitted"]];
+  for (const { at_s: at, plan } of estimates) events.push([at, `planned anew: ${planned(plan)} (${against(plan)})`]);
+  for (const move of moves) events.push([move.at_s, `moved from ${move.from} to ${move.to}: ${Web.moveWord(move.reason)}; promised ${planned(move.expected)}`]);
+  if (job.started_s !== null) events.push([job.started_s, `started, ${Web.against(job.start_error_s)}`]);
+  if (job.ended_s !== null) events.push([job.ended_s, job.completion_error_s === null ? "ended" : `ended, ${Web.against(job.completion_error_s)}`]);
+  // Equal times stay in this order.
+  events.sort(([one], [other]) => one - other);
+  return Web.node("ol", { class: "history", "aria-label": "What happened, in order" }, ...events.map(([at, text]) =>
+    Web.node("li", {}, Web.node("time", { datetime: new Date(at * 1000).toISOString(), title: Web.full(at) }, Web.instant(at)), ` ${text}`)));
 };
 
 // What the job writes: read piece by piece, followed while it runs.

@@ -10,7 +10,7 @@ pub(crate) use pliant_control::coallocation::{LaunchRecord, Link, Machine, Subjo
 pub(crate) use pliant_control::estimation_vector::EstimationVector;
 pub(crate) use pliant_control::explain::Explanation;
 pub(crate) use pliant_control::handoff::{MoveOutcome, MoveProposal, Reply, ServerSnapshot};
-pub(crate) use pliant_control::job::{ComparedEstimate, Exit, Hop, JobRecord, Work};
+pub(crate) use pliant_control::job::{ComparedEstimate, EstimateChange, Exit, Hop, JobRecord, Work};
 pub(crate) use pliant_control::multi_job;
 pub(crate) use pliant_control::server::{Ban, Drain};
 pub(crate) use pliant_control::server_info::ServerInfo;
@@ -30,6 +30,7 @@ macro_rules! for_each_message {
             estimates: Estimate;
             vectors: EstimationVector;
             compared_estimates: ComparedEstimate;
+            changed_estimates: EstimateChange;
             exits: Exit;
             jobs: JobRecord;
             questions_of_clients: DiscoverySubject;

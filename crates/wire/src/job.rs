@@ -1,6 +1,6 @@
 //! Jobs as the federation keeps them.
 
-use pliant_control::job::{Exit, JobRecord, JobState, SizeChoice};
+use pliant_control::job::{ESTIMATES_MAX, EstimateChange, Exit, JobRecord, JobState, SizeChoice};
 use pliant_control::names::Handle;
 use pliant_control::reason::DiscoverySummary;
 
@@ -49,7 +49,13 @@ message! {
         runtime_ms <=> runtime: optional(SPAN_MS),
         size_choice: optional(nested()),
         gpus: optional(as_is()),
+        estimates: list(nested(), ESTIMATES_MAX),
         claim: optional(boxed(nested())),
+    }
+
+    proto::EstimateChange <=> EstimateChange {
+        at: TIME,
+        plan: required(AN_ESTIMATE),
     }
 
     proto::SizeChoice <=> SizeChoice {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Args;
 use pliant_client::{PlacementReason, placement_reason};
 use pliant_control::explain::{Explanation, Release, Wait};
-use pliant_control::job::{ComparedEstimate, Hop, JobRecord, SizeChoice};
+use pliant_control::job::{ComparedEstimate, EstimateChange, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, DiscoverySummary};
 use pliant_model::{Estimate, MoveReason, Span, Time};
@@ -48,12 +48,18 @@ fn value(explanation: &Explanation) -> Value {
         value["chosen"] = json!(one.server == record.handle.server);
         value
     };
+    let changed = |change: &EstimateChange| {
+        let mut value = estimate(&change.plan);
+        value["at_s"] = json!(change.at);
+        value
+    };
     json!({
         "job": described(record),
         "at_s": at,
         "compared": record.compared.iter().map(compared).collect::<Vec<Value>>(),
         "discovery": discovery_value(&record.discovery),
         "reason": placement_reason(record).word(),
+        "estimates": record.estimates.iter().map(changed).collect::<Vec<Value>>(),
         "moves": record.hops.iter().map(|hop| moved_value(&record.handle, hop)).collect::<Vec<Value>>(),
         "size_choice": record.size_choice.as_ref().map(|choice| size_value(choice, &record.expected)),
         "waits": waits.as_ref().map(wait_value),
@@ -147,6 +153,7 @@ fn text(explanation: &Explanation) -> String {
     text.push_str(&why(record));
     text.push_str(&moves(record));
     text.push_str(&promised(record, *at));
+    text.push_str(&changes(record, *at));
     text.push_str(&record.size_choice.map_or_else(String::new, |choice| size(&choice, &record.expected)));
     if let Some(wait) = waits {
         text.push('\n');
@@ -230,6 +237,21 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::Banned => "an operator had banned this user",
         Cause::Resources => "it did not have, or did not count, the resources that the job needs",
         Cause::Deadline => "it would have completed the job after its deadline",
+    }
+}
+
+/// The estimates as they changed while the job waited.
+fn changes(record: &JobRecord, now: Time) -> String {
+    let one = |change: &EstimateChange| {
+        let EstimateChange { at, plan } = change;
+        let (start, end) = (both(plan.start, now), moment(plan.completion()));
+        format!("{}: planned to start at {start} and to complete at {end}\n", moment(*at))
+    };
+    match record.estimates.is_empty() {
+        true => String::new(),
+        false => {
+            format!("Estimates as they changed:\n{}", record.estimates.iter().map(one).collect::<String>())
+        }
     }
 }
 

@@ -79,6 +79,7 @@ pub(super) fn record(number: u32, state: JobState) -> Box<JobRecord> {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     })
 }

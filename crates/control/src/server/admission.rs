@@ -266,6 +266,7 @@ impl Server {
             runtime: None,
             size_choice,
             gpus: work.gpus_in(expected.procs, expected.walltime, self.speed_for(own_time)),
+            estimates: Vec::new(),
             claim,
         };
         let Estimate { procs, walltime, .. } = expected;

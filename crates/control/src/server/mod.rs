@@ -12,6 +12,7 @@ mod deferring;
 mod draining;
 mod ending;
 mod entry;
+mod estimate_history;
 mod event;
 mod forgetting;
 #[cfg(test)]
@@ -150,6 +151,8 @@ pub struct Server {
     numbered: bool,
     /// The number of the journal for the parent, since an older copy of it was put back.
     journal: Option<u64>,
+    /// When changed estimates of waiting jobs were noted last.
+    estimates_noted: Option<Time>,
 }
 
 impl Server {
@@ -186,6 +189,7 @@ impl Server {
             next: 1,
             numbered: false,
             journal: None,
+            estimates_noted: None,
         })
     }
 
@@ -202,6 +206,7 @@ impl Server {
         if !is_denial && !Server::is_without_effect(&commands[before..]) {
             self.keep_behind_own(now, commands);
             self.keep_within_limits(now, commands);
+            self.note_estimates(now);
         }
     }
 
@@ -416,9 +421,14 @@ impl Server {
     }
 }
 
-/// Reports a job's record to the agent, without the estimates that were compared.
+/// Reports a job's record to the agent, without the estimates that were compared and those that have changed.
 fn report(record: &JobRecord, commands: &mut Vec<Command>) {
-    let update = JobRecord { compared: Vec::new(), discovery: DiscoverySummary::default(), ..record.clone() };
+    let update = JobRecord {
+        compared: Vec::new(),
+        estimates: Vec::new(),
+        discovery: DiscoverySummary::default(),
+        ..record.clone()
+    };
     commands.push(Command::Report(Box::new(update)));
 }
 

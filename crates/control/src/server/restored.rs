@@ -181,5 +181,6 @@ fn merged(own: &JobRecord, known: JobRecord) -> JobRecord {
         hop.signed = own.signed.clone();
     }
     let (compared, discovery) = (own.compared.clone(), own.discovery.clone());
-    JobRecord { hops, compared, discovery, claim: own.claim.clone(), ..known }
+    let estimates = own.estimates.clone();
+    JobRecord { hops, compared, discovery, estimates, claim: own.claim.clone(), ..known }
 }

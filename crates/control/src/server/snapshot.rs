@@ -56,6 +56,8 @@ pub struct ServerState {
     journal: Option<u64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     limits: BTreeMap<User, UserLimits>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    estimates_noted: Option<Time>,
 }
 
 impl Server {
@@ -83,6 +85,7 @@ impl Server {
             banned,
             journal,
             limits,
+            estimates_noted,
         } = state;
         let batch: Box<dyn BatchSystem> = match (config.policy.as_str(), batch) {
             (policy, Dump::External(dump)) if dump.is_of(policy) => Box::new(External::restore(*dump)),
@@ -133,6 +136,7 @@ impl Server {
             next,
             numbered,
             journal,
+            estimates_noted,
         })
     }
 }
@@ -207,6 +211,7 @@ impl Machine for Server {
             banned: self.banned.clone(),
             journal: self.journal,
             limits: self.limits.clone(),
+            estimates_noted: self.estimates_noted,
         }
     }
 }

@@ -328,6 +328,7 @@ impl Server {
             runtime: None,
             size_choice,
             gpus,
+            estimates: Vec::new(),
             claim,
         };
         self.keys.insert(key, number);

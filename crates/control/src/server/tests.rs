@@ -3,6 +3,7 @@ mod banning;
 mod changes;
 mod deferring;
 mod draining;
+mod estimates;
 mod external_siblings;
 mod external_subjobs;
 mod handoffs;

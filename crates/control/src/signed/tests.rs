@@ -207,6 +207,7 @@ fn record(hops: Vec<Hop>, state: JobState) -> JobRecord {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     }
 }

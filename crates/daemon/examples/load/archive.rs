@@ -115,6 +115,7 @@ fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     }
 }

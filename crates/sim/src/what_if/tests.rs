@@ -70,6 +70,7 @@ fn record(
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     }
 }

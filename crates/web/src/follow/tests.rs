@@ -34,6 +34,7 @@ pub(crate) fn record(server: &str, number: u32, submitted: i64) -> JobRecord {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     }
 }

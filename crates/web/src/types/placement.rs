@@ -2,7 +2,7 @@
 
 use pliant_client::{PlacementReason, placement_reason};
 use pliant_control::explain::{Explanation, Release, Wait};
-use pliant_control::job::{ComparedEstimate, JobRecord};
+use pliant_control::job::{ComparedEstimate, EstimateChange, JobRecord};
 use pliant_control::names::Name;
 use pliant_policy::tuning::slack;
 use serde::Serialize;
@@ -33,6 +33,9 @@ pub(crate) struct JobDetailView {
     answered: u32,
     /// True if its user chose the server: the job is not moved.
     pinned: bool,
+    /// How its server planned it while it waited, as the start changed by at least a minute and a tenth of the wait; the first
+    /// one first, at most 32. After a move it begins again.
+    estimates: Vec<EstimateChangeView>,
     /// Its moves, the first one first.
     moves: Vec<MoveView>,
     /// The size that would have completed first, if its server chose another one for the sake of other jobs.
@@ -41,6 +44,21 @@ pub(crate) struct JobDetailView {
     waits: Option<WaitView>,
     /// Why a waiting job has no plan.
     unplanned: Option<String>,
+}
+
+/// A changed plan of a waiting job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct EstimateChangeView {
+    /// When its server noticed the change.
+    at_s: i64,
+    /// The plan from then on.
+    plan: EstimateView,
+}
+
+impl From<&EstimateChange> for EstimateChangeView {
+    fn from(change: &EstimateChange) -> EstimateChangeView {
+        EstimateChangeView { at_s: change.at.0, plan: (&change.plan).into() }
+    }
 }
 
 /// What was asked for.
@@ -197,6 +215,7 @@ impl From<&Explanation> for JobDetailView {
             servers: record.discovery.servers,
             answered: record.discovery.answered,
             pinned: record.pinned,
+            estimates: record.estimates.iter().map(Into::into).collect(),
             moves: record.hops.iter().map(|hop| MoveView::of(&record.handle, hop)).collect(),
             size_choice,
             waits: waits.as_ref().map(Into::into),

@@ -39,6 +39,7 @@ fn job(compared: &[(&str, i64, i64)]) -> JobRecord {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: None,
     }
 }

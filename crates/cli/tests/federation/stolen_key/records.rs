@@ -173,6 +173,7 @@ fn record_of(job: &Prepare) -> JobRecord {
         runtime: None,
         size_choice: None,
         gpus: None,
+        estimates: Vec::new(),
         claim: Some(Box::new(job.claim.clone())),
     }
 }
