@@ -12,7 +12,6 @@ use form_urlencoded::{Serializer, parse};
 use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
-use serde_json::{Value, json};
 
 /// The portal's ID at the provider.
 pub const CLIENT_ID: &str = "pliant-portal";
@@ -81,16 +80,37 @@ impl Key {
         Key { id, pair: pair.expect("the key was just made"), random }
     }
 
-    fn published(&self) -> Value {
+    fn published(&self) -> String {
         let point = self.pair.public_key().as_ref();
         let (x, y) = (URL_SAFE_NO_PAD.encode(&point[1..33]), URL_SAFE_NO_PAD.encode(&point[33..]));
-        json!({ "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.id, "x": x, "y": y })
+        object(&[
+            ("kty", "EC"),
+            ("crv", "P-256"),
+            ("alg", "ES256"),
+            ("use", "sig"),
+            ("kid", self.id),
+            ("x", &x),
+            ("y", &y),
+        ])
     }
 
     fn sign(&self, message: &str) -> String {
         let signature = self.pair.sign(&self.random, message.as_bytes());
         URL_SAFE_NO_PAD.encode(signature.expect("the system has random numbers"))
     }
+}
+
+/// A JSON object of texts. They are plain: a JSON library here would be one more that tests of all crates are compiled with.
+fn object(pairs: &[(&str, &str)]) -> String {
+    let pair = |(name, value): &(&str, &str)| {
+        assert!(
+            value
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\' || byte == b' ')
+        );
+        format!("\"{name}\": \"{value}\"")
+    };
+    format!("{{ {} }}", pairs.iter().map(pair).collect::<Vec<_>>().join(", "))
 }
 
 impl Provider {
@@ -172,15 +192,15 @@ impl Provider {
         reader.read_exact(&mut body)?;
         let (path, query) = path.split_once('?').unwrap_or((&path, ""));
         let (status, more, text) = match path {
-            "/.well-known/openid-configuration" => ("200 OK", String::new(), self.description().to_string()),
+            "/.well-known/openid-configuration" => ("200 OK", String::new(), self.description()),
             "/keys" => {
-                let keys = json!({ "keys": [self.state().key.published()] });
-                ("200 OK", String::new(), keys.to_string())
+                let key = self.state().key.published();
+                ("200 OK", String::new(), format!("{{ \"keys\": [{key}] }}"))
             }
             "/authorize" => ("302 Found", format!("location: {}\r\n", self.begin(query)), String::new()),
             "/token" => match self.token(&authorization, &body) {
-                Ok(token) => ("200 OK", String::new(), token.to_string()),
-                Err(error) => ("400 Bad Request", String::new(), json!({ "error": error }).to_string()),
+                Ok(token) => ("200 OK", String::new(), token),
+                Err(error) => ("400 Bad Request", String::new(), object(&[("error", error)])),
             },
             _ => ("404 Not Found", String::new(), String::new()),
         };
@@ -191,14 +211,14 @@ impl Provider {
         )
     }
 
-    fn description(&self) -> Value {
+    fn description(&self) -> String {
         let at = |path: &str| format!("{}{path}", self.issuer);
-        json!({
-            "issuer": self.issuer,
-            "authorization_endpoint": at("/authorize"),
-            "token_endpoint": at("/token"),
-            "jwks_uri": at("/keys"),
-        })
+        object(&[
+            ("issuer", &self.issuer),
+            ("authorization_endpoint", &at("/authorize")),
+            ("token_endpoint", &at("/token")),
+            ("jwks_uri", &at("/keys")),
+        ])
     }
 
     fn begin(&self, query: &str) -> String {
@@ -227,7 +247,7 @@ impl Provider {
         format!("{redirect}?{answer}")
     }
 
-    fn token(&self, authorization: &str, body: &[u8]) -> Result<Value, &'static str> {
+    fn token(&self, authorization: &str, body: &[u8]) -> Result<String, &'static str> {
         let pairs: BTreeMap<String, String> = parse(body).into_owned().collect();
         let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let expected = STANDARD.encode(format!("{}:{}", encoded(CLIENT_ID), encoded(CLIENT_SECRET)));
@@ -243,9 +263,8 @@ impl Provider {
         if challenge != login.challenge || of("redirect_uri") != login.redirect {
             return Err("invalid_grant");
         }
-        Ok(
-            json!({ "access_token": "unused", "token_type": "Bearer", "id_token": state.id_token(&self.issuer, &login) }),
-        )
+        let token = state.id_token(&self.issuer, &login);
+        Ok(object(&[("access_token", "unused"), ("token_type", "Bearer"), ("id_token", &token)]))
     }
 }
 
@@ -253,20 +272,23 @@ impl State {
     fn id_token(&self, issuer: &str, login: &Login) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let is = |fault: Fault| self.fault == fault;
-        let claims = json!({
-            "iss": if is(Fault::Issuer) { "https://other.example" } else { issuer },
-            "aud": if is(Fault::Audience) { "another" } else { CLIENT_ID },
-            "sub": format!("id of {}", login.user),
-            "preferred_username": login.user,
-            "nonce": if is(Fault::Nonce) { "another" } else { &login.nonce },
-            "iat": now - 7200 * u64::from(is(Fault::Expired)),
-            "exp": now + 300 - 7200 * u64::from(is(Fault::Expired)),
-        });
-        let header = match is(Fault::Unsigned) {
-            true => json!({ "alg": "none" }),
-            false => json!({ "alg": "ES256", "kid": self.key.id }),
+        let (issued, until) = match is(Fault::Expired) {
+            true => (now - 7_200, now - 6_900),
+            false => (now, now + 300),
         };
-        let encoded = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let texts = object(&[
+            ("iss", if is(Fault::Issuer) { "https://other.example" } else { issuer }),
+            ("aud", if is(Fault::Audience) { "another" } else { CLIENT_ID }),
+            ("sub", &format!("id of {}", login.user)),
+            ("preferred_username", &login.user),
+            ("nonce", if is(Fault::Nonce) { "another" } else { &login.nonce }),
+        ]);
+        let claims = format!("{}, \"iat\": {issued}, \"exp\": {until} }}", texts.trim_end_matches(" }"));
+        let header = match is(Fault::Unsigned) {
+            true => object(&[("alg", "none")]),
+            false => object(&[("alg", "ES256"), ("kid", self.key.id)]),
+        };
+        let encoded = |part: &str| URL_SAFE_NO_PAD.encode(part);
         let message = format!("{}.{}", encoded(&header), encoded(&claims));
         let signature = match self.fault {
             Fault::Unsigned => String::new(),

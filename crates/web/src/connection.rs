@@ -87,10 +87,13 @@ impl OpenConnections {
         self.0.len()
     }
 
-    /// Ends one so that another can come: the oldest that does not belong to a user or, if there is none, the oldest of the
-    /// user with the most, if these are more than `of_a_user`. False if there is none.
-    pub(crate) fn end_one(&mut self, of_a_user: usize) -> bool {
-        let position = self.stranger().or_else(|| self.of_the_greediest(of_a_user));
+    /// Ends one so that another can come: the oldest that does not belong to a user and had `undisturbed` to show whose it is,
+    /// else the oldest of the user with the most, if these are more than `of_a_user`, else the oldest that does not belong to a
+    /// user. False if there is none.
+    pub(crate) fn end_one(&mut self, undisturbed: Duration, of_a_user: usize) -> bool {
+        let stranger = self.stranger();
+        let had_time = stranger.filter(|at| self.0[*at].begun.elapsed() >= undisturbed);
+        let position = had_time.or_else(|| self.of_the_greediest(of_a_user)).or(stranger);
         let Some(connection) = position.and_then(|at| self.0.remove(at)) else { return false };
         connection.task.abort();
         true
@@ -98,11 +101,10 @@ impl OpenConnections {
 
     /// How long it takes until one may be ended: a stranger has `undisturbed` to show whose the connection is.
     pub(crate) fn pause(&self, undisturbed: Duration, of_a_user: usize) -> Duration {
-        match self.stranger() {
-            Some(at) => undisturbed.saturating_sub(self.0[at].begun.elapsed()),
-            None if self.of_the_greediest(of_a_user).is_some() => Duration::ZERO,
-            None => undisturbed,
+        if self.of_the_greediest(of_a_user).is_some() {
+            return Duration::ZERO;
         }
+        self.stranger().map_or(undisturbed, |at| undisturbed.saturating_sub(self.0[at].begun.elapsed()))
     }
 
     /// The oldest one that does not belong to a user.

@@ -70,7 +70,7 @@ pub(crate) async fn listen(
             Some(_) = tasks.join_next() => {}
             accepted = accept => match accepted {
                 Ok((stream, _)) => {
-                    if open.count() >= limits.connections && !open.end_one(limits.of_a_user) {
+                    if open.count() >= limits.connections && !open.end_one(limits.undisturbed, limits.of_a_user) {
                         // All belong to users: they close connections when their pages are closed.
                         continue;
                     }

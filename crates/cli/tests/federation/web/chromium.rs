@@ -210,6 +210,16 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
+    /// The cookies of a site, as a header has them.
+    pub(crate) fn cookies(&mut self, site: &str) -> String {
+        let found = self.call("Network.getCookies", json!({ "urls": [site] }));
+        let cookies = found["cookies"].as_array().unwrap().iter();
+        let pair = |cookie: &Value| {
+            format!("{}={}", cookie["name"].as_str().unwrap(), cookie["value"].as_str().unwrap())
+        };
+        cookies.map(pair).collect::<Vec<_>>().join("; ")
+    }
+
     /// Writes a picture of the page as PNG.
     pub(crate) fn picture(&mut self, path: &Path) {
         let result = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }));

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Child;
+use std::process::{Child, Command};
 
 use pliant_transport::Role;
 use serde_json::Value;
@@ -52,7 +52,11 @@ impl Answer {
 impl Pages {
     /// Starts the command; its link is not used yet.
     pub(super) fn start(federation: &Federation, role: Role, user: &str) -> Pages {
-        let mut command = pliant(&federation.client_file(role, user), &["web", "--no-open"]);
+        Pages::started(pliant(&federation.client_file(role, user), &["web", "--no-open"]), federation)
+    }
+
+    /// The same by a command that is given.
+    pub(super) fn started(mut command: Command, federation: &Federation) -> Pages {
         // Tokens of tests are not those of the user who runs them.
         command.env("XDG_STATE_HOME", federation.path().join("state"));
         let mut child = command.spawn().unwrap();
@@ -79,6 +83,12 @@ impl Pages {
         let page = self.get("/submit").text();
         let (_, rest) = page.split_once("name=\"csrf-token\" content=\"").unwrap();
         self.csrf = rest.split('"').next().unwrap().to_owned();
+        self
+    }
+
+    /// The same pages with the session that a browser has.
+    pub(super) fn with_cookie(mut self, cookie: &str) -> Pages {
+        self.cookie = Some(cookie.to_owned());
         self
     }
 

@@ -3,6 +3,7 @@
 mod acts;
 mod browser;
 mod chromium;
+mod figures;
 mod http;
 mod portal;
 
