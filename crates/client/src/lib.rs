@@ -61,14 +61,15 @@ pub use parameters::{
 pub use placement::{PlacementReason, placement_reason};
 pub use submit::{SubmissionStep, SubmitOrder, without_estimate};
 pub use sweeps::{
-    InstanceFacts, InstanceRecord, InstanceState, ServerInstances, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, SweepView,
-    Sweeper,
+    InstanceFacts, InstanceRecord, InstanceState, ServerInstances, SweepFolder, SweepPreview, SweepResults,
+    SweepSpec, SweepStatus, SweepView, Sweeper,
 };
 pub use task_files::{InputPaths, InputSender};
 pub use work_error::{ServerRefusal, WorkError};
 pub use work_folder::FolderError;
+pub use work_reader::is_worked_on;
 pub use work_registry::{RegisteredFolder, WorkRegistry};
-pub use work_view::WorkView;
+pub use work_view::{WorkView, work_written};
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);

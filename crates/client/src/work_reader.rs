@@ -92,15 +92,20 @@ impl<W: Work> WorkReader<W> {
 
     /// True if a client works on it, by the signs that clients give.
     pub(crate) fn is_worked_on(&self) -> bool {
-        let beaten = fs::metadata(self.dir.join(LOCK)).and_then(|file| file.modified());
-        // The clock of a file server may be ahead of ours.
-        beaten.is_ok_and(|beaten| beaten.elapsed().map_or_else(|ahead| ahead.duration(), |ago| ago) < WORKING)
+        is_worked_on(&self.dir)
     }
 
     /// When the journal was written last.
     pub(crate) fn written(&self) -> Option<SystemTime> {
         self.journal.metadata().and_then(|file| file.modified()).ok()
     }
+}
+
+/// True if a client works on the work of a folder, by the signs that clients give.
+pub fn is_worked_on(dir: &Path) -> bool {
+    let beaten = fs::metadata(dir.join(LOCK)).and_then(|file| file.modified());
+    // The clock of a file server may be ahead of ours.
+    beaten.is_ok_and(|beaten| beaten.elapsed().map_or_else(|ahead| ahead.duration(), |ago| ago) < WORKING)
 }
 
 #[cfg(test)]

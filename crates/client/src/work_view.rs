@@ -1,11 +1,18 @@
 //! Work of either kind as its folder shows it.
 
+use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use crate::explorations::ExplorationView;
 use crate::sweeps::SweepView;
-use crate::work_folder::FolderError;
+use crate::work_folder::{FolderError, JOURNAL};
 use crate::{ExplorationFolder, SweepFolder};
+
+/// When the journal of a folder was written last: what was known of its work before is still true if that has not changed.
+pub fn work_written(dir: &Path) -> Option<SystemTime> {
+    fs::metadata(dir.join(JOURNAL)).and_then(|file| file.modified()).ok()
+}
 
 /// The most bytes of a number in an output.
 const NUMBER_BYTES_MAX: usize = 40;

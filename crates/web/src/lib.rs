@@ -22,6 +22,8 @@ mod several;
 mod state;
 mod tokens;
 mod types;
+mod work_rows;
+mod works;
 
 pub use api::openapi;
 pub use problem::Problem;

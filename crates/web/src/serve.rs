@@ -8,7 +8,7 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use pliant_client::Client;
+use pliant_client::{Client, WorkRegistry};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -19,6 +19,7 @@ use crate::routes::router;
 use crate::script::ScriptReader;
 use crate::state::Web;
 use crate::tokens::TokenKey;
+use crate::works::Works;
 
 /// What connections are given.
 #[derive(Clone, Copy)]
@@ -86,6 +87,8 @@ pub struct WebConfig {
     pub scripts: ScriptReader,
     /// The key of the tokens of programs.
     pub tokens: TokenKey,
+    /// The folders of the user's sweeps and explorations.
+    pub work: WorkRegistry,
 }
 
 /// The pages of one user.
@@ -103,7 +106,7 @@ impl WebServer {
     ///
     /// If it is not a loopback address, or cannot be listened on.
     pub async fn bind(config: WebConfig) -> Result<WebServer, WebError> {
-        let WebConfig { address, client, scripts, tokens } = config;
+        let WebConfig { address, client, scripts, tokens, work } = config;
         if !address.ip().is_loopback() {
             return Err(WebError::NotLoopback { address });
         }
@@ -111,7 +114,8 @@ impl WebServer {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let guard = Arc::new(Guard::new(address, tokens).map_err(WebError::Random)?);
-        Ok(WebServer { listener, address, guard, web: Arc::new(Web::new(client, scripts)) })
+        let web = Web::new(client, scripts).with_works(Works::new(work));
+        Ok(WebServer { listener, address, guard, web: Arc::new(web) })
     }
 
     /// The address of the pages.

@@ -9,6 +9,7 @@ use crate::follow::Follower;
 use crate::plans::Plans;
 use crate::script::ScriptReader;
 use crate::types::SessionView;
+use crate::works::Works;
 
 /// The most event streams that are open at a time.
 pub(crate) const STREAMS_MAX: usize = 64;
@@ -21,6 +22,8 @@ pub(crate) struct Web {
     pub(crate) streams: Arc<Semaphore>,
     /// The present plans of waiting jobs.
     pub(crate) plans: Plans,
+    /// The user's folders of sweeps and explorations, if the pages are for one user on the user's machine.
+    pub(crate) works: Option<Arc<Works>>,
 }
 
 impl Web {
@@ -31,7 +34,13 @@ impl Web {
             scripts,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             plans: Plans::default(),
+            works: None,
         }
+    }
+
+    /// The same with the user's folders of sweeps and explorations.
+    pub(crate) fn with_works(self, works: Works) -> Web {
+        Web { works: Some(Arc::new(works)), ..self }
     }
 
     /// Who uses the pages.

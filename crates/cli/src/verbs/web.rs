@@ -17,6 +17,7 @@ use crate::federation::{Access, inform};
 use crate::output::Output;
 use crate::typed_script;
 use crate::verbs::token;
+use crate::work_folders;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -37,6 +38,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         client: session.client.clone(),
         scripts: Arc::new(typed_script::read),
         tokens: token::key(&session)?,
+        work: work_folders::registry()?,
     };
     let server = session.run(WebServer::bind(config)).map_err(failed)?;
     let link = server.link().unwrap_or_default();

@@ -220,7 +220,10 @@ mod tests {
         let view = super::super::ExplorationView::open(dir.path()).unwrap();
         assert_eq!((view.progress().mandatory, view.is_over()), (1, false));
         let request = view.request(0);
-        assert_eq!((request.state.word(), request.ended, request.value), ("completed", Some(TimeMs(900)), 2.5));
+        assert_eq!(
+            (request.state.word(), request.ended, request.value),
+            ("completed", Some(TimeMs(900)), 2.5)
+        );
         assert_eq!(view.output(0), b"2.5 m\n");
         let tally = view.servers().values().next().unwrap();
         assert_eq!((tally.mandatory, tally.optional, tally.open as usize), (1, 0, left.sent().count()));

@@ -97,7 +97,9 @@ impl InstanceIndex {
     pub(super) fn close(&mut self) {
         let submitted = self.open.values().flat_map(|(since, instances)| {
             let numbers = numbers(instances).into_iter();
-            numbers.filter(|instance| self.is_without_end(*instance, *since)).map(|instance| (instance, *since))
+            numbers
+                .filter(|instance| self.is_without_end(*instance, *since))
+                .map(|instance| (instance, *since))
         });
         self.submitted = submitted.collect();
     }

@@ -96,10 +96,7 @@ impl SweepResults {
     }
 
     /// Reads what was written since the last call; `visit` gets each entry, and where the results were before it.
-    pub(super) fn read(
-        &mut self,
-        mut visit: impl FnMut(&InstanceIndex, &Entry),
-    ) -> Result<(), FolderError> {
+    pub(super) fn read(&mut self, mut visit: impl FnMut(&InstanceIndex, &Entry)) -> Result<(), FolderError> {
         let SweepResults { reader, index, .. } = self;
         reader.read(|offset, entry| {
             visit(index, &entry);
@@ -283,7 +280,15 @@ mod tests {
         let states: Vec<&str> = (0..9).map(|instance| view.state(instance).word()).collect();
         // 2 failed and is run again.
         let expected = [
-            "completed", "submitted", "waiting", "waiting", "submitted", "failed", "waiting", "waiting", "waiting",
+            "completed",
+            "submitted",
+            "waiting",
+            "waiting",
+            "submitted",
+            "failed",
+            "waiting",
+            "waiting",
+            "waiting",
         ];
         assert_eq!(states, expected);
         assert_eq!((view.progress().done, view.progress().open), (1, 2));

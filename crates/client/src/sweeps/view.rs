@@ -6,13 +6,12 @@ use std::time::SystemTime;
 
 use pliant_control::multi_job::{Plan, Progress};
 use pliant_control::names::Name;
-use pliant_wire::Executable;
+use pliant_wire::{Executable, InstanceEnd};
 
+use super::Entry;
 use super::folder::Header;
-use super::instance_index::InstanceIndex;
 use super::results::{InstanceRecord, InstanceState, SweepResults};
 use super::state::SweepState;
-use super::Entry;
 use crate::work_folder::Work;
 use crate::work_view::number_in;
 use crate::{FolderError, ParameterSpace};
@@ -37,9 +36,11 @@ pub struct InstanceFacts {
     pub value: f64,
     /// How long it took, in milliseconds; none if it has not ended.
     pub elapsed_ms: Option<u32>,
+    /// Its server, by its place in the order in which servers had ends.
+    server: Option<u16>,
 }
 
-const UNKNOWN: InstanceFacts = InstanceFacts { value: f64::NAN, elapsed_ms: None };
+const UNKNOWN: InstanceFacts = InstanceFacts { value: f64::NAN, elapsed_ms: None, server: None };
 
 /// A sweep in a folder.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub struct SweepView {
     state: SweepState,
     facts: Vec<InstanceFacts>,
     servers: BTreeMap<Name, ServerInstances>,
+    /// The servers in the order in which they had ends.
+    names: Vec<Name>,
 }
 
 impl SweepView {
@@ -60,7 +63,7 @@ impl SweepView {
         let results = SweepResults::reading(dir)?;
         let state = results.reader().header().start();
         let facts = vec![UNKNOWN; results.len() as usize];
-        let mut view = SweepView { results, state, facts, servers: BTreeMap::new() };
+        let mut view = SweepView { results, state, facts, servers: BTreeMap::new(), names: Vec::new() };
         view.refresh()?;
         Ok(view)
     }
@@ -75,10 +78,17 @@ impl SweepView {
             *self = SweepView::open(&self.results.dir().to_owned())?;
             return Ok(());
         }
-        let SweepView { results, state, facts, servers } = self;
+        let SweepView { results, state, facts, servers, names } = self;
         let mut commands = Vec::new();
         results.read(|index, entry| {
-            tally(index, entry, state, facts, servers);
+            if let Entry::Ended { batch, end } = entry {
+                let batch_server = state.batches.get(batch).map(|batch| batch.server.clone());
+                let server = batch_server.or_else(|| index.job(*batch).map(|job| job.server));
+                let place = server.map(|server| tally(server, end, servers, names));
+                if let Some(known) = facts.get_mut(end.instance as usize) {
+                    *known = facts_of(end, place);
+                }
+            }
             // They were carried out.
             Header::apply(state, entry.clone(), &mut commands);
             commands.clear();
@@ -162,6 +172,11 @@ impl SweepView {
         self.facts.get(instance as usize).copied().unwrap_or(UNKNOWN)
     }
 
+    /// The server of the last end of an instance.
+    pub fn server(&self, instance: u32) -> Option<&Name> {
+        self.names.get(usize::from(self.facts(instance).server?))
+    }
+
     /// An instance with its result.
     ///
     /// # Errors
@@ -172,27 +187,28 @@ impl SweepView {
     }
 }
 
-/// Counts the end of an instance for its server.
+/// Counts the end of an instance for its server; the place of the server among `names`.
 fn tally(
-    index: &InstanceIndex,
-    entry: &Entry,
-    state: &SweepState,
-    facts: &mut [InstanceFacts],
+    server: Name,
+    end: &InstanceEnd,
     servers: &mut BTreeMap<Name, ServerInstances>,
-) {
-    let Entry::Ended { batch, end } = entry else { return };
-    let server = state.batches.get(batch).map(|batch| batch.server.clone());
-    if let Some(server) = server.or_else(|| index.job(*batch).map(|job| job.server)) {
-        let server = servers.entry(server).or_default();
-        match end.is_success() {
-            true => server.done += 1,
-            false => server.failed += 1,
-        }
-        server.elapsed_ms = server.elapsed_ms.saturating_add(end.elapsed_ms);
+    names: &mut Vec<Name>,
+) -> u16 {
+    let place = names.iter().position(|name| *name == server).unwrap_or_else(|| {
+        names.push(server.clone());
+        names.len() - 1
+    });
+    let tally = servers.entry(server).or_default();
+    match end.is_success() {
+        true => tally.done += 1,
+        false => tally.failed += 1,
     }
-    if let Some(known) = facts.get_mut(end.instance as usize) {
-        let value = if end.is_success() { number_in(end.output.as_bytes()) } else { f64::NAN };
-        let elapsed_ms = Some(u32::try_from(end.elapsed_ms).unwrap_or(u32::MAX));
-        *known = InstanceFacts { value, elapsed_ms };
-    }
+    tally.elapsed_ms = tally.elapsed_ms.saturating_add(end.elapsed_ms);
+    u16::try_from(place).unwrap_or(u16::MAX)
+}
+
+fn facts_of(end: &InstanceEnd, server: Option<u16>) -> InstanceFacts {
+    let value = if end.is_success() { number_in(end.output.as_bytes()) } else { f64::NAN };
+    let elapsed_ms = Some(u32::try_from(end.elapsed_ms).unwrap_or(u32::MAX));
+    InstanceFacts { value, elapsed_ms, server }
 }

@@ -93,20 +93,14 @@ fn headers_and_lines_are_checked() {
         let error = folder.header().unwrap_err().to_string();
         assert!(error.contains(expected), "{header}: {error}");
     };
-    check(
-        r#"{"schema":"pliant.count/3","upto":9}"#,
-        "schema: expected pliant.count/2, found pliant.count/3",
-    );
+    check(r#"{"schema":"pliant.count/3","upto":9}"#, "schema: expected pliant.count/2, found pliant.count/3");
     check(r#"{"schema":"pliant.count/2","to":0}"#, "count.json: is not valid: expected a number above 0");
     check(r#"{"schema":"pliant.count/2"}"#, "missing field `to`");
     folder.append(&4);
     folder.append(&5);
     folder.flush(true).unwrap();
     let error = folder.replay(&Count { to: 4 }, |_, _| {}).unwrap_err().to_string();
-    assert!(
-        error.contains("journal.jsonl:2") && error.contains("expected 4 at most, found 5"),
-        "{error}"
-    );
+    assert!(error.contains("journal.jsonl:2") && error.contains("expected 4 at most, found 5"), "{error}");
 }
 
 #[test]

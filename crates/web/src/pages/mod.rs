@@ -7,6 +7,7 @@ mod jobs;
 mod launches;
 mod overview;
 mod submit;
+mod work;
 
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/jobs/{id}", get(job::page))
         .route("/launches", get(launches::list))
         .route("/launches/{agent}/{key}", get(launches::one))
+        .route("/work", get(work::list))
+        .route("/work/{id}", get(work::one))
         .route("/admin", get(admin::page))
         .route("/submit", get(submit::page))
         .fallback(async || problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page")))

@@ -53,7 +53,21 @@ async fn an_operator_acts_and_reads_the_trail() {
     assert_eq!(root.post("/api/v1/admin/bans", &ban(false)).json(200)["servers"][0]["act"], Value::Null);
     assert_eq!(bob.post("/api/v1/jobs", &work).status, 201);
 
-    assert_eq!(root.json("/api/v1/admin/reallocation")["policy"], Value::Null);
+    let reallocation = "/api/v1/admin/reallocation";
+    assert_eq!(root.json(reallocation)["policy"], Value::Null);
+    let policy = json!({ "kind": "set", "algorithm": "regular", "heuristic": "mct", "period_s": 60, "threshold_s": 0, "window": 5 });
+    assert_eq!(bob.post(reallocation, &policy).status, 403);
+    for (key, wrong) in
+        [("algorithm", json!("best")), ("period_s", json!(0)), ("window", json!(0)), ("early_s", json!(-1))]
+    {
+        let mut policy = policy.clone();
+        policy[key] = wrong;
+        let refused = root.post(reallocation, &policy).json(400);
+        assert!(refused["detail"].as_str().unwrap().starts_with(key), "{refused}");
+    }
+    let changed = root.post(reallocation, &policy).json(200);
+    assert_eq!((&changed["policy"]["period_s"], &changed["policy"]["early_s"]), (&json!(60), &Value::Null));
+    assert_eq!(root.post(reallocation, &json!({ "kind": "off" })).json(200)["policy"], Value::Null);
     let trail = root.json("/api/v1/admin/audit?last=1000");
     let acts: Vec<&str> =
         trail["records"].as_array().unwrap().iter().filter_map(|one| one["act"].as_str()).collect();

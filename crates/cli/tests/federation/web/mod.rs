@@ -4,6 +4,7 @@ mod acts;
 mod browser;
 mod chromium;
 mod http;
+mod work;
 
 use std::path::PathBuf;
 
