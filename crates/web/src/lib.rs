@@ -22,6 +22,7 @@ mod several;
 mod state;
 mod tokens;
 mod types;
+mod what_if;
 mod work_rows;
 mod works;
 
@@ -30,3 +31,4 @@ pub use problem::Problem;
 pub use script::{ReadScript, ScriptReader, TypedScript};
 pub use serve::{WebConfig, WebError, WebServer};
 pub use tokens::{TokenKey, TokenScope};
+pub use what_if::{ReplayCommand, ReplayRequest};

@@ -19,6 +19,7 @@ use crate::routes::router;
 use crate::script::ScriptReader;
 use crate::state::Web;
 use crate::tokens::TokenKey;
+use crate::what_if::{ReplayCommand, WhatIf};
 use crate::works::Works;
 
 /// What connections are given.
@@ -89,6 +90,8 @@ pub struct WebConfig {
     pub tokens: TokenKey,
     /// The folders of the user's sweeps and explorations.
     pub work: WorkRegistry,
+    /// Makes the command of a replay.
+    pub replay: ReplayCommand,
 }
 
 /// The pages of one user.
@@ -106,7 +109,7 @@ impl WebServer {
     ///
     /// If it is not a loopback address, or cannot be listened on.
     pub async fn bind(config: WebConfig) -> Result<WebServer, WebError> {
-        let WebConfig { address, client, scripts, tokens, work } = config;
+        let WebConfig { address, client, scripts, tokens, work, replay } = config;
         if !address.ip().is_loopback() {
             return Err(WebError::NotLoopback { address });
         }
@@ -114,7 +117,7 @@ impl WebServer {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let guard = Arc::new(Guard::new(address, tokens).map_err(WebError::Random)?);
-        let web = Web::new(client, scripts).with_works(Works::new(work));
+        let web = Web::new(client, scripts).with_works(Works::new(work)).with_what_if(WhatIf::new(replay));
         Ok(WebServer { listener, address, guard, web: Arc::new(web) })
     }
 

@@ -1,5 +1,6 @@
 //! `pliant web`: serves the pages of a user of the federation, and opens them.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
-use pliant_web::{WebConfig, WebError, WebServer};
+use pliant_web::{ReplayCommand, WebConfig, WebError, WebServer};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -18,6 +19,9 @@ use crate::output::Output;
 use crate::typed_script;
 use crate::verbs::token;
 use crate::work_folders;
+
+/// The most memory of a replay.
+const REPLAY_MEMORY: &str = "2G";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -39,6 +43,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         scripts: Arc::new(typed_script::read),
         tokens: token::key(&session)?,
         work: work_folders::registry()?,
+        replay: replay_command(arguments.access.words()),
     };
     let server = session.run(WebServer::bind(config)).map_err(failed)?;
     let link = server.link().unwrap_or_default();
@@ -53,6 +58,18 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let _ = std::fs::remove_file(page);
     }
     Ok(())
+}
+
+/// The command of a replay, with the client file of these pages.
+fn replay_command(access: Vec<OsString>) -> ReplayCommand {
+    Arc::new(move |request| {
+        let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| PathBuf::from("pliant")));
+        command.args(["--format", "json", "what-if", "--schedule", "--mem", REPLAY_MEMORY]).args(&access);
+        command.arg(format!("--since={}h", request.hours));
+        // A word that begins with a dash is no option.
+        command.args(request.policies.iter().map(|policy| format!("--policy={policy}")));
+        command
+    })
 }
 
 fn failed(error: WebError) -> Failure {

@@ -9,6 +9,7 @@ mod jobs;
 mod launches;
 mod log;
 mod submit;
+mod what_if;
 mod work;
 
 use std::sync::Arc;
@@ -55,11 +56,16 @@ use crate::state::Web;
         launches::launches,
         launches::launch,
         launches::cancel_launch,
+        launches::links,
         work::work,
         work::one,
         work::work_rows,
         work::work_points,
         work::shares,
+        what_if::what_if,
+        what_if::start,
+        what_if::cancel,
+        what_if::schedule,
         admin::drain,
         admin::ban,
         admin::limits,
@@ -105,11 +111,15 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/launches", get(launches::launches))
         .route("/launches/{agent}/{key}", get(launches::launch))
         .route("/launches/{agent}/{key}/cancel", post(launches::cancel_launch))
+        .route("/links", get(launches::links))
         .route("/work", get(work::work))
         .route("/work/{id}", get(work::one))
         .route("/work/{id}/rows", get(work::work_rows))
         .route("/work/{id}/points", get(work::work_points))
         .route("/shares", get(work::shares))
+        .route("/what-if", get(what_if::what_if).post(what_if::start))
+        .route("/what-if/cancel", post(what_if::cancel))
+        .route("/what-if/schedules/{index}", get(what_if::schedule))
         .route("/jobs/{id}/hold", post(admin::hold))
         .route("/jobs/{id}/release", post(admin::release))
         .route("/jobs/{id}/priority", post(admin::priority))

@@ -42,6 +42,7 @@ pub(super) fn page(
                             a href=(path) aria-current=[(name == kind).then_some("page")] { (text) }
                         }
                         @if user.operator {
+                            a href="/what-if" aria-current=[(kind == "whatif").then_some("page")] { "What if" }
                             a href="/admin" aria-current=[(kind == "admin").then_some("page")] { "Administration" }
                         }
                     }

@@ -7,6 +7,7 @@ mod jobs;
 mod launches;
 mod overview;
 mod submit;
+mod what_if;
 mod work;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/launches/{agent}/{key}", get(launches::one))
         .route("/work", get(work::list))
         .route("/work/{id}", get(work::one))
+        .route("/what-if", get(what_if::page))
         .route("/admin", get(admin::page))
         .route("/submit", get(submit::page))
         .fallback(async || problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page")))

@@ -7,6 +7,7 @@ mod job;
 mod launch;
 mod placement;
 mod submission;
+mod what_if;
 mod work;
 
 pub(crate) use admin::*;
@@ -15,6 +16,7 @@ pub(crate) use job::*;
 pub(crate) use launch::*;
 pub(crate) use placement::*;
 pub(crate) use submission::*;
+pub(crate) use what_if::*;
 pub(crate) use work::*;
 
 use pliant_model::{Estimate, Time};

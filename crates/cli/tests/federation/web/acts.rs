@@ -125,3 +125,70 @@ async fn a_launch_is_listed_with_its_mapping_and_cancelled() {
     pages.post(&format!("{path}/cancel"), &json!({})).json(200);
     until("its end", async || (pages.json(&path)["outcome"] == "cancelled").then_some(())).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_replays_the_history_and_sees_both_schedules() {
+    let federation = Federation::start(&[Cluster::new("lyon", 2, 1.0), Cluster::new("nice", 2, 1.0)]).await;
+    let alice = federation.client("alice");
+    let mut accepted = Vec::new();
+    for _ in 0..6 {
+        accepted.push(submit(&alice, &order(rigid("sleep 1", 2, 5))).await.handle);
+    }
+    for handle in &accepted {
+        alice.wait(handle, |_| {}).await.unwrap();
+    }
+    let all_known = async || {
+        let history = federation.operator().history(pliant_model::Span(3600)).await.ok()?;
+        (history.jobs.len() == 6 && history.jobs.iter().all(|job| job.state.is_final())).then_some(())
+    };
+    until("the agent to know all jobs", all_known).await;
+    let bob = Pages::opened(&federation, Role::User, "bob");
+    assert_eq!((bob.get("/what-if").status, bob.get("/api/v1/what-if").status), (403, 403));
+    let root = Pages::opened(&federation, Role::Operator, "root");
+    assert_eq!(root.json("/api/v1/what-if")["state"], "none");
+    for wrong in [json!({ "hours": 0 }), json!({ "hours": 1, "policies": [""] }), json!({ "hours": 99999 })] {
+        assert_eq!(root.post("/api/v1/what-if", &wrong).status, 400, "{wrong}");
+    }
+    let ended = async || {
+        let view = root.json("/api/v1/what-if");
+        (view["state"] != "running").then_some(view)
+    };
+    // An option is a word of the policy here.
+    root.post("/api/v1/what-if", &json!({ "hours": 1, "policies": ["--help"] })).json(200);
+    let failed = until("its end", ended).await;
+    assert_eq!(failed["state"], "failed");
+    assert!(failed["problem"].as_str().unwrap().contains("--help"), "{failed}");
+    let asked = json!({ "hours": 1, "policies": ["now,mapping=random"] });
+    root.post("/api/v1/what-if", &asked).json(200);
+    let done = until("its end", ended).await;
+    assert_eq!((&done["state"], &done["report"]["jobs"]["compared"]), (&json!("done"), &json!(6)), "{done}");
+    assert_eq!(done["report"]["replayed"][1]["policy"]["name"], "now,mapping=random");
+    let schedule = root.json("/api/v1/what-if/schedules/0");
+    let drawn: usize =
+        schedule["lanes"].as_array().unwrap().iter().map(|lane| lane["jobs"].as_array().unwrap().len()).sum();
+    assert_eq!((&schedule["name"], drawn), (&json!("recorded"), 6));
+    assert_eq!(root.get("/api/v1/what-if/schedules/3").status, 404);
+
+    let Some(program) = pliant_testing::browser::find() else { return };
+    let mut browser = chromium::Browser::start(&program);
+    browser.show(1280, 900, false);
+    let site = Pages::start(&federation, Role::Operator, "root");
+    browser.open(&format!("http://{}{}", site.address, site.link));
+    browser.until("document.body.dataset.page === 'overview'");
+    browser.open(&format!("http://{}/what-if", site.address));
+    browser.until("document.body.dataset.rendered === 'whatif:none'");
+    browser::fill(&mut browser, "[name=hours]", "1");
+    browser::fill(&mut browser, "[name=algorithm]", "none");
+    browser.until(
+        "document.querySelector('#command').textContent === 'pliant what-if --since 1h --policy none'",
+    );
+    browser::click(&mut browser, "#ask [type=submit]");
+    browser
+        .until("document.body.dataset.rendered === 'whatif:done' && document.body.dataset.drawn === '6 6'");
+    // The same job is marked in both charts.
+    browser.evaluate("document.querySelector('#recorded').focus()");
+    browser.press("n");
+    browser.until("document.querySelectorAll('#pinned dl').length === 2");
+    browser::look(&mut browser, "what-if");
+    browser::clean(&mut browser);
+}
