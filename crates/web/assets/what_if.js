@@ -52,7 +52,9 @@ Web.whatif = () => {
   Pliant.timeLabel = (seconds, step, first) => {
     const date = new Date((origin + seconds) * 1000), day = Web.dateForm.format(date);
     if (step >= 86_400 || date.getHours() * 60 + date.getMinutes() === 0) return day;
-    return first ? `${day}, ${Web.clockForm.format(date)}` : Web.clockForm.format(date);
+    // Ticks within a minute differ in their seconds.
+    const clock = step < 60 ? date.toLocaleTimeString(undefined, { hour12: false }) : Web.clockForm.format(date);
+    return first ? `${day}, ${clock}` : clock;
   };
   const find = (gantt, number) => {
     for (const one of gantt.lanes ?? []) {
@@ -69,7 +71,7 @@ Web.whatif = () => {
     const number = found ? found.lane.jobs.id[found.index] : null, parts = [];
     for (const [one, gantt] of Object.entries(charts)) {
       if (one !== name) { gantt.pin = number === null ? null : find(gantt, number); gantt.mark(); }
-      if (gantt.pin) parts.push(Web.node("div", {}, Web.node("em", {}, Web.$(`${one}-title`).textContent), ...describe(gantt.pin)));
+      if (gantt.pin) parts.push(Web.node("div", {}, Web.node("div", { class: "quiet" }, Web.$(`${one}-title`).textContent), ...describe(gantt.pin)));
     }
     Web.$("pinned").hidden = parts.length === 0;
     Web.$("pinned").replaceChildren(...parts);

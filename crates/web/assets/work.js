@@ -31,7 +31,7 @@ Web.works = () => {
       const part = share.fair_share_s > 0 ? Math.round(100 * share.usage_s / share.fair_share_s) : null;
       return Web.row(share.server ?? "", [
         { text: share.server ?? "together", head: true }, { text: Pliant.count(share.cores), number: true },
-        { text: Pliant.span(share.usage_s), number: true }, { text: Pliant.span(share.fair_share_s), number: true },
+        { text: Web.seconds(share.usage_s), number: true }, { text: Web.seconds(share.fair_share_s), number: true },
         { text: part === null ? "–" : `${part} %`, node: () => part === null ? Web.node("span", {}, "–") : Web.meter(Math.min(part, 100), `${part} %`) },
         { text: Pliant.count(share.requests), number: true }, { text: Pliant.count(share.completed), number: true }, { text: Pliant.count(share.killed), number: true },
       ]);
@@ -92,6 +92,7 @@ Web.work = () => {
 
   const showServers = () => {
     const { servers, sweep } = detail;
+    Web.$("servers").classList.toggle("of-sweep", sweep !== null);
     if (servers.length === 0) return Web.empty(Web.$("servers"), "No server has had any yet.");
     const of = (server) => server.done + (server.optional ?? 0) + server.submitted, all = servers.reduce((sum, server) => sum + of(server), 0);
     const number = (value) => ({ text: value === null ? "–" : Pliant.count(value), number: true });

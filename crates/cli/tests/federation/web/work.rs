@@ -102,9 +102,12 @@ async fn a_sweep_and_an_exploration_are_shown_while_they_run() {
         look(&mut browser, "sweep-over");
         let kept = kept["id"].as_str().unwrap();
         browser.open(&format!("http://{}/work/{kept}", site.address));
+        // What `say` writes begins with no number; its argument is one.
         browser.until(
-            "document.body.dataset.rendered === 'work:over:2' && document.body.dataset.plotted === '6'",
+            "document.body.dataset.rendered === 'work:over:2' && document.body.dataset.plotted === '0'",
         );
+        fill(&mut browser, "#plot-y", "arg:text");
+        browser.until("document.body.dataset.plotted === '6'");
         look(&mut browser, "exploration");
         clean(&mut browser);
         assert_eq!(browser.evaluate("document.querySelectorAll('b').length"), 0);
