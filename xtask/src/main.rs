@@ -4,6 +4,7 @@
 //! A task installs what it needs where it can, reports what it skipped, and ends with the exit code
 //! of the first step that failed. Its own lines go to standard error, between those of the tools it runs.
 
+mod axe;
 mod benefit;
 mod browser;
 mod claims;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use crate::axe;
 use crate::browser;
 use crate::database;
 use crate::logs;
@@ -23,6 +24,7 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
         eprintln!("without cargo-nextest: the tests run under `cargo test`");
     }
     browser::prepare();
+    let axe = axe::prepare();
     programs::prepare();
     database::prepare();
     let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
@@ -36,6 +38,7 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     let notes = Notes::new("skipped");
     let step = |arguments| {
         let step = Step::cargo(arguments).env(skipped::VARIABLE, notes.path()).env("INSTA_UPDATE", "no");
+        let step = axe.iter().fold(step, |step, path| step.env(axe::VARIABLE, path));
         let strict = LENIENCES.iter().fold(step, |step, name| step.env_remove(name));
         // Tests run in the directory of their crate, where a relative path would lead elsewhere.
         match logs.count {

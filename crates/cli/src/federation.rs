@@ -1,5 +1,6 @@
 //! The connection of client verbs to a federation: the client file, calls, and their errors.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,6 +43,11 @@ pub(crate) struct Session {
 }
 
 impl Access {
+    /// The same options for a command that this one starts.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        self.config.iter().flat_map(|path| [OsString::from("--config"), path.into()]).collect()
+    }
+
     /// Reads the client's file; connects with the first call.
     pub(crate) fn open(&self) -> Result<Session, Failure> {
         let path = choose(self.config.as_deref(), ClientFilePaths::read()?)?;

@@ -41,6 +41,7 @@ mod usage_error;
 mod verbs;
 mod what_if_policy;
 mod work;
+mod work_folders;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,8 @@ use crate::work_folder::{Durability, FolderError, Work, WorkFolder};
 
 /// The longest time between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_millis(500);
+/// How often the folder shows that a client works on it.
+const BEAT_EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) type State<X> = <<X as Executor>::Work as Work>::State;
 pub(crate) type Entry<X> = <<X as Executor>::Work as Work>::Entry;
@@ -123,8 +125,15 @@ impl<X: Executor> Driver<X> {
         let mut interrupted = std::pin::pin!(interrupted);
         let mut is_interrupted = false;
         let mut inputs = vec![self.executor.begin()];
+        let mut beaten: Option<Instant> = None;
         loop {
             self.process(inputs)?;
+            if let Some(folder) = &self.folder
+                && beaten.is_none_or(|beaten| beaten.elapsed() >= BEAT_EVERY)
+            {
+                folder.beat();
+                beaten = Some(Instant::now());
+            }
             report(&mut self.executor);
             if self.executor.is_over() {
                 return Ok(());

@@ -19,6 +19,9 @@ mod sweeps;
 mod task_files;
 mod work_error;
 mod work_folder;
+mod work_reader;
+mod work_registry;
+mod work_view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,8 +50,8 @@ use tonic::{Request, Response, Status, Streaming};
 pub use client_file::ClientFile;
 pub use error::ClientError;
 pub use explorations::{
-    ExplorationCalls, ExplorationFolder, ExplorationSpec, ExplorationStatus, ExplorationUpdate, Explorer,
-    PlatformUsage, RequestEvent,
+    ExplorationCalls, ExplorationFolder, ExplorationSpec, ExplorationStatus, ExplorationUpdate,
+    ExplorationView, Explorer, PlatformUsage, RequestEvent, RequestProgress, RequestRecord, ServerRequests,
 };
 pub use files::send_pieces;
 pub use history::History;
@@ -58,11 +61,15 @@ pub use parameters::{
 pub use placement::{PlacementReason, placement_reason};
 pub use submit::{SubmissionStep, SubmitOrder, without_estimate};
 pub use sweeps::{
-    InstanceRecord, InstanceState, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
+    InstanceFacts, InstanceRecord, InstanceState, ServerInstances, SweepFolder, SweepPreview, SweepResults,
+    SweepSpec, SweepStatus, SweepView, Sweeper,
 };
 pub use task_files::{InputPaths, InputSender};
 pub use work_error::{ServerRefusal, WorkError};
 pub use work_folder::FolderError;
+pub use work_reader::is_worked_on;
+pub use work_registry::{RegisteredFolder, WorkRegistry};
+pub use work_view::{WorkView, work_written};
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);

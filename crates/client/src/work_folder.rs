@@ -4,22 +4,23 @@
 //! |---|---|
 //! | `sweep.json` or `exploration.json` | the header: what the work is, with a version; written once |
 //! | `journal.jsonl` | a line for each event, in order; it only grows |
-//! | `lock` | locked while a client works |
+//! | `lock` | locked while a client works, which also renews its time |
 //!
 //! An incomplete last line was being written when the client died. It is dropped.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use pliant_staging::FileSpec;
 use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-const JOURNAL: &str = "journal.jsonl";
-const LOCK: &str = "lock";
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+pub(crate) const LOCK: &str = "lock";
 
 /// A kind of work that outlives its client. A value of it is the header of a folder.
 pub trait Work: Serialize + DeserializeOwned {
@@ -161,6 +162,56 @@ struct Versioned<W> {
     work: W,
 }
 
+/// The header in a folder, and its text; none if there is none.
+pub(crate) fn header_in<W: Work>(dir: &Path) -> Result<Option<(W, Vec<u8>)>, FolderError> {
+    #[derive(Deserialize)]
+    struct Schema {
+        schema: String,
+    }
+    let path = dir.join(W::HEADER);
+    let text = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(at(&path))?,
+    };
+    let unreadable = |source| FolderError::Unreadable { location: path.display().to_string(), source };
+    // Only a later version may know the other fields.
+    let Schema { schema } = serde_json::from_slice(&text).map_err(unreadable)?;
+    if schema != W::SCHEMA {
+        return Err(mismatch(dir, "schema", W::SCHEMA, &schema));
+    }
+    let Versioned { work, .. } = serde_json::from_slice::<Versioned<W>>(&text).map_err(unreadable)?;
+    match work.problem() {
+        Some(problem) => Err(unreadable(serde::de::Error::custom(problem))),
+        None => Ok(Some((work, text))),
+    }
+}
+
+fn mismatch<T: fmt::Display + ?Sized, F: fmt::Display + ?Sized>(
+    dir: &Path,
+    what: &'static str,
+    expected: &T,
+    found: &F,
+) -> FolderError {
+    let (dir, expected, found) = (dir.to_owned(), expected.to_string(), found.to_string());
+    FolderError::Mismatch { dir, what, expected, found }
+}
+
+/// The entry of a line of the journal.
+pub(crate) fn entry_of<W: Work>(
+    work: &W,
+    line: &[u8],
+    path: &Path,
+    number: u64,
+) -> Result<W::Entry, FolderError> {
+    let unreadable =
+        |source| FolderError::Unreadable { location: format!("{}:{number}", path.display()), source };
+    let entry: W::Entry = serde_json::from_slice(line).map_err(unreadable)?;
+    match work.problem_of(&entry) {
+        Some(problem) => Err(unreadable(serde::de::Error::custom(problem))),
+        None => Ok(entry),
+    }
+}
+
 /// A folder of work, for one client at a time.
 #[derive(Debug)]
 pub struct WorkFolder<W> {
@@ -169,7 +220,7 @@ pub struct WorkFolder<W> {
     /// Lines that are not written yet.
     lines: Vec<u8>,
     /// Locked as long as the folder is open.
-    _lock: File,
+    lock: File,
     work: std::marker::PhantomData<fn() -> W>,
 }
 
@@ -212,7 +263,7 @@ impl<W: Work> WorkFolder<W> {
         let path = dir.join(JOURNAL);
         let journal = File::options().create(true).append(true).read(true).open(&path).map_err(at(&path))?;
         let (dir, work) = (dir.to_owned(), std::marker::PhantomData);
-        Ok(WorkFolder { dir, journal, lines: Vec::new(), _lock: lock, work })
+        Ok(WorkFolder { dir, journal, lines: Vec::new(), lock, work })
     }
 
     /// The folder.
@@ -222,24 +273,7 @@ impl<W: Work> WorkFolder<W> {
 
     /// The header; none if the folder is new.
     pub(crate) fn header(&self) -> Result<Option<W>, FolderError> {
-        #[derive(Deserialize)]
-        struct Schema {
-            schema: String,
-        }
-        let path = self.dir.join(W::HEADER);
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(at(&path))?,
-        };
-        let unreadable = |source| FolderError::Unreadable { location: path.display().to_string(), source };
-        // Only a later version may know the other fields.
-        let Schema { schema } = serde_json::from_slice(&text).map_err(unreadable)?;
-        self.expect("schema", W::SCHEMA, schema.as_str())?;
-        let Versioned { work, .. } = serde_json::from_slice::<Versioned<W>>(&text).map_err(unreadable)?;
-        match work.problem() {
-            Some(problem) => Err(unreadable(serde::de::Error::custom(problem))),
-            None => Ok(Some(work)),
-        }
+        Ok(header_in(&self.dir)?.map(|(work, _)| work))
     }
 
     /// Begins the work in an empty folder.
@@ -286,8 +320,7 @@ impl<W: Work> WorkFolder<W> {
         expected: &T,
         found: &F,
     ) -> FolderError {
-        let (dir, expected, found) = (self.dir.clone(), expected.to_string(), found.to_string());
-        FolderError::Mismatch { dir, what, expected, found }
+        mismatch(&self.dir, what, expected, found)
     }
 
     /// The work that an earlier client began, in the state that its journal says; none if the folder is new.
@@ -317,27 +350,9 @@ impl<W: Work> WorkFolder<W> {
             if line.last() != Some(&b'\n') {
                 return self.journal.set_len(offset).map_err(at(&path));
             }
-            let unreadable =
-                |source| FolderError::Unreadable { location: format!("{}:{number}", path.display()), source };
-            let entry: W::Entry = serde_json::from_slice(&line).map_err(unreadable)?;
-            if let Some(problem) = work.problem_of(&entry) {
-                return Err(unreadable(serde::de::Error::custom(problem)));
-            }
-            visit(offset, entry);
+            visit(offset, entry_of(work, &line, &path, number)?);
             offset += length;
         }
-    }
-
-    /// The entry of the line at that offset.
-    pub(crate) fn line(&mut self, offset: u64) -> Result<W::Entry, FolderError> {
-        let path = self.dir.join(JOURNAL);
-        let mut reader = &self.journal;
-        reader.seek(SeekFrom::Start(offset)).map_err(at(&path))?;
-        let mut line = Vec::new();
-        // Few lines are longer.
-        BufReader::with_capacity(512, reader).read_until(b'\n', &mut line).map_err(at(&path))?;
-        let unreadable = |source| FolderError::Unreadable { location: path.display().to_string(), source };
-        serde_json::from_slice(&line).map_err(unreadable)
     }
 
     /// Appends an entry, which the next [`flush`](WorkFolder::flush) writes.
@@ -353,6 +368,12 @@ impl<W: Work> WorkFolder<W> {
         self.lines.clear();
         let written = written.and_then(|()| if durable { self.journal.sync_data() } else { Ok(()) });
         written.map_err(at(&path))
+    }
+
+    /// Shows readers that a client works on the folder: they cannot ask the lock without taking it.
+    pub(crate) fn beat(&self) {
+        // A reader that does not see it says that no client works, which changes nothing.
+        let _ = self.lock.set_modified(SystemTime::now());
     }
 
     /// Replaces a file atomically; with `durable` it is on the disk afterwards.
@@ -371,127 +392,4 @@ impl<W: Work> WorkFolder<W> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Counts to a number, a step a line.
-    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-    struct Count {
-        to: u32,
-    }
-
-    impl Work for Count {
-        type Entry = u32;
-        type State = Vec<u32>;
-        type Command = u32;
-        const KIND: &'static str = "a count";
-        const SCHEMA: &'static str = "pliant.count/2";
-        const HEADER: &'static str = "count.json";
-        const FOREIGN: &'static [&'static str] = &["results.csv"];
-
-        fn problem(&self) -> Option<String> {
-            (self.to == 0).then(|| "expected a number above 0".to_owned())
-        }
-
-        fn problem_of(&self, entry: &u32) -> Option<String> {
-            (*entry > self.to).then(|| format!("expected {} at most, found {entry}", self.to))
-        }
-
-        fn start(&self) -> Vec<u32> {
-            Vec::new()
-        }
-
-        fn apply(state: &mut Vec<u32>, entry: u32, commands: &mut Vec<u32>) {
-            assert!(commands.is_empty(), "an earlier client carried out earlier commands");
-            state.push(entry);
-            commands.push(entry);
-        }
-    }
-
-    fn open(dir: &Path) -> WorkFolder<Count> {
-        WorkFolder::open(dir).unwrap()
-    }
-
-    fn lines(folder: &mut WorkFolder<Count>) -> Vec<(u64, u32)> {
-        let mut found = Vec::new();
-        folder.replay(&Count { to: 9 }, |offset, entry| found.push((offset, entry))).unwrap();
-        found
-    }
-
-    #[test]
-    fn an_incomplete_last_line_is_dropped() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut folder = open(dir.path());
-        assert!(matches!(WorkFolder::<Count>::open(dir.path()), Err(FolderError::InUse { .. })));
-        folder.append(&1);
-        folder.append(&2);
-        folder.flush(true).unwrap();
-        folder.journal.set_len(3).unwrap();
-        assert_eq!(lines(&mut folder), [(0, 1)]);
-        folder.append(&3);
-        folder.flush(false).unwrap();
-        assert_eq!(lines(&mut folder), [(0, 1), (2, 3)]);
-        assert_eq!(folder.line(2).unwrap(), 3);
-    }
-
-    #[test]
-    fn folders_of_other_work_are_refused() {
-        let refused = |result: Result<(), FolderError>| result.unwrap_err().to_string();
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
-        fs::write(&file, "a table of mine").unwrap();
-        let error = refused(WorkFolder::<Count>::open(&file).map(drop));
-        assert!(error.ends_with("expected a folder, found a file"), "{error}");
-        assert!(matches!(WorkFolder::<Count>::existing(dir.path()), Err(FolderError::Empty { .. })));
-        for other in ["journal.jsonl", "results.csv"] {
-            let dir = tempfile::tempdir().unwrap();
-            let folder = open(dir.path());
-            fs::write(dir.path().join(other), "mine").unwrap();
-            let error = refused(folder.begin(&Count { to: 1 }));
-            let expected = format!("expected an empty one or one of a count, found {other}");
-            assert!(error.ends_with(&expected), "{error}");
-            assert_eq!(fs::read(dir.path().join(other)).unwrap(), b"mine");
-        }
-    }
-
-    #[test]
-    fn headers_and_lines_are_checked() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut folder = open(dir.path());
-        assert_eq!(folder.header().unwrap(), None);
-        folder.begin(&Count { to: 4 }).unwrap();
-        assert_eq!(folder.header().unwrap(), Some(Count { to: 4 }));
-        let check = |header: &str, expected: &str| {
-            fs::write(dir.path().join("count.json"), header).unwrap();
-            let error = folder.header().unwrap_err().to_string();
-            assert!(error.contains(expected), "{header}: {error}");
-        };
-        check(
-            r#"{"schema":"pliant.count/3","upto":9}"#,
-            "schema: expected pliant.count/2, found pliant.count/3",
-        );
-        check(r#"{"schema":"pliant.count/2","to":0}"#, "count.json: is not valid: expected a number above 0");
-        check(r#"{"schema":"pliant.count/2"}"#, "missing field `to`");
-        folder.append(&4);
-        folder.append(&5);
-        folder.flush(true).unwrap();
-        let error = folder.replay(&Count { to: 4 }, |_, _| {}).unwrap_err().to_string();
-        assert!(
-            error.contains("journal.jsonl:2") && error.contains("expected 4 at most, found 5"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn removed_work_can_begin_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut folder = open(dir.path());
-        folder.begin(&Count { to: 4 }).unwrap();
-        folder.append(&1);
-        folder.flush(false).unwrap();
-        folder.forget().unwrap();
-        assert_eq!(folder.header().unwrap(), None);
-        folder.begin(&Count { to: 5 }).unwrap();
-        assert_eq!(lines(&mut folder), []);
-    }
-}
+pub(crate) mod tests;

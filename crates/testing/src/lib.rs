@@ -2,6 +2,7 @@
 //! what a test leaves out because one of them, or a program, is absent; and the figures of the papers' claims. Nothing that
 //! ships depends on it.
 
+pub mod axe;
 pub mod browser;
 pub mod claims;
 #[cfg(feature = "oar")]

@@ -42,9 +42,29 @@ Web.admin = () => {
     ])));
   };
   const showPolicy = ({ policy }) => {
+    inForce = policy;
     Web.$("policy").textContent = policy === null ? "The agent moves no waiting jobs."
       : `Waiting jobs are moved by ${policy.algorithm} with ${policy.heuristic}: every ${Pliant.span(policy.period_s)}, for a gain of at least ${Pliant.span(policy.threshold_s)}${policy.early_s === null ? "" : `, and after jobs that ended early, at most every ${Pliant.span(policy.early_s)}`}.`;
   };
+  const form = Web.$("reallocation");
+  // What is typed is not overwritten: the form shows the policy in force when it is opened.
+  let inForce = null;
+  Web.$("reallocation-change").addEventListener("toggle", ({ target }) => {
+    if (!target.open) return;
+    const shown = inForce ?? { period_s: 300, threshold_s: 60, window: 20, early_s: 30 };
+    for (const [key, value] of Object.entries(shown)) if (form.elements[key]) form.elements[key].value = value ?? "";
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const kind = event.submitter?.value ?? "set", given = values(form), body = { kind };
+    if (kind === "set") {
+      Object.assign(body, { algorithm: given.algorithm, heuristic: given.heuristic });
+      for (const key of ["period_s", "threshold_s", "window"]) body[key] = Number(given[key]);
+      if (given.early_s !== "") body.early_s = Number(given.early_s);
+    }
+    if (kind === "off" && !confirm("Move no waiting jobs any more?")) return;
+    Web.attempt("reallocation", async () => { showPolicy(await Web.send("/admin/reallocation", body)); Web.$("reallocation-change").open = false; });
+  });
   const servers = Web.throttled(500, () => Web.attempt("servers", async () => showServers(await Web.read("/clusters"))));
   const slow = Web.throttled(1000, async () => {
     await Web.attempt("limits", async () => showLimits(await Web.read("/admin/limits")));

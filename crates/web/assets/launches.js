@@ -52,7 +52,21 @@ Web.launch = () => {
     ])));
     document.body.dataset.rendered = `launch:${launch.state}`;
   };
-  const load = Web.throttled(1000, () => Web.attempt("launch", async () => { launch = await Web.read(path); show(); }));
+  const showLinks = (links) => {
+    const servers = [...new Set(launch.tasks.map((task) => task.server).filter(Boolean))].sort();
+    const own = links.filter(({ between }) => between.every((name) => servers.includes(name)));
+    Web.$("links-part").hidden = own.length === 0;
+    Web.$("links-picture").replaceChildren(...(own.length > 0 && servers.length <= 12 ? [Web.linksPicture(servers, own)] : []));
+    Web.rows(Web.$("links"), own.map((link) => Web.row(link.between.join(" "), [
+      { text: link.between[0], head: true }, link.between[1], { text: Web.speed(link.mbps), number: true }, { text: `${link.round_trip_ms.toFixed(2)} ms`, number: true }, Web.timeCell(link.measured_s),
+    ])));
+  };
+  const load = Web.throttled(1000, () => Web.attempt("launch", async () => {
+    launch = await Web.read(path);
+    show();
+    // Not every agent measures links.
+    showLinks(await Web.read("/links").then(({ links }) => links, () => []));
+  }));
   Web.$("cancel").addEventListener("click", () => {
     if (!confirm("Cancel this launch with all of its tasks?")) return;
     Web.attempt("cancel", () => Web.send(`${path}/cancel`)).then(load);
@@ -60,4 +74,32 @@ Web.launch = () => {
   setInterval(() => { if (!document.hidden && launch?.state !== "over") load(); }, 2000);
   Web.live({ refresh: load, health: Web.showReach });
   load();
+};
+
+Web.speed = (mbps) => mbps >= 1000 ? `${(mbps / 1000).toFixed(1)} Gb/s` : `${mbps >= 10 ? Math.round(mbps) : mbps.toFixed(2)} Mb/s`;
+
+// Servers on a circle, and the links between them: the faster, the thicker.
+Web.linksPicture = (servers, links) => {
+  const make = (tag, attributes, text) => {
+    // A name of the standard: nothing is loaded from there.
+    const node = document.createElementNS("http:" + "//www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const label = links.map(({ between, mbps }) => `${between.join(" and ")}: ${Web.speed(mbps)}`).join(", ");
+  const picture = make("svg", { viewBox: "0 0 520 260", role: "img", "aria-label": label, class: "links" });
+  const place = (name) => {
+    const angle = 2 * Math.PI * servers.indexOf(name) / servers.length + (servers.length === 2 ? 0 : -Math.PI / 2);
+    return [260 + 170 * Math.cos(angle), 130 + 95 * Math.sin(angle)];
+  };
+  for (const { between, mbps } of links) {
+    const [[x1, y1], [x2, y2]] = between.map(place), width = Math.max(1, Math.min(7, Math.log10(Math.max(1, mbps)) * 1.8));
+    picture.append(make("line", { x1, y1, x2, y2, "stroke-width": width, class: "link-line" }), make("text", { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 7, class: "link-speed" }, Web.speed(mbps)));
+  }
+  for (const name of servers) {
+    const [x, y] = place(name), shown = name.length > 16 ? `${name.slice(0, 15)}…` : name;
+    picture.append(make("rect", { x: x - 62, y: y - 16, width: 124, height: 32, rx: 8, class: "link-server" }), make("text", { x, y: y + 5, class: "link-name" }, shown));
+  }
+  return picture;
 };

@@ -130,14 +130,14 @@ Web.drawDays = () => {
 };
 
 // The share of processors in use; none if it is not known.
-Web.meter = (share) => {
+Web.meter = (share, text) => {
   const bar = Web.node("span", { class: "meter" });
   if (share !== null) {
     const fill = Web.node("i");
     fill.style.width = `${share}%`;
     bar.append(fill);
   }
-  return Web.node("span", { class: "metered" }, bar, share === null ? "unknown" : `${share} %`);
+  return Web.node("span", { class: "metered" }, bar, share === null ? "unknown" : text ?? `${share} %`);
 };
 
 // Errors as a bar around "as promised".

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 const STYLE: &str = include_str!("../assets/web.css");
 
 /// The parts of the script, in the order in which they need each other.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 13] = [
     include_str!("../assets/base.js"),
     include_str!("../assets/words.js"),
     include_str!("../assets/live.js"),
@@ -19,6 +19,9 @@ const SCRIPTS: [&str; 10] = [
     include_str!("../assets/job.js"),
     include_str!("../assets/submit.js"),
     include_str!("../assets/launches.js"),
+    include_str!("../assets/plot.js"),
+    include_str!("../assets/work.js"),
+    include_str!("../assets/what_if.js"),
     include_str!("../assets/admin.js"),
     include_str!("../assets/main.js"),
 ];

@@ -25,6 +25,9 @@ mod several;
 mod state;
 mod tokens;
 mod types;
+mod what_if;
+mod work_rows;
+mod works;
 
 pub use api::openapi;
 pub use portal::{PortalError, PortalFile, PortalServer};
@@ -32,3 +35,4 @@ pub use problem::Problem;
 pub use script::{ReadScript, ScriptReader, TypedScript};
 pub use serve::{WebConfig, WebError, WebServer};
 pub use tokens::{TokenKey, TokenScope};
+pub use what_if::{ReplayCommand, ReplayRequest};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pliant_client::Client;
+use pliant_client::{Client, WorkRegistry};
 use tokio::net::TcpListener;
 
 use crate::guard::Guard;
@@ -12,6 +12,8 @@ use crate::routes::router;
 use crate::script::ScriptReader;
 use crate::state::Web;
 use crate::tokens::TokenKey;
+use crate::what_if::{ReplayCommand, WhatIf};
+use crate::works::Works;
 
 /// Why the pages cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +60,10 @@ pub struct WebConfig {
     pub scripts: ScriptReader,
     /// The key of the tokens of programs.
     pub tokens: TokenKey,
+    /// The folders of the user's sweeps and explorations.
+    pub work: WorkRegistry,
+    /// Makes the command of a replay.
+    pub replay: ReplayCommand,
 }
 
 /// The pages of one user.
@@ -75,7 +81,7 @@ impl WebServer {
     ///
     /// If it is not a loopback address, or cannot be listened on.
     pub async fn bind(config: WebConfig) -> Result<WebServer, WebError> {
-        let WebConfig { address, client, scripts, tokens } = config;
+        let WebConfig { address, client, scripts, tokens, work, replay } = config;
         if !address.ip().is_loopback() {
             return Err(WebError::NotLoopback { address });
         }
@@ -83,7 +89,8 @@ impl WebServer {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let guard = Arc::new(Guard::new(address, tokens).map_err(WebError::Random)?);
-        Ok(WebServer { listener, address, guard, web: Arc::new(Web::new(client, scripts)) })
+        let web = Web::new(client, scripts).with_works(Works::new(work)).with_what_if(WhatIf::new(replay));
+        Ok(WebServer { listener, address, guard, web: Arc::new(web) })
     }
 
     /// The address of the pages.

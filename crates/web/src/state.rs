@@ -9,6 +9,8 @@ use crate::follow::Follower;
 use crate::plans::Plans;
 use crate::script::ScriptReader;
 use crate::types::SessionView;
+use crate::what_if::WhatIf;
+use crate::works::Works;
 
 /// The most event streams that are open at a time.
 pub(crate) const STREAMS_MAX: usize = 64;
@@ -23,6 +25,10 @@ pub(crate) struct Web {
     pub(crate) streams_max: usize,
     /// The present plans of waiting jobs.
     pub(crate) plans: Plans,
+    /// The user's folders of sweeps and explorations, if the pages are for one user on the user's machine.
+    pub(crate) works: Option<Arc<Works>>,
+    /// Replays of the history, if this process may start them.
+    pub(crate) what_if: Option<Arc<WhatIf>>,
 }
 
 impl Web {
@@ -39,7 +45,19 @@ impl Web {
             streams: Arc::new(Semaphore::new(streams_max)),
             streams_max,
             plans: Plans::default(),
+            works: None,
+            what_if: None,
         }
+    }
+
+    /// The same with the user's folders of sweeps and explorations.
+    pub(crate) fn with_works(self, works: Works) -> Web {
+        Web { works: Some(Arc::new(works)), ..self }
+    }
+
+    /// The same with replays of the history.
+    pub(crate) fn with_what_if(self, what_if: WhatIf) -> Web {
+        Web { what_if: Some(Arc::new(what_if)), ..self }
     }
 
     /// Who uses the pages.

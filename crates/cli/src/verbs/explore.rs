@@ -25,6 +25,7 @@ use crate::runs::Runs;
 use crate::submit_options::JobOptions;
 use crate::table::{counted, grouped};
 use crate::time_text::rough;
+use crate::work_folders::register;
 
 /// The least gain for which a mandatory request is moved.
 const LEAST_GAIN: SpanMs = SpanMs(100);
@@ -125,6 +126,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let session = arguments.access.open()?;
     let folder = ExplorationFolder::open(&arguments.out)?;
     let explorer = session.run(async { Explorer::new(&session.client, &spec, Some(folder)) })?;
+    register(&arguments.out);
     let (resumed, plan) = (explorer.is_resumed(), explorer.plan().clone());
     let was_over = explorer.is_over();
     if resumed && !was_over {

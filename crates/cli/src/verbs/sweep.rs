@@ -29,6 +29,7 @@ use crate::runs::Runs;
 use crate::submit_options::SizeOptions;
 use crate::table::{Table as Shown, counted, grouped};
 use crate::time_text::rough;
+use crate::work_folders::register;
 
 /// How many failed instances are listed.
 const FAILED_SHOWN: usize = 20;
@@ -127,6 +128,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     match (&arguments.resume, &arguments.out) {
         (Some(dir), _) => {
             let sweeper = existing(&session, dir, arguments.server_timeout)?;
+            register(dir);
             follow(output, &session, sweeper, dir)
         }
         (None, _) if arguments.dry_run => dry_run(output, &session, &arguments.spec()?),
@@ -139,6 +141,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 pub(super) fn begin(output: Output, session: &Session, spec: &SweepSpec, dir: &Path) -> Result<(), Failure> {
     let folder = SweepFolder::open(dir)?;
     let sweeper = session.run(async { Sweeper::new(&session.client, spec, folder) })?;
+    register(dir);
     follow(output, session, sweeper, dir)
 }
 

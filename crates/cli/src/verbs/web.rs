@@ -1,5 +1,6 @@
 //! `pliant web`: serves the pages of a user of the federation, and opens them; or those of a portal.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use pliant_telemetry::{LogFormat, logging};
-use pliant_web::{PortalFile, PortalServer, WebConfig, WebError, WebServer};
+use pliant_web::{PortalFile, PortalServer, ReplayCommand, WebConfig, WebError, WebServer};
 use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,6 +22,10 @@ use crate::federation::{Access, ctrl_c, inform};
 use crate::output::Output;
 use crate::typed_script;
 use crate::verbs::token;
+use crate::work_folders;
+
+/// The most memory of a replay.
+const REPLAY_MEMORY: &str = "2G";
 
 /// What to do about a portal that cannot be served.
 const SITE_HINT: &str = "the page of the portal's file in the book describes its keys";
@@ -50,6 +55,8 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         client: session.client.clone(),
         scripts: Arc::new(typed_script::read),
         tokens: token::key(&session)?,
+        work: work_folders::registry()?,
+        replay: replay_command(arguments.access.words()),
     };
     let server = session.run(WebServer::bind(config)).map_err(failed)?;
     let link = server.link().unwrap_or_default();
@@ -93,6 +100,18 @@ async fn stopped() {
         () = ctrl_c() => {}
         _ = terminated.recv() => {}
     }
+}
+
+/// The command of a replay, with the client file of these pages.
+fn replay_command(access: Vec<OsString>) -> ReplayCommand {
+    Arc::new(move |request| {
+        let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| PathBuf::from("pliant")));
+        command.args(["--format", "json", "what-if", "--schedule", "--mem", REPLAY_MEMORY]).args(&access);
+        command.arg(format!("--since={}h", request.hours));
+        // A word that begins with a dash is no option.
+        command.args(request.policies.iter().map(|policy| format!("--policy={policy}")));
+        command
+    })
 }
 
 fn failed(error: WebError) -> Failure {

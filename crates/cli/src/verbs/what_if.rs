@@ -3,12 +3,13 @@
 use clap::Args;
 use pliant_client::History;
 use pliant_control::job::JobRecord;
-use pliant_model::{JobOutcome, Run, Span};
+use pliant_model::{JobOutcome, Mebibytes, Procs, Run, Span, parse_amount};
 use pliant_report::{Interval, mean_difference, summarize};
 use pliant_sim::what_if::{WhatIfCluster, WhatIfError, WhatIfOutcome, WhatIfReplay};
 use pliant_site::services::parse_duration;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::what_if_report::{WhatIfReport, print};
+use super::what_if_report::{Schedule, WhatIfReport, print};
 use crate::failure::Failure;
 use crate::federation::Access;
 use crate::numbers::whole;
@@ -28,6 +29,12 @@ pub(crate) struct Arguments {
     /// The seed of the intervals and of random policies.
     #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = whole(0..=u64::MAX))]
     seed: u64,
+    /// Adds the start and the end of every compared job, recorded and replayed, to the JSON document.
+    #[arg(long)]
+    schedule: bool,
+    /// Fails rather than use more memory than AMOUNT, such as 2G [default: no limit].
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount)]
+    mem: Option<Mebibytes>,
     #[command(flatten)]
     access: Access,
 }
@@ -64,6 +71,7 @@ pub(super) struct Calibration {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    limit_memory(arguments.mem)?;
     let session = arguments.access.open()?;
     let history = session.run(session.client.history(arguments.since))?;
     let in_force = WhatIfPolicy::in_force(history.moving.map(|moving| moving.policy));
@@ -87,10 +95,18 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return Err(failure.hint("--since goes further back"));
     }
     let now = replay_policy(&replay, &in_force, arguments.seed)?;
+    let mut schedules = Vec::new();
+    if arguments.schedule {
+        schedules.push(schedule("recorded", &replay, replay.measured().iter()));
+        schedules.push(schedule(&in_force.name, &replay, now.jobs.iter().flatten()));
+    }
     let mut outcomes = vec![outcome(&replay, &in_force, &now, None)];
     for what_if in others.into_iter().filter(|other| other.name != in_force.name) {
         let replayed = replay_policy(&replay, &what_if, arguments.seed)?;
         let difference = difference(&now, &replayed, arguments.seed);
+        if arguments.schedule {
+            schedules.push(schedule(&what_if.name, &replay, replayed.jobs.iter().flatten()));
+        }
         outcomes.push(outcome(&replay, &what_if, &replayed, difference));
     }
     let live: Vec<JobOutcome> = replay.measured().to_vec();
@@ -104,8 +120,28 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         happened: measures(&replay, live, moves),
         calibration: calibration(&replay, &now),
         outcomes,
+        clusters: platform(&replay),
+        schedules,
     };
     print(output, &report)
+}
+
+/// Has allocations beyond that fail, which ends this process.
+fn limit_memory(most: Option<Mebibytes>) -> Result<(), Failure> {
+    let Some(most) = most else { return Ok(()) };
+    let limit = Rlimit { current: Some(u64::from(most.0) << 20), ..getrlimit(Resource::Data) };
+    setrlimit(Resource::Data, limit)
+        .map_err(|error| Failure::system(format!("--mem: cannot limit memory: {error}")))
+}
+
+fn platform(replay: &WhatIfReplay) -> Vec<(String, Procs)> {
+    replay.platform().clusters().iter().map(|cluster| (cluster.name.clone(), cluster.procs)).collect()
+}
+
+fn schedule<'a>(name: &str, replay: &WhatIfReplay, jobs: impl Iterator<Item = &'a JobOutcome>) -> Schedule {
+    let place = |job: &JobOutcome| replay.measured().binary_search_by_key(&job.log_id, |one| one.log_id).ok();
+    let jobs = jobs.filter_map(|job| Some((place(job)?, *job)));
+    Schedule { name: name.to_owned(), jobs: jobs.collect() }
 }
 
 fn load(history: &History) -> Result<WhatIfReplay, WhatIfError> {

@@ -1,6 +1,6 @@
 //! The report of `pliant what-if`, for people and for scripts.
 
-use pliant_model::Time;
+use pliant_model::{JobOutcome, Procs, Time};
 use pliant_report::{Interval, JOBS_MIN};
 use pliant_sim::what_if::Counts;
 use serde_json::{Value, json};
@@ -24,6 +24,34 @@ pub(super) struct WhatIfReport {
     pub(super) calibration: Option<Calibration>,
     /// The outcomes; the policy in force is the first.
     pub(super) outcomes: Vec<Outcome>,
+    /// The clusters, in the order of the schedules.
+    pub(super) clusters: Vec<(String, Procs)>,
+    /// What happened and what would have happened, job for job, if that was asked for.
+    pub(super) schedules: Vec<Schedule>,
+}
+
+/// The compared jobs of a run.
+pub(super) struct Schedule {
+    pub(super) name: String,
+    /// Each job with its place in the order of submission.
+    pub(super) jobs: Vec<(usize, JobOutcome)>,
+}
+
+impl Schedule {
+    fn value(&self, report: &WhatIfReport) -> Value {
+        let job = |(number, job): &(usize, JobOutcome)| {
+            json!({
+                "number": number,
+                "server": report.clusters.get(job.cluster.0 as usize).map(|(name, _)| name),
+                "submitted_s": report.since.0 + job.submit.0,
+                "started_s": report.since.0 + job.start.0,
+                "ended_s": report.since.0 + job.end.0,
+                "procs": job.procs,
+                "moves": job.moves,
+            })
+        };
+        json!({ "name": self.name, "jobs": self.jobs.iter().map(job).collect::<Vec<Value>>() })
+    }
 }
 
 /// Prints the report.
@@ -136,7 +164,7 @@ fn value(report: &WhatIfReport) -> Value {
             "median_end_error_s": found.median_end_error_s,
         })
     });
-    json!({
+    let mut document = json!({
         "since_s": report.since,
         "until_s": report.until,
         "jobs": {
@@ -151,5 +179,11 @@ fn value(report: &WhatIfReport) -> Value {
         "happened": measures(&report.happened),
         "calibration": calibration,
         "replayed": report.outcomes.iter().map(outcome).collect::<Vec<Value>>(),
-    })
+    });
+    if !report.schedules.is_empty() {
+        let cluster = |(name, procs): &(String, Procs)| json!({ "server": name, "procs": procs });
+        document["clusters"] = report.clusters.iter().map(cluster).collect();
+        document["schedules"] = report.schedules.iter().map(|schedule| schedule.value(report)).collect();
+    }
+    document
 }

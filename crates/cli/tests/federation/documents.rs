@@ -230,8 +230,10 @@ async fn every_document_of_a_federation_is_as_its_schema_says() {
 
     let every = "servers --services --accuracy --runtimes --links";
     reader.shows(every, |servers| !servers["links"].as_array().unwrap().is_empty()).await;
-    let now = reader.run("what-if --since 1h --policy regular/minmin,period=5m --policy none,tuner=exact");
+    let now = reader
+        .run("what-if --since 1h --schedule --policy regular/minmin,period=5m --policy none,tuner=exact");
     assert_eq!(now["replayed"].as_array().unwrap().len(), 3);
+    assert_eq!(now["schedules"].as_array().unwrap().len(), 4, "what happened comes first");
     let file = federation.folder(MASTER).join("agent.toml");
     let check = std::process::Command::new(env!("CARGO_BIN_EXE_pliant"))
         .args(["--format", "json", "agent", "--check"])

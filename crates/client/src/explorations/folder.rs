@@ -215,6 +215,19 @@ mod tests {
         deliver(&mut folder, 1, Event::Begin);
         deliver(&mut folder, 5, Event::Found(vec![offer]));
         let left = deliver(&mut folder, 900, ended);
+        // As it is shown while the folder is locked.
+        fs::write(dir.path().join("out/0"), "2.5 m\n").unwrap();
+        let view = super::super::ExplorationView::open(dir.path()).unwrap();
+        assert_eq!((view.progress().mandatory, view.is_over()), (1, false));
+        let request = view.request(0);
+        assert_eq!(
+            (request.state.word(), request.ended, request.value),
+            ("completed", Some(TimeMs(900)), 2.5)
+        );
+        assert_eq!(view.output(0), b"2.5 m\n");
+        let tally = view.servers().values().next().unwrap();
+        assert_eq!((tally.mandatory, tally.optional, tally.open as usize), (1, 0, left.sent().count()));
+        assert_eq!(view.numbers().take(2).collect::<Vec<_>>(), [0, 1], "mandatory ones are always there");
         drop(folder);
         let mut folder = ExplorationFolder::open(dir.path()).unwrap();
         assert_eq!(folder.resume_begun().unwrap(), Some((header.clone(), left)));

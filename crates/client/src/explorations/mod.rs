@@ -11,6 +11,7 @@ mod folder;
 mod pending;
 mod request_event;
 mod spec;
+mod view;
 mod waiting_requests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -39,6 +40,7 @@ pub use self::explorer::Explorer;
 pub use self::folder::ExplorationFolder;
 pub use self::request_event::RequestEvent;
 pub use self::spec::{ExplorationSpec, ExplorationStatus, ExplorationUpdate};
+pub use self::view::{ExplorationView, RequestProgress, RequestRecord, ServerRequests};
 
 /// A report of the connection to a server.
 #[derive(Debug)]

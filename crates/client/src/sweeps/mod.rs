@@ -11,6 +11,7 @@
 mod batches;
 mod executor;
 mod folder;
+mod instance_index;
 mod poll_schedule;
 mod prospects;
 mod results;
@@ -19,6 +20,7 @@ mod scale_tests;
 mod spec;
 mod state;
 mod sweeper;
+mod view;
 
 use folder::Entry;
 
@@ -26,3 +28,4 @@ pub use folder::SweepFolder;
 pub use results::{InstanceRecord, InstanceState, SweepResults};
 pub use spec::{SweepPreview, SweepSpec, SweepStatus};
 pub use sweeper::Sweeper;
+pub use view::{InstanceFacts, ServerInstances, SweepView};

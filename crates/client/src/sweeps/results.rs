@@ -1,17 +1,16 @@
 //! The results of instances, in the order of their numbers. In memory are the offsets of their journal lines only.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Handle, Name};
 use pliant_wire::{InstanceEnd, Outcome};
 
-use super::folder::{Header, numbers};
+use super::folder::Header;
+use super::instance_index::InstanceIndex;
 use super::{Entry, SweepFolder};
 use crate::FolderError;
-
-/// The offset of an instance without a journal line.
-const NOWHERE: u64 = u64::MAX;
+use crate::work_reader::WorkReader;
 
 /// The state of an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,97 +70,63 @@ pub struct InstanceRecord {
 /// The results of a sweep.
 #[derive(Debug)]
 pub struct SweepResults {
-    folder: SweepFolder,
-    header: Header,
-    /// By instance: the offset of its last line, and how often it ended.
-    ends: Vec<(u64, u8)>,
-    /// By batch: the index of its server, and the number of its job.
-    batches: Vec<(u16, u32)>,
-    servers: Vec<Name>,
-    /// The sweep is cancelled.
-    cancelled: bool,
+    reader: WorkReader<Header>,
+    index: InstanceIndex,
+    /// Keeps other clients off while the results are used.
+    _folder: Option<SweepFolder>,
 }
 
 impl SweepResults {
-    /// The results of a folder.
+    /// The results of a folder, which no other client works on meanwhile.
     ///
     /// # Errors
     ///
     /// If there is no sweep in it, or it cannot be read.
-    pub fn of(mut folder: SweepFolder) -> Result<SweepResults, FolderError> {
-        let nothing = || FolderError::Empty { dir: folder.dir().to_owned() };
-        let header = folder.header()?.ok_or_else(nothing)?;
-        let mut ends = vec![(NOWHERE, 0_u8); header.plan.instances as usize];
-        let (mut batches, mut servers) = (Vec::new(), Vec::<Name>::new());
-        // The open batches: the offset of the submission, and the instances.
-        let mut open: BTreeMap<u32, (u64, Vec<(u32, u32)>)> = BTreeMap::new();
-        let mut cancelled = false;
-        folder.replay(&header, |offset, entry| match entry {
-            Entry::Submitted { batch, instances, .. } => _ = open.insert(batch, (offset, instances)),
-            Entry::Accepted { batch, job } => {
-                let known = servers.iter().position(|server| *server == job.server);
-                let server = known.unwrap_or_else(|| {
-                    servers.push(job.server);
-                    servers.len() - 1
-                });
-                let at = batch as usize;
-                if batches.len() <= at {
-                    batches.resize(at + 1, (u16::MAX, 0));
-                }
-                batches[at] = (u16::try_from(server).unwrap_or(u16::MAX), job.number);
-            }
-            Entry::Ended { end, .. } => {
-                if let Some(known) = ends.get_mut(end.instance as usize) {
-                    *known = (offset, known.1.saturating_add(1));
-                }
-            }
-            Entry::Refused { batch, .. } => _ = open.remove(&batch),
-            Entry::Over { batch, unbegun, .. } => {
-                let has_begun = !unbegun && !cancelled;
-                let Some((since, instances)) = open.remove(&batch).filter(|_| has_begun) else { return };
-                // The first instance without an end since then ended with the batch; those behind it had not begun.
-                let no_end = |known: &(u64, u8)| known.0 == NOWHERE || known.0 < since;
-                let first = numbers(&instances)
-                    .into_iter()
-                    .find(|instance| ends.get(*instance as usize).is_some_and(no_end));
-                if let Some(known) = first.and_then(|instance| ends.get_mut(instance as usize)) {
-                    *known = (offset, known.1.saturating_add(1));
-                }
-            }
-            Entry::Unplaced { instance, .. } => {
-                if let Some(known) = ends.get_mut(instance as usize) {
-                    known.0 = offset;
-                }
-            }
-            Entry::Cancelled {} => cancelled = true,
-            Entry::Kept { .. } => {}
+    pub fn of(folder: SweepFolder) -> Result<SweepResults, FolderError> {
+        let mut results = SweepResults::reading(folder.dir())?;
+        results.read(|_, _| {})?;
+        Ok(SweepResults { _folder: Some(folder), ..results })
+    }
+
+    /// The results of a folder that a client may work on: none before they are read.
+    pub(super) fn reading(dir: &Path) -> Result<SweepResults, FolderError> {
+        let reader = WorkReader::<Header>::open(dir)?;
+        let index = InstanceIndex::new(reader.header().plan.instances);
+        Ok(SweepResults { reader, index, _folder: None })
+    }
+
+    /// Reads what was written since the last call; `visit` gets each entry, and where the results were before it.
+    pub(super) fn read(&mut self, mut visit: impl FnMut(&InstanceIndex, &Entry)) -> Result<(), FolderError> {
+        let SweepResults { reader, index, .. } = self;
+        reader.read(|offset, entry| {
+            visit(index, &entry);
+            index.apply(offset, entry);
         })?;
-        // Instances of open batches are submitted.
-        for (since, instances) in open.into_values() {
-            for instance in numbers(&instances) {
-                if let Some(known) = ends.get_mut(instance as usize)
-                    && (known.0 == NOWHERE || known.0 < since)
-                {
-                    known.0 = since;
-                }
-            }
-        }
-        Ok(SweepResults { folder, header, ends, batches, servers, cancelled })
+        index.close();
+        Ok(())
+    }
+
+    pub(super) fn reader(&self) -> &WorkReader<Header> {
+        &self.reader
+    }
+
+    pub(super) fn index(&self) -> &InstanceIndex {
+        &self.index
     }
 
     /// The folder.
-    pub fn dir(&self) -> &std::path::Path {
-        self.folder.dir()
+    pub fn dir(&self) -> &Path {
+        self.reader.dir()
     }
 
     /// The arguments that vary.
     pub fn names(&self) -> Vec<String> {
-        self.header.parameters.names().map(str::to_owned).collect()
+        self.header().parameters.names().map(str::to_owned).collect()
     }
 
     /// How many instances there are.
     pub fn len(&self) -> u32 {
-        self.header.plan.instances
+        self.header().plan.instances
     }
 
     /// True if there are none.
@@ -174,13 +139,13 @@ impl SweepResults {
     /// # Errors
     ///
     /// If its line cannot be read.
-    pub fn row(&mut self, instance: u32) -> Result<InstanceRecord, FolderError> {
-        let values = self.header.parameters.values(instance);
-        let (offset, tries) = self.ends.get(instance as usize).copied().unwrap_or((NOWHERE, 0));
+    pub fn row(&self, instance: u32) -> Result<InstanceRecord, FolderError> {
+        let values = self.header().parameters.values(instance);
+        let (offset, tries) = self.index.last_line(instance);
         let nothing = InstanceRecord {
             instance,
             values,
-            state: if self.cancelled { InstanceState::Cancelled } else { InstanceState::Waiting },
+            state: if self.index.is_cancelled() { InstanceState::Cancelled } else { InstanceState::Waiting },
             code: None,
             how: String::new(),
             tries,
@@ -190,13 +155,11 @@ impl SweepResults {
             output: ExactText::default(),
             error: ExactText::default(),
         };
-        if offset == NOWHERE {
-            return Ok(nothing);
-        }
-        let (batch, end) = match self.folder.line(offset)? {
+        let Some(offset) = offset else { return Ok(nothing) };
+        let (batch, end) = match self.reader.line(offset)? {
             Entry::Ended { batch, end } => (batch, end),
             Entry::Over { batch, how, .. } => {
-                let job = self.job(batch);
+                let job = self.index.job(batch);
                 let server = job.as_ref().map(|job| job.server.clone());
                 let how = format!("its job ended before it: {how}");
                 return Ok(InstanceRecord { state: InstanceState::Failed, how, server, job, ..nothing });
@@ -205,7 +168,7 @@ impl SweepResults {
                 return Ok(InstanceRecord {
                     state: InstanceState::Submitted,
                     server: Some(server),
-                    job: self.job(batch),
+                    job: self.index.job(batch),
                     ..nothing
                 });
             }
@@ -217,7 +180,7 @@ impl SweepResults {
                 return Ok(nothing);
             }
         };
-        let job = self.job(batch);
+        let job = self.index.job(batch);
         let InstanceEnd { outcome, over_walltime, elapsed_ms, .. } = &end;
         Ok(InstanceRecord {
             state: if end.is_success() { InstanceState::Completed } else { InstanceState::Failed },
@@ -235,11 +198,8 @@ impl SweepResults {
         })
     }
 
-    /// The job of a batch, if it was accepted.
-    fn job(&self, batch: u32) -> Option<Handle> {
-        let (server, number) = self.batches.get(batch as usize)?;
-        let server = self.servers.get(usize::from(*server))?.clone();
-        Some(Handle { server, number: *number })
+    fn header(&self) -> &Header {
+        self.reader.header()
     }
 }
 
@@ -297,8 +257,10 @@ mod tests {
         ];
         lines.iter().for_each(|line| folder.append(line));
         folder.flush(false).unwrap();
-        let mut rows = SweepResults::of(folder).unwrap();
-        let mut end_of = |instance| {
+        // The folder is locked, as it is while a client works.
+        let view = super::super::SweepView::open(dir.path()).unwrap();
+        let rows = SweepResults::of(folder).unwrap();
+        let end_of = |instance| {
             let InstanceRecord { state, tries, how, job, .. } = rows.row(instance).unwrap();
             (state.word(), tries, how, job.map(|job| job.number))
         };
@@ -315,5 +277,23 @@ mod tests {
         ] {
             assert_eq!(end_of(instance), (state, tries, how.to_owned(), job), "{instance}");
         }
+        let states: Vec<&str> = (0..9).map(|instance| view.state(instance).word()).collect();
+        // 2 failed and is run again.
+        let expected = [
+            "completed",
+            "submitted",
+            "waiting",
+            "waiting",
+            "submitted",
+            "failed",
+            "waiting",
+            "waiting",
+            "waiting",
+        ];
+        assert_eq!(states, expected);
+        assert_eq!((view.progress().done, view.progress().open), (1, 2));
+        let of_lyon = view.servers().get(&lyon).unwrap();
+        assert_eq!((of_lyon.done, of_lyon.failed, of_lyon.open, of_lyon.elapsed_ms), (1, 1, 2, 4));
+        assert_eq!((view.facts(0).elapsed_ms, view.facts(4).elapsed_ms), (Some(2), None));
     }
 }

@@ -127,7 +127,7 @@ fn check(instances: u32, most_kib: u64) {
     assert_eq!((progress.done, progress.batches), (instances, batches));
     drop(state);
     let resumed = began.elapsed() - carried_out;
-    let mut rows = SweepResults::of(folder).unwrap();
+    let rows = SweepResults::of(folder).unwrap();
     let names = rows.names();
     let written = write_instances::<Box<dyn Error>>(dir.path(), &names, instances, |instance| {
         let row = rows.row(instance)?;

@@ -203,6 +203,11 @@ impl MultiJob {
         outcomes.filter_map(|(instance, outcome)| (*outcome == GIVEN_UP).then_some(instance))
     }
 
+    /// True if an instance failed for good.
+    pub fn is_given_up(&self, instance: u32) -> bool {
+        self.outcomes.get(instance as usize) == Some(&GIVEN_UP)
+    }
+
     /// True if an instance is done.
     pub fn is_done(&self, instance: u32) -> bool {
         self.outcomes.get(instance as usize) == Some(&DONE)

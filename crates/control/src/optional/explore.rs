@@ -242,6 +242,16 @@ impl ExplorationClient {
         self.phase == Phase::Over
     }
 
+    /// True if the user stopped it.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// The requests that servers have, as far as the client knows.
+    pub fn sent(&self) -> impl Iterator<Item = (u32, &Name)> {
+        self.dispatcher.sent()
+    }
+
     /// The requests that a server has, as far as the client knows.
     pub fn sent_to(&self, server: &Name) -> impl Iterator<Item = u32> {
         self.dispatcher.sent().filter(move |(_, at)| *at == server).map(|(number, _)| number)

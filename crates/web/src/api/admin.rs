@@ -17,8 +17,8 @@ use crate::several::each;
 use crate::state::Web;
 use crate::types::{
     AuditEntryView, AuditView, BanBody, DrainBody, JobView, LimitBody, LimitsView, PriorityBody,
-    ReallocationView, ServerActView, ServerActsView, SilentView, TrialView, UserLimitsView, WhyBody,
-    limit_words,
+    ReallocationBody, ReallocationView, ServerActView, ServerActsView, SilentView, TrialView, UserLimitsView,
+    WhyBody, limit_words,
 };
 
 /// The most records of the audit trail in an answer.
@@ -269,6 +269,23 @@ pub(super) async fn audit(
     responses((status = 200, body = ReallocationView), (status = 503, body = Problem, description = "The agent does not answer.")))]
 pub(super) async fn reallocation(State(web): State<Arc<Web>>) -> Result<Json<ReallocationView>, Problem> {
     let policy = web.follower.client().moving().await?;
+    Ok(Json(ReallocationView { policy: policy.as_ref().map(Into::into) }))
+}
+
+/// Changes how waiting jobs are moved. For operators.
+#[utoipa::path(post, path = "/admin/reallocation", tag = "administration", request_body = ReallocationBody,
+    responses(
+        (status = 200, body = ReallocationView),
+        (status = 400, body = Problem, description = "The policy is wrong."),
+        (status = 403, body = Problem, description = "You are no operator, or the request lacks the token of the session."),
+        (status = 503, body = Problem, description = "The agent does not answer."),
+    ))]
+pub(super) async fn change_reallocation(
+    State(web): State<Arc<Web>>,
+    JsonBody(body): JsonBody<ReallocationBody>,
+) -> Result<Json<ReallocationView>, Problem> {
+    let change = body.try_into().map_err(|error: String| Problem::bad_request(error))?;
+    let policy = web.follower.client().change_moving(&change).await?;
     Ok(Json(ReallocationView { policy: policy.as_ref().map(Into::into) }))
 }
 

@@ -14,7 +14,7 @@ use super::Json;
 use crate::extract::QueryOf;
 use crate::problem::Problem;
 use crate::state::Web;
-use crate::types::{LaunchView, LaunchesView};
+use crate::types::{LaunchView, LaunchesView, LinksView};
 
 /// The ID of a launch in a path.
 pub(super) struct PathLaunch(LaunchId);
@@ -53,6 +53,14 @@ pub(super) async fn launches(
     let limit = query.last.clamp(1, bounds::JOBS_MAX as u32);
     let launches = client.launches(&LaunchesQuery { all: client.is_operator(), limit }).await?;
     Ok(Json(LaunchesView { launches: launches.iter().map(Into::into).collect() }))
+}
+
+/// The links between servers, as they were measured.
+#[utoipa::path(get, path = "/links", tag = "launches",
+    responses((status = 200, body = LinksView), (status = 503, body = Problem, description = "The agent does not answer.")))]
+pub(super) async fn links(State(web): State<Arc<Web>>) -> Result<Json<LinksView>, Problem> {
+    let links = web.follower.client().links().await?;
+    Ok(Json(LinksView { links: links.iter().map(Into::into).collect() }))
 }
 
 /// A launch with its tasks and the machines that they are mapped to.

@@ -9,6 +9,8 @@ mod jobs;
 mod launches;
 mod log;
 mod submit;
+mod what_if;
+mod work;
 
 use std::sync::Arc;
 
@@ -54,6 +56,16 @@ use crate::state::Web;
         launches::launches,
         launches::launch,
         launches::cancel_launch,
+        launches::links,
+        work::work,
+        work::one,
+        work::work_rows,
+        work::work_points,
+        work::shares,
+        what_if::what_if,
+        what_if::start,
+        what_if::cancel,
+        what_if::schedule,
         admin::drain,
         admin::ban,
         admin::limits,
@@ -63,6 +75,7 @@ use crate::state::Web;
         admin::priority,
         admin::audit,
         admin::reallocation,
+        admin::change_reallocation,
         admin::trial,
         events::events,
     )
@@ -98,6 +111,15 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/launches", get(launches::launches))
         .route("/launches/{agent}/{key}", get(launches::launch))
         .route("/launches/{agent}/{key}/cancel", post(launches::cancel_launch))
+        .route("/links", get(launches::links))
+        .route("/work", get(work::work))
+        .route("/work/{id}", get(work::one))
+        .route("/work/{id}/rows", get(work::work_rows))
+        .route("/work/{id}/points", get(work::work_points))
+        .route("/shares", get(work::shares))
+        .route("/what-if", get(what_if::what_if).post(what_if::start))
+        .route("/what-if/cancel", post(what_if::cancel))
+        .route("/what-if/schedules/{index}", get(what_if::schedule))
         .route("/jobs/{id}/hold", post(admin::hold))
         .route("/jobs/{id}/release", post(admin::release))
         .route("/jobs/{id}/priority", post(admin::priority))
@@ -105,7 +127,7 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/admin/bans", post(admin::ban))
         .route("/admin/limits", get(admin::limits).post(admin::limit))
         .route("/admin/audit", get(admin::audit))
-        .route("/admin/reallocation", get(admin::reallocation))
+        .route("/admin/reallocation", get(admin::reallocation).post(admin::change_reallocation))
         .route("/admin/reallocation/trial", post(admin::trial))
         .route("/events", get(events::events))
         .route("/openapi.json", get(async || json_text(openapi())))

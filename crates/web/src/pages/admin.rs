@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use maud::{Markup, html};
+use pliant_policy::reallocation::{Algorithm, Heuristic};
 
 use super::frame::{page as framed, table};
 use super::problem_page;
@@ -68,6 +69,32 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                 span class="tools" { button type="button" id="trial" { "What would a cycle move now?" } }
             }
             p id="policy" {}
+            details id="reallocation-change" {
+                summary { "Change the policy" }
+                form id="reallocation" autocomplete="off" {
+                    div class="row" {
+                        label class="field" { "Algorithm" select name="algorithm" {
+                            @for one in Algorithm::ALL { option { (one.name()) } }
+                        } }
+                        label class="field" { "Heuristic" select name="heuristic" {
+                            @for one in Heuristic::ALL { option { (one.name()) } }
+                        } }
+                    }
+                    div class="row" {
+                        (seconds("Seconds between two cycles", "period_s", 1, true)) (seconds("Least gain in seconds", "threshold_s", 0, true))
+                    }
+                    div class="row" {
+                        label class="field" { "Jobs considered together" input type="number" name="window" min="1" required; }
+                        (seconds("Seconds between cycles after early ends, or nothing", "early_s", 1, false))
+                    }
+                    p class="quiet" { "The policy is kept over restarts of the agent. " code { "pliant reallocate" } " changes it, too." }
+                    p class="bar" {
+                        button type="submit" name="kind" value="set" class="primary" { "Use this policy" }
+                        button type="submit" name="kind" value="off" class="danger" formnovalidate { "Move no jobs" }
+                        button type="submit" name="kind" value="reset" formnovalidate { "Return to the file of the agent" }
+                    }
+                }
+            }
             div id="trial-result" hidden {
                 p id="trial-note" class="quiet" role="status" {}
                 (table("proposals", "Moves that a cycle would make", &[
@@ -92,6 +119,10 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
 
 fn field(text: &str, name: &str, required: bool) -> Markup {
     html! { label class="field" { (text) input name=(name) required[required]; } }
+}
+
+fn seconds(text: &str, name: &str, least: u32, required: bool) -> Markup {
+    html! { label class="field" { (text) input type="number" name=(name) min=(least) max="604800" required[required]; } }
 }
 
 fn number(text: &str, name: &str) -> Markup {

@@ -9,10 +9,11 @@ use crate::sessions::Session;
 use crate::types::SessionView;
 
 /// The pages that the navigation leads to, with the word that the script knows each by.
-const LINKS: [(&str, &str, &str); 4] = [
+const LINKS: [(&str, &str, &str); 5] = [
     ("overview", "/", "Overview"),
     ("jobs", "/jobs", "Jobs"),
     ("submit", "/submit", "Submit"),
+    ("works", "/work", "Sweeps"),
     ("launches", "/launches", "Launches"),
 ];
 
@@ -41,6 +42,7 @@ pub(super) fn page(
                             a href=(path) aria-current=[(name == kind).then_some("page")] { (text) }
                         }
                         @if user.operator {
+                            a href="/what-if" aria-current=[(kind == "whatif").then_some("page")] { "What if" }
                             a href="/admin" aria-current=[(kind == "admin").then_some("page")] { "Administration" }
                         }
                     }

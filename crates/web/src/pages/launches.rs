@@ -51,6 +51,13 @@ pub(super) async fn one(
                 h2 id="mapping-title" { "Mapping" }
                 p class="quiet" { "Each task is on the machine that it was mapped to, by cluster." }
                 div id="mapping" class="mapping" {}
+                div id="links-part" hidden {
+                    h3 { "Links between its servers" }
+                    div id="links-picture" {}
+                    (table("links", "Measured links between the servers of the launch", &[
+                        ("Between", false), ("and", false), ("Speed", true), ("Round trip", true), ("Measured", false),
+                    ]))
+                }
             }
             section aria-labelledby="tasks-title" {
                 h2 id="tasks-title" { "Tasks" }

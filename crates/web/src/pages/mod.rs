@@ -7,6 +7,8 @@ mod jobs;
 mod launches;
 mod overview;
 mod submit;
+mod what_if;
+mod work;
 
 use std::sync::Arc;
 
@@ -27,6 +29,9 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/jobs/{id}", get(job::page))
         .route("/launches", get(launches::list))
         .route("/launches/{agent}/{key}", get(launches::one))
+        .route("/work", get(work::list))
+        .route("/work/{id}", get(work::one))
+        .route("/what-if", get(what_if::page))
         .route("/admin", get(admin::page))
         .route("/submit", get(submit::page))
         .fallback(async || problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page")))

@@ -1,11 +1,14 @@
 //! What operators see and do.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use pliant_control::agent::{ProposedMove, ReallocationConfig, ReallocationReport};
 use pliant_control::names::Name;
 use pliant_control::server::{Ban, Drain, LimitKey};
-use pliant_wire::{AuditEntry, ListedLimits};
+use pliant_model::Span;
+use pliant_policy::reallocation::Reallocation;
+use pliant_wire::{AuditEntry, ListedLimits, MovingChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -241,6 +244,70 @@ impl From<&ReallocationConfig> for ReallocationPolicyView {
             early_s: config.early.map(|early| early.0),
         }
     }
+}
+
+/// A change of how waiting jobs are moved, until it is changed again, also over restarts of the agent.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum ReallocationBody {
+    /// Moves jobs by this policy.
+    Set {
+        /// The algorithm, as `pliant policies` lists it.
+        algorithm: String,
+        /// The heuristic, as `pliant policies` lists it.
+        heuristic: String,
+        /// The time between two cycles, 1 s to a week.
+        period_s: i64,
+        /// How much earlier a job has to complete elsewhere, at most a week.
+        threshold_s: i64,
+        /// How many waiting jobs are looked at together, at least 1.
+        window: u32,
+        /// A cycle also starts when a job has ended early, at least this long after the last one; none: only by the period.
+        #[serde(default)]
+        early_s: Option<i64>,
+    },
+    /// Moves no jobs.
+    Off,
+    /// Returns to the policy in the file of the agent.
+    Reset,
+}
+
+/// The longest period, threshold and pause of a reallocation policy, in seconds: a week, as in the file of an agent.
+const WEEK_S: i64 = 7 * 86_400;
+
+impl TryFrom<ReallocationBody> for MovingChange {
+    type Error = String;
+
+    fn try_from(body: ReallocationBody) -> Result<MovingChange, String> {
+        let (algorithm, heuristic, period_s, threshold_s, window, early_s) = match body {
+            ReallocationBody::Off => return Ok(MovingChange::Off),
+            ReallocationBody::Reset => return Ok(MovingChange::Reset),
+            ReallocationBody::Set { algorithm, heuristic, period_s, threshold_s, window, early_s } => {
+                (algorithm, heuristic, period_s, threshold_s, window, early_s)
+            }
+        };
+        let span = |key: &str, found: i64, least: i64| match found {
+            found if (least..=WEEK_S).contains(&found) => Ok(Span(found)),
+            found => Err(format!("{key}: expected {least} s to a week, found {found}")),
+        };
+        if window == 0 {
+            return Err("window: expected at least 1 job, found 0".to_owned());
+        }
+        let policy = Reallocation {
+            algorithm: named("algorithm", &algorithm)?,
+            heuristic: named("heuristic", &heuristic)?,
+            period: span("period_s", period_s, 1)?,
+            threshold: span("threshold_s", threshold_s, 0)?,
+            window: window as usize,
+        };
+        let early = early_s.map(|early_s| span("early_s", early_s, 1)).transpose()?;
+        Ok(MovingChange::Set(ReallocationConfig { policy, early }))
+    }
+}
+
+/// A name of a policy.
+fn named<T: FromStr<Err: std::fmt::Display>>(key: &str, word: &str) -> Result<T, String> {
+    word.parse().map_err(|error| format!("{key}: {error}"))
 }
 
 /// What a reallocation cycle would do now.

@@ -1,6 +1,6 @@
 //! Launches: applications of communicating tasks on several clusters.
 
-use pliant_control::coallocation::{LaunchRecord, TaskRecord};
+use pliant_control::coallocation::{LaunchRecord, Link, TaskRecord};
 use pliant_control::names::Name;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -55,6 +55,38 @@ pub(crate) struct TaskView {
 pub(crate) struct LaunchesView {
     /// The launches, the newest first.
     pub(crate) launches: Vec<LaunchView>,
+}
+
+/// The link between two servers, as it was measured.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct LinkView {
+    /// The two servers.
+    between: [String; 2],
+    /// Its speed in megabits per second, over all measures.
+    mbps: f64,
+    /// The last round trip in milliseconds.
+    round_trip_ms: f64,
+    /// When it was measured last.
+    measured_s: i64,
+}
+
+/// Links between servers.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub(crate) struct LinksView {
+    /// The links that were measured.
+    pub(crate) links: Vec<LinkView>,
+}
+
+impl From<&Link> for LinkView {
+    fn from(link: &Link) -> LinkView {
+        let (one, other) = &link.between;
+        LinkView {
+            between: [one.to_string(), other.to_string()],
+            mbps: link.mbps,
+            round_trip_ms: f64::from(link.last.round_trip_us) / 1e3,
+            measured_s: link.last.at.0,
+        }
+    }
 }
 
 impl From<&LaunchRecord> for LaunchView {

@@ -7,6 +7,8 @@ mod job;
 mod launch;
 mod placement;
 mod submission;
+mod what_if;
+mod work;
 
 pub(crate) use admin::*;
 pub(crate) use clusters::*;
@@ -14,6 +16,8 @@ pub(crate) use job::*;
 pub(crate) use launch::*;
 pub(crate) use placement::*;
 pub(crate) use submission::*;
+pub(crate) use what_if::*;
+pub(crate) use work::*;
 
 use pliant_model::{Estimate, Time};
 use serde::Serialize;

@@ -139,7 +139,7 @@ pub(crate) struct ServicesView {
 }
 
 /// A server that could not be asked.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct SilentView {
     /// The server.
     pub(crate) server: String,

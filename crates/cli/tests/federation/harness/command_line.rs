@@ -16,6 +16,8 @@ pub(crate) fn pliant(config: &Path, words: &[&str]) -> Command {
         words.split_at(words.iter().position(|word| *word == "--").unwrap_or(words.len()));
     let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
     command.args(words).arg("--config").arg(config).args(arguments);
+    // What commands note about this machine's user belongs to the test.
+    command.env("XDG_STATE_HOME", config.with_extension("state"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

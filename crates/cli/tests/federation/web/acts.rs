@@ -53,7 +53,21 @@ async fn an_operator_acts_and_reads_the_trail() {
     assert_eq!(root.post("/api/v1/admin/bans", &ban(false)).json(200)["servers"][0]["act"], Value::Null);
     assert_eq!(bob.post("/api/v1/jobs", &work).status, 201);
 
-    assert_eq!(root.json("/api/v1/admin/reallocation")["policy"], Value::Null);
+    let reallocation = "/api/v1/admin/reallocation";
+    assert_eq!(root.json(reallocation)["policy"], Value::Null);
+    let policy = json!({ "kind": "set", "algorithm": "regular", "heuristic": "mct", "period_s": 60, "threshold_s": 0, "window": 5 });
+    assert_eq!(bob.post(reallocation, &policy).status, 403);
+    for (key, wrong) in
+        [("algorithm", json!("best")), ("period_s", json!(0)), ("window", json!(0)), ("early_s", json!(-1))]
+    {
+        let mut policy = policy.clone();
+        policy[key] = wrong;
+        let refused = root.post(reallocation, &policy).json(400);
+        assert!(refused["detail"].as_str().unwrap().starts_with(key), "{refused}");
+    }
+    let changed = root.post(reallocation, &policy).json(200);
+    assert_eq!((&changed["policy"]["period_s"], &changed["policy"]["early_s"]), (&json!(60), &Value::Null));
+    assert_eq!(root.post(reallocation, &json!({ "kind": "off" })).json(200)["policy"], Value::Null);
     let trail = root.json("/api/v1/admin/audit?last=1000");
     let acts: Vec<&str> =
         trail["records"].as_array().unwrap().iter().filter_map(|one| one["act"].as_str()).collect();
@@ -110,4 +124,71 @@ async fn a_launch_is_listed_with_its_mapping_and_cancelled() {
     assert_eq!(bob.post(&format!("{path}/cancel"), &json!({})).status, 404);
     pages.post(&format!("{path}/cancel"), &json!({})).json(200);
     until("its end", async || (pages.json(&path)["outcome"] == "cancelled").then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_replays_the_history_and_sees_both_schedules() {
+    let federation = Federation::start(&[Cluster::new("lyon", 2, 1.0), Cluster::new("nice", 2, 1.0)]).await;
+    let alice = federation.client("alice");
+    let mut accepted = Vec::new();
+    for _ in 0..6 {
+        accepted.push(submit(&alice, &order(rigid("sleep 1", 2, 5))).await.handle);
+    }
+    for handle in &accepted {
+        alice.wait(handle, |_| {}).await.unwrap();
+    }
+    let all_known = async || {
+        let history = federation.operator().history(pliant_model::Span(3600)).await.ok()?;
+        (history.jobs.len() == 6 && history.jobs.iter().all(|job| job.state.is_final())).then_some(())
+    };
+    until("the agent to know all jobs", all_known).await;
+    let bob = Pages::opened(&federation, Role::User, "bob");
+    assert_eq!((bob.get("/what-if").status, bob.get("/api/v1/what-if").status), (403, 403));
+    let root = Pages::opened(&federation, Role::Operator, "root");
+    assert_eq!(root.json("/api/v1/what-if")["state"], "none");
+    for wrong in [json!({ "hours": 0 }), json!({ "hours": 1, "policies": [""] }), json!({ "hours": 99999 })] {
+        assert_eq!(root.post("/api/v1/what-if", &wrong).status, 400, "{wrong}");
+    }
+    let ended = async || {
+        let view = root.json("/api/v1/what-if");
+        (view["state"] != "running").then_some(view)
+    };
+    // An option is a word of the policy here.
+    root.post("/api/v1/what-if", &json!({ "hours": 1, "policies": ["--help"] })).json(200);
+    let failed = until("its end", ended).await;
+    assert_eq!(failed["state"], "failed");
+    assert!(failed["problem"].as_str().unwrap().contains("--help"), "{failed}");
+    let asked = json!({ "hours": 1, "policies": ["now,mapping=random"] });
+    root.post("/api/v1/what-if", &asked).json(200);
+    let done = until("its end", ended).await;
+    assert_eq!((&done["state"], &done["report"]["jobs"]["compared"]), (&json!("done"), &json!(6)), "{done}");
+    assert_eq!(done["report"]["replayed"][1]["policy"]["name"], "now,mapping=random");
+    let schedule = root.json("/api/v1/what-if/schedules/0");
+    let drawn: usize =
+        schedule["lanes"].as_array().unwrap().iter().map(|lane| lane["jobs"].as_array().unwrap().len()).sum();
+    assert_eq!((&schedule["name"], drawn), (&json!("recorded"), 6));
+    assert_eq!(root.get("/api/v1/what-if/schedules/3").status, 404);
+
+    let Some(program) = pliant_testing::browser::find() else { return };
+    let mut browser = chromium::Browser::start(&program);
+    browser.show(1280, 900, false);
+    let site = Pages::start(&federation, Role::Operator, "root");
+    browser.open(&format!("http://{}{}", site.address, site.link));
+    browser.until("document.body.dataset.page === 'overview'");
+    browser.open(&format!("http://{}/what-if", site.address));
+    browser.until("document.body.dataset.rendered === 'whatif:none'");
+    browser::fill(&mut browser, "[name=hours]", "1");
+    browser::fill(&mut browser, "[name=algorithm]", "none");
+    browser.until(
+        "document.querySelector('#command').textContent === 'pliant what-if --since 1h --policy none'",
+    );
+    browser::click(&mut browser, "#ask [type=submit]");
+    browser
+        .until("document.body.dataset.rendered === 'whatif:done' && document.body.dataset.drawn === '6 6'");
+    // The same job is marked in both charts.
+    browser.evaluate("document.querySelector('#recorded').focus()");
+    browser.press("n");
+    browser.until("document.querySelectorAll('#pinned dl').length === 2");
+    browser::look(&mut browser, "what-if");
+    browser::clean(&mut browser);
 }

@@ -13,6 +13,7 @@ const HOSTILE_NAME: &str = "<img src=x onerror=document.title='hacked'>";
 /// Looks at the page in light and dark colours, wide and narrow, and keeps pictures if they are wanted.
 pub(super) fn look(browser: &mut Browser, name: &str) {
     let folder = std::env::var_os("PLIANT_WEB_PICTURES").map(PathBuf::from);
+    let axe = pliant_testing::axe::script();
     for (kind, width, height, dark) in
         [("light", 1280, 900, false), ("dark", 1280, 900, true), ("narrow", 400, 860, false)]
     {
@@ -21,6 +22,9 @@ pub(super) fn look(browser: &mut Browser, name: &str) {
         let wide =
             browser.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert_eq!(wide, 0, "{name}, {kind}: the page is wider than the window");
+        if let Some(axe) = &axe {
+            assert_eq!(serious(browser, axe), Vec::<String>::new(), "{name}, {kind}");
+        }
         if let Some(folder) = &folder {
             browser.picture(&folder.join(format!("{name}-{kind}.png")));
         }
@@ -28,6 +32,18 @@ pub(super) fn look(browser: &mut Browser, name: &str) {
     browser.show(1280, 900, false);
     assert_eq!(unlabelled(browser), Vec::<String>::new(), "{name}");
     assert_eq!(faint(browser), Vec::<String>::new(), "{name}");
+}
+
+/// What axe-core finds that is serious or critical: the rule, and the first elements that break it.
+fn serious(browser: &mut Browser, axe: &str) -> Vec<String> {
+    if browser.evaluate("typeof axe") == "undefined" {
+        browser.evaluate(&format!("{axe}; undefined"));
+    }
+    texts(browser.evaluate(
+        r#"axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations
+          .filter(({ impact }) => impact === "serious" || impact === "critical")
+          .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 150)).join(" ")}`))"#,
+    ))
 }
 
 fn texts(value: Value) -> Vec<String> {
@@ -87,7 +103,7 @@ pub(super) fn clean(browser: &mut Browser) {
 }
 
 /// Sets a field as typing does.
-fn fill(browser: &mut Browser, selector: &str, value: &str) {
+pub(super) fn fill(browser: &mut Browser, selector: &str, value: &str) {
     browser.evaluate(&format!(
         "(() => {{ const field = document.querySelector({}); field.value = {}; for (const kind of ['input', 'change']) field.dispatchEvent(new Event(kind, {{ bubbles: true }})); }})()",
         json!(selector),
@@ -95,7 +111,7 @@ fn fill(browser: &mut Browser, selector: &str, value: &str) {
     ));
 }
 
-fn click(browser: &mut Browser, selector: &str) {
+pub(super) fn click(browser: &mut Browser, selector: &str) {
     browser.evaluate(&format!("document.querySelector({}).click()", json!(selector)));
 }
 
@@ -244,7 +260,15 @@ async fn an_operator_sees_the_jobs_of_all_users() {
     browser.until("document.querySelectorAll('#audit tbody tr').length > 1");
     click(&mut browser, "#trial");
     browser.until("!document.querySelector('#trial-result').hidden");
+    click(&mut browser, "#reallocation-change summary");
+    browser.until("document.querySelector('#reallocation [name=period_s]').value === '300'");
     look(&mut browser, "administration");
+    fill(&mut browser, "#reallocation [name=heuristic]", "minmin");
+    fill(&mut browser, "#reallocation [name=period_s]", "120");
+    click(&mut browser, "#reallocation [value=set]");
+    browser.until("document.querySelector('#policy').textContent.includes('minmin: every 2 min')");
+    let moving = federation.operator().moving().await.unwrap().unwrap();
+    assert_eq!(moving.policy.period.0, 120);
     fill(&mut browser, "#limit [name=user]", "bob");
     fill(&mut browser, "#limit [name=why]", "exam week");
     fill(&mut browser, "#limit [name=running-jobs]", "3");
