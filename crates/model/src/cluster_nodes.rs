@@ -96,6 +96,19 @@ pub enum NodesError {
 }
 
 impl NodeGroup {
+    /// So many nodes with processors alone.
+    pub fn of(count: u32, procs: Procs) -> NodeGroup {
+        NodeGroup {
+            count,
+            procs,
+            memory: Mebibytes::ZERO,
+            gpus: 0,
+            gpu_kind: None,
+            scratch: Mebibytes::ZERO,
+            features: Vec::new(),
+        }
+    }
+
     /// Checks a group of nodes on which a processor has so much memory by default.
     ///
     /// # Errors

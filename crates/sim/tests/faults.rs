@@ -188,6 +188,14 @@ fn schedules_with_resources_have_no_violations() {
     check_forty_with_moves(410_000_000, 50);
 }
 
+/// In schedules from seed 491 million on the nodes of external clusters count them, too.
+#[test]
+fn schedules_with_resources_of_external_clusters_have_no_violations() {
+    let mixed = (491_000_000..491_000_040).map(|seed| check(seed, FederationKind::Mixed));
+    let moves: u64 = mixed.map(|summary| summary.moves).sum();
+    assert!(moves > 20, "{moves} moves");
+}
+
 /// In schedules from seed 421 million on some jobs may start from an instant on only, and some have deadlines.
 #[test]
 fn schedules_with_deferred_jobs_and_deadlines_have_no_violations() {
@@ -248,6 +256,8 @@ fn the_checkers_find_injected_bugs() {
         (Bug::ForgetsPriorities, Embedded, 260_000_000..260_000_020, &["prioritised"]),
         (Bug::ForgetsReallocation, Embedded, 320_000_000..320_000_020, &["configured"]),
         (Bug::ForgetsHeldResources, Embedded, 410_000_000..410_000_020, &["resources"]),
+        (Bug::OverCommits, Mixed, 491_000_000..491_000_010, &["resources"]),
+        (Bug::LosesRequestedResources, Mixed, 491_000_000..491_000_040, &["resources"]),
         (Bug::IgnoresBegin, Embedded, 421_000_000..421_000_010, &["deferred"]),
         (Bug::IgnoresBegin, Mixed, 421_000_000..421_000_010, &["deferred"]),
         (Bug::ForgetsRequeues, Embedded, 440_000_000..440_000_040, &["once"]),

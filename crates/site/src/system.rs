@@ -125,6 +125,12 @@ impl BatchSystem {
                 if !about.scheduler.backfill {
                     tracing::warn!("slurm does not backfill: estimates reckon as if it did");
                 }
+                if let Some(preemption) = &about.preemption {
+                    tracing::warn!(
+                        preemption,
+                        "slurm may stop running jobs for others: unless the server's partition has PreemptMode=OFF, its jobs may start or end later than planned"
+                    );
+                }
                 tracing::info!(
                     cluster = about.cluster,
                     version = about.version,

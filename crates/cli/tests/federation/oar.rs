@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pliant_client::Client;
 use pliant_control::agent::ReallocationConfig;
@@ -43,7 +44,12 @@ impl Behind {
     ) -> Option<Behind> {
         let oar = OarCluster::start(nodes, cpus)?;
         let cluster = Oar { commands: oar.commands.clone(), user: oar.user.clone() };
-        let mut clusters = vec![Cluster { oar: Some(cluster), cluster_keys, ..Cluster::new(NANCY, 0, 1.0) }];
+        let cluster = Cluster { oar: Some(cluster), cluster_keys, ..Cluster::new(NANCY, 0, 1.0) };
+        Behind::with_cluster(oar, cluster, others).await
+    }
+
+    async fn with_cluster(oar: OarCluster, cluster: Cluster, others: &[Cluster]) -> Option<Behind> {
+        let mut clusters = vec![cluster];
         clusters.extend_from_slice(others);
         Some(Behind { federation: Federation::start(&clusters).await, oar })
     }
@@ -138,6 +144,44 @@ async fn a_moldable_job_runs_in_the_size_that_oar_chose() {
     assert_eq!(fetched(&alice, &large.handle).await["stdout"], b"3 of 3 for 256\n");
     behind.oar.run(&["oardel", &other]);
     behind.is_left(&[]).await;
+}
+
+/// The two licences have no `gpu_count`, and the server's node is the one that has GPUs.
+#[tokio::test(flavor = "multi_thread")]
+async fn licences_need_not_have_the_properties_of_the_servers_nodes() {
+    let Some(oar) = OarCluster::start(2, 2) else { return };
+    let cluster = Cluster {
+        oar: Some(Oar { commands: oar.commands.clone(), user: oar.user.clone() }),
+        batch_keys: "period_s = 1\nproperties = \"gpu_count = 2\"\nlicences = [\"matlab\"]\n",
+        ..Cluster::new(NANCY, 0, 1.0)
+    };
+    let Some(behind) = Behind::with_cluster(oar, cluster, &[]).await else { return };
+    let alice = behind.federation.client("alice");
+    let servers = alice.servers().await.unwrap().servers;
+    assert_eq!(servers[0].info.procs, Procs(2), "the other node has no GPUs");
+    let user = CommandUser::new(&behind.federation, "alice");
+    fs::write(user.dir().join("node.sh"), "#!/bin/sh\nsort -u $OAR_NODEFILE\n").unwrap();
+    let (code, _, error) = user.run("submit ./node.sh --time 60s --rigid 1 --licenses matlab:2 --out node");
+    assert_eq!(code, 0, "{error}");
+    let printed = fs::read_to_string(user.dir().join("node/stdout")).unwrap();
+    assert_eq!(printed.split_whitespace().collect::<Vec<_>>(), ["node1"]);
+    let (code, _, error) = user.run("submit ./node.sh --time 60s --rigid 1 --licenses matlab:3");
+    assert!(code == 2 && error.contains("no nodes of this cluster have what it needs"), "{error}");
+    // A local user's job that waits for a licence alone, which OAR expects to start when the running one has ended.
+    let local = |minutes: u32| {
+        let wanted = format!("--resource={{type = 'matlab'}}/resource_id=2,walltime=0:{minutes}:00");
+        behind.oar.submit(&["--name=local", &wanted], &waiting_for(&behind.gate()))
+    };
+    let jobs = [local(10), local(20)];
+    behind.is_left(&["local Running", "local Waiting"]).await;
+    until("an estimate behind both", async || {
+        let (_, answer, _) = user.run("submit ./node.sh --time 60s --rigid 1 --licenses matlab --dry-run");
+        let start = answer["estimates"][0]["start_s"].as_i64()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+        (start - now > 25 * 60).then_some(())
+    })
+    .await;
+    jobs.iter().for_each(|job| drop(behind.oar.run(&["oardel", job])));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,8 +31,8 @@ impl Behind {
     }
 
     /// The same with these keys in the servers' files.
-    async fn start_with(nodes: u32, cpus: u32, slurm_keys: &'static str) -> Option<Behind> {
-        Behind::without_servers(nodes, cpus)?.with_servers(nodes * cpus, slurm_keys).await
+    async fn start_with(nodes: u32, cpus: u32, batch_keys: &'static str) -> Option<Behind> {
+        Behind::without_servers(nodes, cpus)?.with_servers(nodes * cpus, batch_keys).await
     }
 
     /// The same with memory, GPUs and licences, which the clusters hand out.
@@ -48,10 +48,10 @@ impl Behind {
         behind.with_servers(nodes * cpus, keys).await
     }
 
-    async fn with_servers(mut self, procs: u32, slurm_keys: &'static str) -> Option<Behind> {
+    async fn with_servers(mut self, procs: u32, batch_keys: &'static str) -> Option<Behind> {
         let behind = &mut self;
         for name in NAMES {
-            behind.add_server(name, slurm_keys);
+            behind.add_server(name, batch_keys);
         }
         behind.federation.attached(NAMES.len()).await;
         let client = behind.federation.operator();
@@ -70,9 +70,9 @@ impl Behind {
     }
 
     /// Puts a server in front of a cluster, with these keys in its file.
-    pub(crate) fn add_server(&mut self, name: &'static str, slurm_keys: &'static str) {
+    pub(crate) fn add_server(&mut self, name: &'static str, batch_keys: &'static str) {
         let slurm = Some(self.slurm(name).conf.clone());
-        self.federation.add_server(&Cluster { slurm, slurm_keys, ..Cluster::new(name, 0, 1.0) });
+        self.federation.add_server(&Cluster { slurm, batch_keys, ..Cluster::new(name, 0, 1.0) });
     }
 
     pub(crate) fn slurm(&self, name: &str) -> &SlurmCluster {

@@ -209,3 +209,75 @@ async fn jobs_end_before_a_reservation_begins_or_start_after_it() {
         assert_eq!((code, &job["server"]), (0, &json!(server)), "{line}: {error}");
     }
 }
+
+/// Of two nodes one is reserved for the server's jobs, which have no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_server_with_its_own_reservation_run_inside_it() {
+    let Some(mut behind) = Behind::without_servers(2, 4) else { return };
+    let slurm = |behind: &Behind, words: &[&str]| behind.slurm("lyon").run(words);
+    let grid = "reservationname=grid";
+    slurm(
+        &behind,
+        &[
+            "scontrol",
+            "create",
+            "reservation",
+            grid,
+            "users=root",
+            "starttime=now",
+            "duration=60",
+            "nodecnt=1",
+        ],
+    );
+    let shown = slurm(&behind, &["scontrol", "show", "reservation", "grid"]);
+    let node = shown.split_whitespace().find_map(|word| word.strip_prefix("Nodes=")).unwrap().to_owned();
+    let keys = "period_s = 1\nnodes_every_s = 1\nextra = [\"--reservation=grid\"]\n";
+    behind.add_server("lyon", keys);
+    behind.federation.attached(1).await;
+    let user = CommandUser::new(&behind.federation, "alice");
+    let text = "#!/bin/sh\necho $SLURM_JOB_RESERVATION $SLURM_JOB_NODELIST\n";
+    fs::write(user.dir().join("where.sh"), text).unwrap();
+    let dry_run = |line: &str| user.run(&format!("submit ./where.sh --time 60s --dry-run {line}"));
+    until("a start at once", async || {
+        let (_, answer, _) = dry_run("--rigid 4");
+        (estimates(&answer).0 == ["lyon"]).then_some(())
+    })
+    .await;
+    let within = format!("grid {node}\n");
+    let (code, _, error) = user.run("submit ./where.sh --time 60s --rigid 4 --out first");
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(fs::read_to_string(user.dir().join("first/stdout")).unwrap(), within);
+    let (code, _, error) = dry_run("--rigid 5");
+    assert_eq!(code, 2, "the other node is none of its own: {error}");
+
+    // A local user's job has all of it. The other node is free, and the job waits all the same.
+    behind.local("lyon", &["--reservation=grid", "--ntasks=4", "--time=10"]);
+    behind.has_local("lyon", 1).await;
+    until("an estimate behind the local job", async || {
+        let (_, answer, _) = dry_run("--rigid 1");
+        (wait_s(answer["estimates"].get(0)?) > 60).then_some(())
+    })
+    .await;
+    let (code, job, error) = user.run("submit ./where.sh --time 60s --rigid 1");
+    assert_eq!((code, &job["state"]), (0, &json!("QUEUED")), "{error}");
+    until("its place in the queue", async || (behind.queue("lyon").len() == 2).then_some(())).await;
+    behind.open("lyon");
+    let id = job["job_id"].as_str().unwrap();
+    let (code, ended, error) = user.run(&format!("wait {id}"));
+    assert_eq!(code, 0, "{ended} {error}");
+    let (code, _, error) = user.run(&format!("fetch {id} --out second"));
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(fs::read_to_string(user.dir().join("second/stdout")).unwrap(), within);
+
+    until("the end of the reservation", async || {
+        let gone = behind.queue("lyon").is_empty();
+        gone.then(|| slurm(&behind, &["scontrol", "delete", grid]))
+    })
+    .await;
+    until("a server that takes no jobs", async || {
+        let (code, _, error) = dry_run("--rigid 1");
+        let why = "the batch system has no reservation grid, which the server's file names";
+        (code != 0 && error.contains(why)).then_some(())
+    })
+    .await;
+}

@@ -41,7 +41,7 @@ async fn another_server_goes_on_with_the_jobs_of_one_that_is_gone_or_hangs() {
     let slurm = Some(behind.slurm("lyon").conf.clone());
     behind.federation.add_server(&Cluster {
         slurm,
-        slurm_keys: PERIOD,
+        batch_keys: PERIOD,
         keys,
         ..Cluster::new("lyon", 0, 1.0)
     });

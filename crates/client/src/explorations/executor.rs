@@ -2,7 +2,7 @@
 
 mod discovery;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -56,8 +56,10 @@ pub(super) struct ExplorationExecutor {
     timeout: Duration,
     wakes: BTreeSet<TimeMs>,
     poll: Poll<Found>,
-    /// Servers that refuse this exploration for good.
-    barred: BTreeSet<Name>,
+    /// Servers that refuse this exploration for good, and why.
+    barred: BTreeMap<Name, String>,
+    /// All servers that there are refuse it for good.
+    is_refused_everywhere: bool,
     outcome: Option<ExplorationOutcome>,
     /// All cancellations are acknowledged.
     is_settled: bool,
@@ -87,7 +89,8 @@ impl ExplorationExecutor {
             timeout,
             wakes: BTreeSet::new(),
             poll: Poll::later(),
-            barred: BTreeSet::new(),
+            barred: BTreeMap::new(),
+            is_refused_everywhere: false,
             outcome: None,
             is_settled: false,
         }
@@ -190,7 +193,7 @@ impl ExplorationExecutor {
                     cause if !cause.may_pass() => {
                         let why = why.why;
                         self.warn(format!("server {server} takes nothing of this exploration: {why}"));
-                        self.barred.insert(server.clone());
+                        self.barred.insert(server.clone(), why);
                     }
                     _ => {}
                 }
@@ -307,7 +310,7 @@ impl Executor for ExplorationExecutor {
         result: Result<(), WorkError>,
         folder: Option<&mut ExplorationFolder>,
     ) -> Result<(), WorkError> {
-        if self.are_all_refused() {
+        if self.are_all_refused() || self.is_refused_everywhere && self.calls.servers() == 0 {
             // The error says the same as the last warning.
             self.warnings.retain(|warning| Some(warning) != self.last_warning.as_ref());
             self.forget(folder).await?;

@@ -277,7 +277,7 @@ impl Server {
         let answer = Answer::Accepted(Box::new(record.clone()));
         let is_kept = deferred.is_some() || self.keeps_back(&record.owner);
         let (submit, owner) = (work.eligible(now), record.owner.owner());
-        let entry = ServerJob { deferred, ..ServerJob::new(record, payload, sample) };
+        let entry = ServerJob { deferred, own_time, ..ServerJob::new(record, payload, sample) };
         self.waiting.add_job(&entry);
         self.jobs.insert(entry);
         self.watch(number);

@@ -46,6 +46,9 @@ pub(super) struct ServerJob {
     /// It is kept back for other jobs of its owner ([`super::nice`]).
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) is_behind_own: bool,
+    /// Its walltimes are those of this cluster, whatever its speed ([`super::Submit::own_time`]).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) own_time: bool,
     /// Number of handoffs that were attempted.
     pub(super) attempts: u32,
 }
@@ -68,12 +71,19 @@ impl ServerJob {
             deferred: None,
             is_too_late: false,
             is_behind_own: false,
+            own_time: false,
             attempts: 0,
         }
     }
 
-    /// The job as it is submitted to the batch system.
+    /// The speed for which it is sized on processors of `speed`.
+    pub(super) fn speed_on(&self, speed: Speed) -> Speed {
+        if self.own_time { Speed::REFERENCE } else { speed }
+    }
+
+    /// The job as it is submitted to the batch system, on processors of `speed`.
     pub(super) fn submission(&self, speed: Speed) -> Submission {
+        let speed = self.speed_on(speed);
         let JobRecord { procs, walltime, submitted, owner, work, .. } = &self.record;
         let submission = Submission::new(JobId(self.number), *procs, *walltime);
         let request = work.request(JobId(self.number), *submitted);

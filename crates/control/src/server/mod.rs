@@ -402,7 +402,7 @@ impl Server {
                 let at = entry.started_before.unwrap_or(at);
                 // Its account can have recorded any time.
                 entry.record.started = Some(at.max(entry.record.submitted).min(now));
-                entry.record.shape(procs, walltime, self.config.speed);
+                entry.record.shape(procs, walltime, entry.speed_on(self.config.speed));
                 report(&entry.record, commands);
             }
             StatusUpdate::NodeFailed { job, exit } => self.node_failed(now, job, exit, commands),

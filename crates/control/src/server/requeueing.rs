@@ -59,9 +59,9 @@ impl Server {
         self.waiting.add_job(entry);
         let (submission, is_held) = (entry.submission(self.config.speed), entry.held.is_some());
         let (work, owner) = (entry.record.work.clone(), entry.record.owner.clone());
+        let speed = entry.speed_on(self.config.speed);
         self.watch(number);
         let is_kept = is_held || self.keeps_back(&owner);
-        let speed = self.config.speed;
         self.with_sizes(now, &work, speed, commands, |batch, sizes, effects| match sizes {
             Some(sizes) if is_kept => batch.hold_moldable(now, submission, sizes, effects),
             None if is_kept => batch.hold(now, submission, effects),
@@ -102,8 +102,9 @@ impl ServerJob {
         (self.run, self.longest, self.started_before) = (None, None, None);
         // What was to end the run has come too late, and whether the next one is too late is looked at anew.
         (self.cancelling, self.recalled, self.is_too_late, self.is_behind_own) = (false, false, false, false);
+        let sized_for = self.speed_on(speed);
         let record = &mut self.record;
         (record.state, record.started) = (JobState::Queued, None);
-        record.shape(record.expected.procs, record.expected.walltime, speed);
+        record.shape(record.expected.procs, record.expected.walltime, sized_for);
     }
 }

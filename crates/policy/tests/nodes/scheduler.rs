@@ -222,7 +222,7 @@ fn an_invalid_snapshot_is_refused() {
     );
     check(
         &|snapshot| snapshot.pending[0].shape = Shape::of(Procs(0)),
-        "expected at least one core on one node, found none for job 2",
+        "expected at least one core on one node, or a licence, found none for job 2",
     );
     check(
         &|snapshot| snapshot.rules.resolution = Span(0),

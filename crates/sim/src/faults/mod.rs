@@ -11,7 +11,8 @@
 //! - `two servers`: no two servers may start the same job, also by what their journals hold;
 //! - `once`: a job is accepted once and started once;
 //! - `cores`: no core runs two jobs;
-//! - `resources`: a job gets the memory, GPUs, local disk space and licences that it needs, and nothing that another job has;
+//! - `resources`: a job gets the memory, GPUs, local disk space and licences that it needs, and nothing that another job has; no node of
+//!   an external cluster is over-committed;
 //! - `drained`: a server that an operator knows to be drained accepts no job, and prepares none of other servers or of launches;
 //! - `held`: no job starts that an operator knows to be held;
 //! - `deferred`: no job starts before the instant from which its owner lets it start;
@@ -133,6 +134,10 @@ pub enum Bug {
     ForgetsReallocation,
     /// A restarted server has lost what its running jobs have of its host besides processors.
     ForgetsHeldResources,
+    /// A server that submits a job to an external batch system a second time does not say what it needs besides processors.
+    LosesRequestedResources,
+    /// An external batch system counts cores alone.
+    OverCommits,
     /// Servers start jobs before the instants from which they may start.
     IgnoresBegin,
     /// A restarted server has lost how often jobs were queued again.

@@ -29,7 +29,7 @@ use super::limits::PlannedLimit;
 use super::priorities::PlannedPriority;
 use super::reallocations::PlannedReallocation;
 use super::requeues::draw_requeue;
-use super::resources::{draw_hosts, draw_needs};
+use super::resources::{draw_hosts, draw_needs, draw_sites};
 use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
@@ -123,7 +123,7 @@ impl Plan {
         let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "plan"));
         let clusters = rng.random_range(2..=5);
         let mut clusters: Vec<Cluster> = (0..clusters).map(|index| cluster(&mut rng, index, seed)).collect();
-        let sites = match kind {
+        let mut sites = match kind {
             FederationKind::Embedded | FederationKind::Launching => BTreeMap::new(),
             FederationKind::Mixed => {
                 sites(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "sites")), &mut clusters)
@@ -131,6 +131,9 @@ impl Plan {
         };
         let mut resources =
             (seed >= RESOURCES_FROM).then(|| ChaCha8Rng::seed_from_u64(stream_seed(seed, "resources")));
+        if seed >= SITE_RESOURCES_FROM {
+            draw_sites(&mut ChaCha8Rng::seed_from_u64(stream_seed(seed, "site resources")), &mut sites);
+        }
         let hosts = resources.as_mut().map(|rng| draw_hosts(rng, &mut clusters, &sites)).unwrap_or_default();
         let platform = Platform::new(clusters);
         let platform = platform.expect("a platform has clusters with distinct names");
@@ -281,6 +284,8 @@ const REALLOCATED_FROM: u64 = 320_000_000;
 
 /// In schedules from this seed on servers count memory, GPUs, local disk space and licences, and jobs need some.
 const RESOURCES_FROM: u64 = 410_000_000;
+/// In schedules from this seed on the nodes of external clusters do so, too.
+const SITE_RESOURCES_FROM: u64 = 491_000_000;
 /// In schedules from this seed on some jobs may start from an instant on only, have deadlines, or stand back behind others.
 const DEFERRED_FROM: u64 = 421_000_000;
 
@@ -402,6 +407,7 @@ fn sites(rng: &mut ChaCha8Rng, clusters: &mut [Cluster]) -> BTreeMap<usize, Site
         };
         let plan = SitePlan {
             nodes,
+            counted: None,
             period: pick(rng, &[500, 1_000, 5_000]),
             lost: rare(rng, 200),
             duplicated: rare(rng, 200),

@@ -1,4 +1,5 @@
-//! Hosts that count memory, GPUs, local disk space and licences, jobs that need some of these, and the check of what each job gets.
+//! Hosts and nodes of external clusters that count memory, GPUs, local disk space and licences, jobs that need some of these, and the
+//! check of what each job gets of a host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,6 +41,19 @@ pub(super) fn draw_hosts(
         hosts.insert(number, Arc::new(host(rng, cluster.procs)));
     }
     hosts
+}
+
+/// Draws what the nodes of external clusters have besides cores, and their licences.
+pub(super) fn draw_sites(rng: &mut ChaCha8Rng, sites: &mut BTreeMap<usize, SitePlan>) {
+    for site in sites.values_mut() {
+        if rng.random_ratio(1, 4) {
+            continue;
+        }
+        let default_memory = Mebibytes(rng.random_range(0..2) * 1_024);
+        let groups = site.nodes.iter().map(|cores| host(rng, Procs(*cores)).nodes.groups.remove(0)).collect();
+        let licences = BTreeMap::from([(LICENCE.to_owned(), rng.random_range(1..=3))]);
+        site.counted = Some(ClusterNodes { groups, licences, default_memory });
+    }
 }
 
 fn host(rng: &mut ChaCha8Rng, procs: Procs) -> HostResources {

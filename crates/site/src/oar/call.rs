@@ -29,10 +29,12 @@ pub(super) fn submit(settings: &Settings, tag: &str, job: &Submission<'_>, resou
     if job.held {
         call = call.with("--hold");
     }
+    let needs_licences = job.resources.is_some_and(|needed| !needed.licences.is_empty());
+    let property = if needs_licences { with_licences(settings) } else { settings.properties.clone() };
     call = call.with_options([
         ("queue", &settings.queue),
         ("project", &settings.project),
-        ("property", &settings.properties),
+        ("property", &property),
     ]);
     call.arguments.extend(settings.extra.iter().map(OsString::from));
     call.with(line(job.program))
@@ -58,13 +60,24 @@ pub(super) fn jobs(condition: &str) -> Call {
     Call::new("oarstat", &["--json", "--full", "--sql", condition])
 }
 
-/// Lists all resources, or those for which a condition of SQL holds.
-pub(super) fn resources(condition: Option<&str>) -> Call {
+/// Lists the resources that the server's jobs may have.
+pub(super) fn resources(settings: &Settings) -> Call {
     let call = Call::new("oarnodes", &["--json"]);
-    match condition {
+    match with_licences(settings) {
         Some(condition) => call.with("--sql").with(condition),
         None => call,
     }
+}
+
+/// The condition on resources that is true of the server's nodes, and of all licences: these are on no node, so that they
+/// need not have the properties of one. None if all resources will do.
+fn with_licences(settings: &Settings) -> Option<String> {
+    let properties = settings.properties.as_ref()?;
+    if settings.licences.is_empty() {
+        return Some(properties.clone());
+    }
+    let types: Vec<String> = settings.licences.iter().map(|kind| format!("'{}'", quoted(kind))).collect();
+    Some(format!("({properties}) OR type IN ({})", types.join(", ")))
 }
 
 /// The condition that is true of all jobs that are not over, and of this server's jobs that ended since an instant.

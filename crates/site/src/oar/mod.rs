@@ -333,7 +333,7 @@ impl Oar {
         {
             return Ok(resources);
         }
-        let call = call::resources(self.settings.properties.as_deref());
+        let call = call::resources(&self.settings);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
         let resources = Resources::read(&self.run(&call).await?, Time(now), &self.settings)?;
         let read = Some((Instant::now(), resources.clone()));

@@ -20,7 +20,7 @@ pub struct Settings {
     pub queue: Option<String>,
     /// The project they are charged to.
     pub project: Option<String>,
-    /// What their resources must be like, as a condition of SQL: `cluster = 'grisou'`. The server has no others.
+    /// What the resources of their nodes must be like, as a condition of SQL: `cluster = 'grisou'`. The server has no others.
     pub properties: Option<String>,
     /// The properties of resources that say what their nodes have.
     pub node: NodeProperties,

@@ -27,7 +27,9 @@ pub(crate) struct DeclaredResources {
     #[serde(default)]
     exclusive: bool,
     constraint: Option<Spanned<String>>,
-    licenses: Option<Spanned<String>>,
+    /// `licenses`, as the option of `submit` is spelt, is the same key.
+    #[serde(alias = "licenses")]
+    licences: Option<Spanned<String>>,
 }
 
 /// What a service of that size needs; none if the table is empty.
@@ -56,7 +58,7 @@ pub(crate) fn read_resources(
         procs_per_node: number("procs_per_node", &declared.procs_per_node)?.map(Procs),
         exclusive: *exclusive,
         constraint: read("constraint", &declared.constraint, str::parse, source)?,
-        licences: read("licenses", &declared.licenses, parse_licences, source)?.unwrap_or_default(),
+        licences: read("licences", &declared.licences, parse_licences, source)?.unwrap_or_default(),
         // Partitions and accounts are those of the user who submits.
         batch: BatchOptions::default(),
     };
@@ -66,7 +68,7 @@ pub(crate) fn read_resources(
         None => 0,
     };
     few("constraint", features, &declared.constraint, source)?;
-    few("licenses", resources.licences.len(), &declared.licenses, source)?;
+    few("licences", resources.licences.len(), &declared.licences, source)?;
     match (resources.nodes_beyond(most), &declared.nodes) {
         (Some(nodes), Some(at)) => {
             let message =
@@ -248,11 +250,11 @@ mod tests {
         check("nodes = 9", "7:9: `nodes`: expected at most as many nodes as processors (8), found 9");
         check("procs_per_node = 0", "7:18: `procs_per_node`: expected a whole number of 1 to");
         check("constraint = \"a&b|c\"", "7:14: `constraint`: expected features joined by & or by |");
-        check("licenses = \"a,a\"", "7:12: `licenses`: expected each licence once, found `a` twice");
+        check("licences = \"a,a\"", "7:12: `licences`: expected each licence once, found `a` twice");
         let many: Vec<String> = (0..257).map(|number| format!("l{number}")).collect();
         check(
-            &format!("licenses = \"{}\"", many.join(",")),
-            "7:12: `licenses`: expected at most 256 names, found 257",
+            &format!("licences = \"{}\"", many.join(",")),
+            "7:12: `licences`: expected at most 256 names, found 257",
         );
         check("memory = \"1G\"", "unknown key `memory`");
         check("partition = \"gpu\"", "unknown key `partition`");

@@ -117,7 +117,7 @@ impl<'a> Needs<'a> {
             account: says.and_then(|says| says.account.as_deref()).or(settings.account.as_deref()),
             qos: says.and_then(|says| says.qos.as_deref()).or(settings.qos.as_deref()),
             shape: options.shape,
-            more: options.with(&settings.extra).collect(),
+            more: settings.extra.iter().map(OsString::from).chain(options.words()).collect(),
         }
     }
 }

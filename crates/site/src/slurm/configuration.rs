@@ -37,6 +37,9 @@ pub struct ClusterConfiguration {
     /// The memory of a job that does not mention memory, unless its partition says otherwise.
     #[serde(default)]
     pub default_memory: DefaultMemory,
+    /// How it stops running jobs for others, `preempt/partition_prio REQUEUE`; none if it does not.
+    #[serde(default)]
+    pub preemption: Option<String>,
     /// Whether it has licences.
     #[serde(default)]
     pub has_licences: bool,
@@ -90,6 +93,10 @@ impl ClusterConfiguration {
             private: private.map(str::to_owned).collect(),
             // `slurm(64030)`.
             default_memory: default_memory(setting("DefMemPerCPU"), setting("DefMemPerNode"))?,
+            preemption: setting("PreemptType")
+                .ok()
+                .filter(|kind| *kind != "preempt/none")
+                .map(|kind| format!("{kind} {}", setting("PreemptMode").unwrap_or_default())),
             has_licences: setting("Licenses")? != "(null)",
             slurm_user: setting("SlurmUser")?.split('(').next().unwrap_or_default().to_owned(),
         })

@@ -47,24 +47,9 @@ impl ResourceOptions {
         ResourceOptions { shape, options }
     }
 
-    /// These options, behind the `extra` ones of the server's file. Of those the ones that this job decides itself are left out. It needs
-    /// the features of both.
-    pub(super) fn with(self, extra: &[String]) -> impl Iterator<Item = OsString> {
-        let mut options = self.options;
-        let mut kept = Vec::new();
-        for word in extra {
-            let name = option(word);
-            let same = options.iter_mut().find(|own| group(option(own)) == group(name));
-            match (same, value(word, "--constraint=")) {
-                (Some(own), Some(features)) => {
-                    let of_job = value(own, "--constraint=").unwrap_or_default();
-                    *own = format!("--constraint=({features})&({of_job})");
-                }
-                (Some(_), None) => {}
-                (None, _) => kept.push(word.clone()),
-            }
-        }
-        kept.into_iter().chain(options).map(OsString::from)
+    /// The options.
+    pub(super) fn words(self) -> impl Iterator<Item = OsString> {
+        self.options.into_iter().map(OsString::from)
     }
 }
 
@@ -77,23 +62,6 @@ fn gpus(Gpus { count, kind }: &Gpus, nodes: Option<u32>) -> String {
     };
     let kind = kind.as_ref().map_or(String::new(), |kind| format!("{kind}:"));
     format!("--{option}={kind}{count}")
-}
-
-fn option(word: &str) -> &str {
-    word.split('=').next().unwrap_or(word)
-}
-
-fn value<'a>(word: &'a str, option: &str) -> Option<&'a str> {
-    word.strip_prefix(option)
-}
-
-/// Options of which a job has at most one.
-fn group(option: &str) -> &str {
-    match option {
-        "--mem" | "--mem-per-cpu" | "--mem-per-gpu" => "--mem",
-        "--gres" | "--gpus" | "--gpus-per-node" | "--gpus-per-socket" | "--gpus-per-task" => "--gpus",
-        other => other,
-    }
 }
 
 #[cfg(test)]
@@ -109,9 +77,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(resources: &Resources, cores: u32, extra: &[&str], expected: &[&str]) {
-        let extra: Vec<String> = extra.iter().map(ToString::to_string).collect();
-        let options = ResourceOptions::new(of(cores), Some(resources), 4).with(&extra);
+    fn check(resources: &Resources, cores: u32, expected: &[&str]) {
+        let options = ResourceOptions::new(of(cores), Some(resources), 4).words();
         let words: Vec<String> = options.map(|word| word.into_string().unwrap()).collect();
         assert_eq!(words, expected, "{resources} on {cores}");
     }
@@ -119,12 +86,11 @@ mod tests {
     #[test]
     fn memory_is_asked_for_each_core_and_of_whole_nodes_for_each_node() {
         let total = |mib| Resources { memory: Some(Memory::Total(Mebibytes(mib))), ..Resources::default() };
-        check(&total(1000), 3, &[], &["--mem-per-cpu=334M"]);
-        check(&Resources { exclusive: true, ..total(800) }, 8, &[], &["--mem=400M"]);
+        check(&total(1000), 3, &["--mem-per-cpu=334M"]);
+        check(&Resources { exclusive: true, ..total(800) }, 8, &["--mem=400M"]);
         check(
             &Resources { exclusive: true, nodes: Some(4), ..total(800) },
             8,
-            &[],
             &["--mem=200M", "--ntasks-per-node=2"],
         );
     }
@@ -140,27 +106,10 @@ mod tests {
             ..Resources::default()
         };
         let rest = ["--licenses=ansys:2,matlab:1", "--tmp=2048M", "--constraint=fast&ssd"];
-        check(&resources, 2, &[], &[&["--gpus=a100:3"], &rest[..]].concat());
+        check(&resources, 2, &[&["--gpus=a100:3"], &rest[..]].concat());
         let on_nodes = Resources { nodes: Some(2), ..resources.clone() };
-        check(&on_nodes, 2, &[], &[&["--gpus-per-node=a100:2"], &rest[..]].concat());
+        check(&on_nodes, 2, &[&["--gpus-per-node=a100:2"], &rest[..]].concat());
         let gpus = Some(Gpus { count: GpuCount::PerProc(1), kind: None });
-        check(&Resources { gpus, ..Resources::default() }, 2, &[], &["--gpus-per-task=1"]);
-    }
-
-    #[test]
-    fn what_a_job_says_itself_is_taken_from_no_file() {
-        let memory = Some(Memory::PerProc(Mebibytes(5)));
-        let resources = Resources {
-            memory,
-            constraint: Some(Constraint::Any(vec!["a".to_owned(), "b".to_owned()])),
-            ..Resources::default()
-        };
-        check(
-            &resources,
-            1,
-            &["--mem=1G", "--constraint=fast", "--mail-type=NONE"],
-            &["--mail-type=NONE", "--mem-per-cpu=5M", "--constraint=(fast)&(a|b)"],
-        );
-        check(&Resources::default(), 1, &["--mem=1G"], &["--mem=1G"]);
+        check(&Resources { gpus, ..Resources::default() }, 2, &["--gpus-per-task=1"]);
     }
 }

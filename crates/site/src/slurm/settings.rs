@@ -27,7 +27,7 @@ pub struct Settings {
     pub account: Option<String>,
     /// Their quality of service.
     pub qos: Option<String>,
-    /// More options of sbatch, one word each: `--constraint=fast`.
+    /// More options of sbatch, one word each: `--reservation=grid`. None that changes what a job needs or where it may run.
     pub extra: Vec<String>,
     /// How long a command may take, in seconds. Slurm's own give up on a hung controller after 10 s.
     pub deadline_s: u32,
@@ -98,6 +98,66 @@ const OURS: &[&str] = &[
     "wrap",
 ];
 
+/// Options that change where a job may run or what it needs, with what an operator says instead. They are not in the plan, so that
+/// every estimate would be wrong.
+const UNPLANNED: &[(&[&str], &str)] = &[
+    (
+        &[
+            "cluster-constraint",
+            "constraint",
+            "contiguous",
+            "exclude",
+            "nodefile",
+            "nodelist",
+            "prefer",
+            "spread-job",
+            "switches",
+            "use-min-nodes",
+        ],
+        "a partition of these nodes as `partition`, or a reservation of them as `--reservation` here",
+    ),
+    (
+        &["mem", "mem-per-cpu", "mem-per-gpu", "tmp"],
+        "`mem`, `mem_per_proc` or `scratch` of a service's `[service.resources]`, or DefMemPerCPU of the partition in slurm.conf",
+    ),
+    (
+        &["cpus-per-gpu", "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "licenses"],
+        "`gpus` or `licences` of a service's `[service.resources]`",
+    ),
+    (
+        &[
+            "core-spec",
+            "cores-per-socket",
+            "extra-node-info",
+            "mincpus",
+            "ntasks-per-core",
+            "ntasks-per-gpu",
+            "ntasks-per-node",
+            "ntasks-per-socket",
+            "overcommit",
+            "oversubscribe",
+            "sockets-per-node",
+            "thread-spec",
+            "threads-per-core",
+        ],
+        "`nodes`, `procs_per_node` or `exclusive` of a service's `[service.resources]`",
+    ),
+];
+
+/// Checks that no further option changes what is planned. Slurm takes any unambiguous beginning of an option's name for it.
+fn check_planned(extra: &[String]) -> Result<(), SettingError> {
+    for option in extra {
+        let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
+        let group = UNPLANNED.iter().find(|(names, _)| names.iter().any(|one| one.starts_with(name)));
+        if let Some((_, instead)) = group {
+            let expected =
+                format!("options that do not change what a job needs or where it may run (say {instead})");
+            return Err(SettingError::new("extra", expected, option));
+        }
+    }
+    Ok(())
+}
+
 impl Settings {
     /// Checks what does not depend on the cluster.
     ///
@@ -117,7 +177,8 @@ impl Settings {
             let expected = "names of 1 to 64 letters, digits, `.`, `_` and `-`, or `*` for any";
             return Err(SettingError::new(key, expected, found));
         }
-        check_extra(&self.extra, "sbatch", "--constraint=fast", OURS)?;
+        check_extra(&self.extra, "sbatch", "--reservation=grid", OURS)?;
+        check_planned(&self.extra)?;
         check_seconds([
             ("deadline_s", self.deadline_s, 11..=600),
             ("period_s", self.period_s, 1..=3600),

@@ -51,9 +51,9 @@ impl Shared {
     }
 
     /// Puts a server in front of a cluster, with these keys in its file.
-    pub(super) fn add_server(&mut self, index: usize, name: &'static str, slurm_keys: &'static str) {
+    pub(super) fn add_server(&mut self, index: usize, name: &'static str, batch_keys: &'static str) {
         let slurm = Some(self.cluster(index).conf.clone());
-        self.federation.add_server(&Cluster { slurm, slurm_keys, ..self.site.cluster_of(name, "") });
+        self.federation.add_server(&Cluster { slurm, batch_keys, ..self.site.cluster_of(name, "") });
     }
 
     pub(crate) fn cluster(&self, index: usize) -> &SlurmCluster {

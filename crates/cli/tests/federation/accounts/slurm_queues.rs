@@ -73,8 +73,8 @@ async fn arrays_are_of_one_user_each() {
     let commands = COMMANDS.map(Path::new);
     let wanted = Wanted { clusters: 1, nodes: 1, cpus: 8, ..Wanted::default() };
     let Some(mut shared) = Shared::without_servers(wanted, &commands) else { return };
-    let (slurm, slurm_keys) = (Some(shared.cluster(0).conf.clone()), "period_s = 1\n");
-    let cluster = Cluster { slurm, slurm_keys, ..shared.site.cluster_of(LYON, WHO) };
+    let (slurm, batch_keys) = (Some(shared.cluster(0).conf.clone()), "period_s = 1\n");
+    let cluster = Cluster { slurm, batch_keys, ..shared.site.cluster_of(LYON, WHO) };
     shared.federation.add_server(&cluster);
     shared.federation.sized(1).await;
     let users = [ALICE, BOB].map(|name| (name, CommandUser::new(&shared.federation, name)));

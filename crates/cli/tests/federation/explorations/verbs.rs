@@ -289,3 +289,24 @@ async fn an_optional_request_that_is_held_can_be_probed() {
     calls.cancel(&nancy, 1);
     assert!(calls.settle(Instant::now() + TIMEOUT).await);
 }
+
+/// Servers offer a service that is for other users: the exploration ends, and says where it was refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exploration_that_all_servers_refuse_ends() {
+    let mut clusters = ["lyon", "paris"].map(|name| server(name, "cores = 1"));
+    for cluster in &mut clusters {
+        let service = "[[service]]\nname = \"private\"\ncommand = [\"true\"]\nspeedup = \"rigid:1\"\n\
+                       runtime = \"10s\"\nusers = [\"bob\"]\n";
+        cluster.tables = format!("{service}\n{}", cluster.tables);
+    }
+    let federation = Federation::start(&clusters).await;
+    let alice = CommandUser::new(&federation, "alice");
+    let (code, _, error) = alice.run("explore private --min 1 --max 2 --deadline 1h --out kept");
+    assert_eq!(code, 2, "{error}");
+    for named in ["`private`", "lyon", "paris"] {
+        assert!(error.contains(named), "{named}: {error}");
+    }
+    let bob = CommandUser::new(&federation, "bob");
+    let (code, said, error) = bob.run("explore private --min 1 --max 1 --deadline 1h --out kept");
+    assert_eq!((code, &said["mandatory"]["completed"]), (0, &1.into()), "{error}");
+}

@@ -65,8 +65,8 @@ pub(crate) struct Cluster {
     pub(crate) tables: String,
     /// The slurm.conf of the cluster, if the server stands in front of a real one.
     pub(crate) slurm: Option<PathBuf>,
-    /// Further keys of that.
-    pub(crate) slurm_keys: &'static str,
+    /// Further keys of the table of its batch system, Slurm or OAR.
+    pub(crate) batch_keys: &'static str,
     /// The OAR cluster that the server stands in front of.
     pub(crate) oar: Option<Oar>,
 }
@@ -93,7 +93,7 @@ impl Cluster {
             cluster_keys: "",
             tables,
             slurm: None,
-            slurm_keys: "period_s = 1\n",
+            batch_keys: "period_s = 1\n",
             oar: None,
             accounts: OWN_ACCOUNT.to_owned(),
             user: None,

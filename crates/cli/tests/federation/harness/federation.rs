@@ -100,12 +100,12 @@ impl Federation {
     pub(crate) fn add_server(&mut self, cluster: &Cluster) {
         let Cluster { accounts, user, name, procs, speed, batch, parent, keys, cluster_keys, tables, .. } =
             cluster;
-        let Cluster { slurm, slurm_keys, oar, .. } = cluster;
+        let Cluster { slurm, batch_keys, oar, .. } = cluster;
         let parent = self.address_table("parent", parent);
         let size = match (slurm, oar) {
-            (Some(conf), _) => format!("[cluster.slurm]\nconf = \"{}\"\n{slurm_keys}", conf.display()),
+            (Some(conf), _) => format!("[cluster.slurm]\nconf = \"{}\"\n{batch_keys}", conf.display()),
             (None, Some(oar)) => format!(
-                "[cluster.oar]\ncommands = \"{}\"\nperiod_s = 1\nsecurity_s = 1\n",
+                "[cluster.oar]\ncommands = \"{}\"\nsecurity_s = 1\n{batch_keys}",
                 oar.commands.display()
             ),
             (None, None) => format!("procs = {procs}\nbatch = \"{batch}\"\n"),

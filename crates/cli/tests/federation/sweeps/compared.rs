@@ -31,8 +31,8 @@ async fn statistics_beat_random_allocation_on_embedded_and_slurm_clusters() {
     let step = shell("step", &format!("sleep 0.03; echo $PLIANT_INSTANCE >> {}", lines.display()));
     let tables = SERVICES.to_owned() + &step;
     for name in ["lyon", "paris"] {
-        let (slurm, slurm_keys) = (Some(behind.slurm(name).conf.clone()), "period_s = 1\n");
-        let cluster = Cluster { slurm, slurm_keys, tables: tables.clone(), ..Cluster::new(name, 0, 1.0) };
+        let (slurm, batch_keys) = (Some(behind.slurm(name).conf.clone()), "period_s = 1\n");
+        let cluster = Cluster { slurm, batch_keys, tables: tables.clone(), ..Cluster::new(name, 0, 1.0) };
         behind.federation.add_server(&cluster);
     }
     for name in EMBEDDED {

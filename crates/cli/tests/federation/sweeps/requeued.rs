@@ -30,9 +30,9 @@ async fn instances_of_requeued_tasks_and_failed_nodes_are_run_again_and_others_a
             lines.display()
         );
         let tables = SERVICES.to_owned() + &shell("gated", &line).replace("\"2s\"", "\"300s\"");
-        let (slurm, slurm_keys) =
+        let (slurm, batch_keys) =
             (Some(behind.slurm(name).conf.clone()), "period_s = 1\nnodes_every_s = 0\n");
-        behind.federation.add_server(&Cluster { slurm, slurm_keys, tables, ..Cluster::new(name, 0, 1.0) });
+        behind.federation.add_server(&Cluster { slurm, batch_keys, tables, ..Cluster::new(name, 0, 1.0) });
     }
     behind.federation.sized(2).await;
     let alice = CommandUser::new(&behind.federation, "alice");

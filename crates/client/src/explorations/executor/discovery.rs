@@ -61,7 +61,12 @@ impl ExplorationExecutor {
             self.explain_missing(federation)?;
         }
         self.calls.know(&offers);
-        let usable = offers.into_iter().filter(|offer| !self.barred.contains(&offer.server));
+        let are_barred = offers.iter().all(|offer| self.barred.contains_key(&offer.server));
+        if !offers.is_empty() && are_barred && !is_leaving && self.calls.open() == 0 {
+            self.is_refused_everywhere = true;
+            return Err(self.refused_everywhere(&offers).into());
+        }
+        let usable = offers.into_iter().filter(|offer| !self.barred.contains_key(&offer.server));
         let offer = |ExplorationServer { server, cores, per_core, .. }| {
             // Without it the window of the plan holds.
             let per_core = (per_core > 0).then_some(per_core);
@@ -73,6 +78,20 @@ impl ExplorationExecutor {
     /// Servers that were found once are waited for without a limit.
     fn may_still_be_found(&self) -> bool {
         self.found_by.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// All servers that the agent knows refuse the exploration for good: nothing would ever run.
+    fn refused_everywhere(&self, offers: &[ExplorationServer]) -> ClientError {
+        let wanted = match self.header.executable.offered() {
+            OfferedWork::Service(name) => format!("service `{name}`"),
+            OfferedWork::Scripts => "scripts".to_owned(),
+        };
+        let line = |offer: &ExplorationServer| {
+            let why = self.barred.get(&offer.server).map_or("", String::as_str);
+            format!("\n  {}: {why}", offer.server)
+        };
+        let servers: String = offers.iter().map(line).collect();
+        ClientError::usage(format!("no server takes explorations of {wanted} from you{servers}"))
     }
 
     /// No server offers the service, and none has since this client began: an error at once if servers offer other services,

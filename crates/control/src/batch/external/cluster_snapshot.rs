@@ -77,9 +77,15 @@ pub(super) fn listed_snapshot(
         false => kinds_of(job) != KindSet(0),
     };
     let may_start = |job: &ListedJob| job.shape.cores > 0 && is_known(job) && target.shares_reservation(job);
-    let all = listing.jobs.iter().enumerate();
+    // On nodes that are not planned here it will have licences that are.
+    let takes_licences = |job: &ListedJob| {
+        waiting_of == WaitingOf::Competing
+            && !is_blocked(job, target)
+            && !resources.licences(&job.requested).is_empty()
+    };
+    let all = listing.jobs.iter().enumerate().filter(|(_, job)| job.phase() == Phase::Waiting);
     let mut waiting: Vec<(usize, &ListedJob)> =
-        all.filter(|(_, job)| job.phase() == Phase::Waiting && may_start(job)).collect();
+        all.filter(|(_, job)| may_start(job) || takes_licences(job)).collect();
     waiting.sort_by(|(_, a), (_, b)| {
         let key = |job: &ListedJob| {
             (std::cmp::Reverse((target.tier(job), job.priority)), job.submitted, job.id.len())
@@ -92,6 +98,18 @@ pub(super) fn listed_snapshot(
         for task in 0..tasks(job) {
             let expected = expected(job, Span::ZERO).filter(|expected| *expected > Span::ZERO);
             let mut one = Pending { expected, ..pending_job(job, number(job), target, largest) };
+            if !may_start(job) {
+                // Its nodes are unknown here, so that it starts when the batch system expects it to, or as soon as it can have
+                // its licences.
+                let planned = one.published.take().map(|published| published.start);
+                let begin = one.begin.into_iter().chain(planned).max();
+                pending.push(Pending {
+                    begin,
+                    shape: Shape::elsewhere(resources.licences(&job.requested)),
+                    ..one
+                });
+                continue;
+            }
             one.shape.needs = resources.needs(&job.requested);
             one.shape.needs.kinds = one.shape.needs.kinds.and(kinds_of(job));
             if task == 0 {

@@ -127,15 +127,20 @@ impl<'a> NodeResources<'a> {
     /// Memory and licences, which do not depend on the nodes.
     fn held_by_name(&self, requested: &RequestedResources) -> Needs {
         let memory = |amount: Mebibytes| if self.counted.memory { amount } else { Mebibytes::ZERO };
-        let licences = (0..).zip(&self.snapshot.licences).filter_map(|(position, licence)| {
-            requested.licences.get(&licence.name).map(|count| (position, *count))
-        });
         Needs {
             memory_per_core: memory(requested.memory_per_core),
             memory_per_node: memory(requested.memory_per_node),
-            licences: licences.collect(),
+            licences: self.licences(requested),
             ..Needs::NONE
         }
+    }
+
+    /// The licences that the cluster counts, with the requested units of each.
+    pub(super) fn licences(&self, requested: &RequestedResources) -> Vec<(u32, u32)> {
+        let licences = (0..).zip(&self.snapshot.licences).filter_map(|(position, licence)| {
+            requested.licences.get(&licence.name).map(|count| (position, *count))
+        });
+        licences.filter(|(_, count)| *count > 0).collect()
     }
 
     /// What a running job has: its part of each node, and its needs for that.

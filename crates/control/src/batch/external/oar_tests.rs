@@ -1,5 +1,7 @@
 //! Features of OAR: moldable jobs, and published starts.
 
+use std::collections::BTreeMap;
+
 use pliant_model::{Estimate, Mebibytes, Memory, Procs, Request, Resources, Span, Speed, Speedup, Time};
 use pliant_policy::alternatives::Alternative;
 use pliant_policy::tuning::Tuner;
@@ -217,4 +219,30 @@ fn a_moldable_job_that_needs_memory_is_submitted_in_one_size() {
         panic!("{:?}", effects.commands)
     };
     assert_eq!((queue.procs, queue.alternatives.len()), (Procs(2), 0));
+}
+
+#[test]
+fn a_job_that_waits_for_licences_alone_takes_them_when_oar_starts_it() {
+    let matlab = |count| BTreeMap::from([("matlab".to_owned(), count)]);
+    let alone = |start| {
+        let requested = listing::RequestedResources { licences: matlab(2), ..Default::default() };
+        planned(start, ListedJob { requested, ..listed("9", None, State::Pending, 0, 300) })
+    };
+    let start_with = |jobs, count| {
+        let mut external = cluster(vec![]);
+        let counted =
+            CountedResources { memory: false, default_memory: DefaultMemory::default(), licences: matlab(2) };
+        let listing = Listing { counted, ..Listing::new(NOW, nodes(), jobs) };
+        let changes = listing.changes(external.mirror().unwrap());
+        deliver(&mut external, Event::Listed(changes));
+        let resources = Resources { licences: matlab(count), ..Resources::default() };
+        let request = Request { resources: Some(resources.into()), ..request(4) };
+        let walltimes = request.on(Procs(4), Speed::REFERENCE).unwrap();
+        external.estimate(NOW, None, &walltimes, Tuner::Exhaustive).unwrap().start
+    };
+    // The request runs for 100 s.
+    assert_eq!(start_with(vec![alone(1_000)], 1), Time(1_305), "the pause after the job counts");
+    assert_eq!(start_with(vec![alone(1_050)], 1), Time(1_355));
+    assert_eq!(start_with(vec![alone(1_200)], 1), NOW);
+    assert_eq!(start_with(vec![alone(1_000)], 0), NOW, "it has no processors");
 }

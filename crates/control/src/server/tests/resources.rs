@@ -129,6 +129,27 @@ fn a_table_of_times_chooses_processors_and_gpus_together() {
     assert_eq!(plain.walltime, Span(100), "GPUs are not counted");
 }
 
+/// Of a job with times of this cluster the GPUs are those of its size, however fast the cluster is.
+#[test]
+fn gpus_of_a_job_with_own_times_are_those_of_the_size_that_runs() {
+    let point = |procs, gpus, time| GpuPoint { procs: Procs(procs), gpus, time };
+    // At twice the speed 40 s suffice with one GPU.
+    let speedup = Speedup::GpuTable([point(1, 0, 100.0), point(1, 1, 60.0), point(1, 2, 40.0)].into());
+    let mut bench = bench();
+    let config = ServerConfig { speed: Speed::new(2.0).unwrap(), ..bench.server.config().clone() };
+    bench.server = Server::new(config, Time(100)).unwrap();
+    let work = Work { speedup, walltime: Span(100), procs: Procs(1), requeue: 1, ..rigid(1, 1, 100).work };
+    let job = bench.accepted(Submit { own_time: true, work, ..rigid(1, 1, 100) });
+    assert_eq!((job.procs, job.walltime, job.gpus), (Procs(1), Span(40), Some(2)));
+    restored(&mut bench);
+    assert_eq!(held(&bench.at(100)), [(1, 2, "a,b".to_owned())]);
+    assert_eq!(bench.server.job(1).unwrap().gpus, Some(2), "once it runs");
+    let (job, exit) = (JobId(1), Exit::Lost("a node failed".to_owned()));
+    bench.deliver(Event::Batch(batch::Event::NodeFailed { job, exit }));
+    assert_eq!(bench.server.job(2).unwrap().gpus, Some(2), "once it waits again");
+    assert_eq!(held(&bench.at(101)), [(2, 2, "a,b".to_owned())]);
+}
+
 #[test]
 fn what_a_job_past_its_end_has_is_given_to_no_other() {
     let mut bench = bench();

@@ -17,7 +17,7 @@ fn read_with(cluster: &str) -> Result<ServerFile, ConfigError> {
 #[test]
 fn a_slurm_cluster_is_read() {
     let all = "[cluster]\nspeed = 2.0\n[cluster.slurm]\nconf = \"there/slurm.conf\"\ncommands = \"slurm/bin\"\n\
-               partition = \"main\"\naccount = \"grid\"\nqos = \"low\"\nextra = [\"--constraint=fast\"]\n\
+               partition = \"main\"\naccount = \"grid\"\nqos = \"low\"\nextra = [\"--reservation=grid\"]\n\
                deadline_s = 30\nperiod_s = 5\nnodes_every_s = 0\nexpect = \"history\"\n";
     let file = read_with(all).unwrap();
     assert_eq!((file.cluster.policy().as_str(), file.cluster.procs()), (external::SLURM, Procs(0)));

@@ -11,6 +11,9 @@ use super::snapshot::Shape;
 
 /// What a job gets; none if it does not fit. `free` is by row.
 pub(super) fn choose(free: &[Amounts], rows: &Rows, shape: &Shape) -> Option<Vec<Part>> {
+    if shape.is_elsewhere() {
+        return rows.has_licences(free, &shape.needs).then(|| rows.licences(&shape.needs).collect());
+    }
     let usable = rows.usable(free, shape);
     let parts = match shape.needs.gpus {
         0 => share_out(&usable, shape, nodes(&usable, shape)?).collect(),

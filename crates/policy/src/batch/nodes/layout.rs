@@ -108,6 +108,9 @@ impl Layout {
     /// What a job asks for. GPUs of a job with a fixed number of nodes are the same on each.
     pub(super) fn shape(&self, shape: &Shape) -> Shape {
         let mut shape = shape.clone();
+        if shape.is_elsewhere() {
+            return shape;
+        }
         if let Some(nodes) = shape.nodes {
             let gpus = std::mem::take(&mut shape.needs.gpus).div_ceil(nodes.max(1));
             shape.needs.gpus_per_node = shape.needs.gpus_per_node.saturating_add(gpus);

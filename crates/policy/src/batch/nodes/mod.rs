@@ -177,7 +177,7 @@ impl Nodes {
         self.advance(now);
         let until = Time(now.0.saturating_add(self.rules.window.0));
         let plan = self.current_plan();
-        planned.extend(self.pending.iter().filter_map(|Pending { job, shape, .. }| {
+        planned.extend(self.queue().filter_map(|Pending { job, shape, .. }| {
             let fit = plan.fits.get(job)?;
             let named = if plan.layout.is_pool() { &[] } else { &fit.on[..] };
             let on_nodes = named.iter().filter(|part| plan.layout.rows.is_node(part.node));
@@ -200,6 +200,11 @@ impl Nodes {
         self.advance(now);
         let plan = self.plan_for(&self.pending[..ahead]);
         self.size(&plan, walltimes, tuner)
+    }
+
+    /// The waiting jobs of these nodes, by priority.
+    fn queue(&self) -> impl Iterator<Item = &Pending> {
+        self.pending.iter().filter(|one| !one.shape.is_elsewhere())
     }
 
     /// Sets the time; discards a stale plan.
@@ -235,9 +240,9 @@ impl Nodes {
     fn size(&self, plan: &Plan, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         let shapes = |each: &mut dyn FnMut(Procs, Span)| {
             self.running.values().for_each(|held| each(held.cores, (held.end - self.now).max(Span(0))));
-            self.pending.iter().for_each(|one| each(one.shape.cores, one.walltime));
+            self.queue().for_each(|one| each(one.shape.cores, one.walltime));
         };
-        let others = OtherJobs { count: self.running.len() + self.pending.len(), shapes: &shapes };
+        let others = OtherJobs { count: self.running.len() + self.queue().count(), shapes: &shapes };
         let Plan { layout, timeline, .. } = plan;
         let mut sizes = NodesPlan::new(&self.catalogue, (layout, timeline), self.now, walltimes);
         tuning::choose(tuner, &mut sizes, &Present { now: self.now, others })
@@ -341,11 +346,11 @@ impl BatchScheduler for Nodes {
         self.size(self.current_plan(), walltimes, tuner)
     }
 
-    /// Jobs without a plan are omitted.
+    /// Jobs without a plan, and those on nodes that are not in the snapshot, are omitted.
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {
         self.advance(now);
         let one = |one: &Pending| Some(Waiting { job: one.job, plan: self.expected(one)? });
-        waiting.extend(self.pending.iter().filter_map(one));
+        waiting.extend(self.queue().filter_map(one));
     }
 
     fn plan(&mut self, now: Time, job: JobId) -> Option<Estimate> {
@@ -358,7 +363,7 @@ impl BatchScheduler for Nodes {
     }
 
     fn queue_length(&self) -> usize {
-        self.pending.len()
+        self.queue().count()
     }
 
     /// Only numbers of cores, as for other schedulers: planned jobs are `planned`, others `queued`. Nodes and shapes are in
@@ -370,7 +375,7 @@ impl BatchScheduler for Nodes {
             end: held.end,
         };
         let mut dump = Dump { running: self.running.iter().map(running).collect(), ..Dump::default() };
-        for one in &self.pending {
+        for one in self.queue() {
             match self.expected(one) {
                 Some(plan) => dump.planned.push(Waiting { job: one.job, plan }),
                 None => {
@@ -442,7 +447,10 @@ fn restored(cluster: &Nodes, now: Time, dump: &Dump) -> Nodes {
         let fresh = || Pending { blocked, ..Pending::of(job, shape(), walltime) };
         Pending { walltime, ..known.cloned().unwrap_or_else(fresh) }
     });
+    // A dump has none of those elsewhere, which stay.
+    let elsewhere = cluster.pending.iter().filter(|one| one.shape.is_elsewhere()).cloned();
+    let pending: Vec<Pending> = elsewhere.chain(pending).collect();
     let (nodes, catalogue, rules) = (cluster.nodes.clone(), cluster.catalogue.clone(), cluster.rules.clone());
-    let (pending, shapes) = (pending.collect(), cluster.shapes.clone());
+    let shapes = cluster.shapes.clone();
     Nodes { nodes, catalogue, rules, running, pending, now, plan: OnceCell::new(), shapes }
 }

@@ -94,16 +94,20 @@ pub(super) fn play(
 
 impl PassSimulation<'_> {
     /// The next job to start at `at`: in a backfill pass the first one planned for now, else the first in priority if it
-    /// fits. Its position among the waiting jobs.
+    /// fits. Jobs on nodes that are not in the snapshot wait in other partitions, and keep no other from starting. Its
+    /// position among the waiting jobs.
     fn next_start(&self, at: Time, backfill: bool) -> Option<(usize, NodeFit)> {
         let held = self.running.iter().map(|one| (one.limit, &one.on[..], &one.needs));
         let mut plan = Plan::new(at, &self.rules, (self.nodes, self.catalogue), held);
         let waiting = self.waiting.iter().map(|one| &one.seen).enumerate();
         let eligible = waiting.filter(|(_, one)| one.begin.is_none_or(|begin| begin <= at));
-        for (index, one) in eligible.take(if backfill { usize::MAX } else { 1 }) {
+        for (index, one) in eligible {
             plan.push(at, one);
             if let Some(fit) = plan.fits.get(&one.job).filter(|fit| fit.start <= at) {
                 return Some((index, fit.clone()));
+            }
+            if !backfill && !one.shape.is_elsewhere() {
+                return None;
             }
         }
         None

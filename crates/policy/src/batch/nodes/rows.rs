@@ -64,9 +64,8 @@ impl Rows {
     /// The cores that a job can have of each node while this is free on the rows; none at all without its licences.
     pub(super) fn usable(&self, free: &[Amounts], shape: &Shape) -> Vec<u32> {
         let Shape { exclusive, needs, .. } = shape;
-        let (nodes, licences) = free.split_at(self.kinds.len());
-        let is_short = |(licence, count): &(u32, u32)| licences[*licence as usize].cores < *count;
-        if needs.licences.iter().any(is_short) {
+        let nodes = &free[..self.kinds.len()];
+        if !self.has_licences(free, needs) {
             return vec![0; nodes.len()];
         }
         if *needs == Needs::NONE && !exclusive {
@@ -77,6 +76,12 @@ impl Rows {
             _ => 0,
         };
         nodes.iter().enumerate().map(cores).collect()
+    }
+
+    /// Whether there are the licences of a job while this is free on the rows.
+    pub(super) fn has_licences(&self, free: &[Amounts], needs: &Needs) -> bool {
+        let licences = &free[self.kinds.len()..];
+        needs.licences.iter().all(|(licence, count)| licences[*licence as usize].cores >= *count)
     }
 
     /// The licences of a job.

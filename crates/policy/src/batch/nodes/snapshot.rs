@@ -165,7 +165,7 @@ pub struct NodeShare {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Shape {
-    /// Cores on all nodes.
+    /// Cores on all nodes. A job without any runs on nodes that are not in the snapshot, and has licences that are.
     pub cores: Procs,
     /// The exact number of nodes; none for any number.
     pub nodes: Option<u32>,
@@ -182,6 +182,17 @@ impl Shape {
     /// That many cores on any nodes.
     pub const fn of(cores: Procs) -> Shape {
         Shape { cores, nodes: None, per_node: Procs::ONE, exclusive: false, needs: Needs::NONE }
+    }
+
+    /// Licences alone, of a job on nodes that are not in the snapshot: positions in [`ClusterSnapshot::licences`], with the
+    /// units of each.
+    pub fn elsewhere(licences: Vec<(u32, u32)>) -> Shape {
+        Shape { needs: Needs { licences, ..Needs::NONE }, ..Shape::of(Procs(0)) }
+    }
+
+    /// Whether it is of a job on nodes that are not in the snapshot.
+    pub fn is_elsewhere(&self) -> bool {
+        self.cores == Procs(0)
     }
 }
 
@@ -293,8 +304,8 @@ pub enum SnapshotError {
         /// Number of licences.
         licences: usize,
     },
-    /// A job requests no cores.
-    #[error("expected at least one core on one node, found none for job {0}")]
+    /// A job requests neither cores nor licences, or no nodes.
+    #[error("expected at least one core on one node, or a licence, found none for job {0}")]
     Nothing(JobId),
     /// A rule has a unit of 0.
     #[error("expected a {rule} of at least 1 s, found {found}")]
@@ -395,7 +406,7 @@ impl ClusterSnapshot {
                     return Err(SnapshotError::Walltime { job: *job, found: *found });
                 }
             }
-            if shape.cores == Procs(0) || shape.nodes == Some(0) {
+            if shape.is_elsewhere() && shape.needs.licences.is_empty() || shape.nodes == Some(0) {
                 return Err(SnapshotError::Nothing(*job));
             }
         }

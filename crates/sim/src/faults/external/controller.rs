@@ -4,14 +4,16 @@
 //! cancellations are forgotten, and ids given since then are given again.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pliant_control::listing::{
-    CoreLayout, ListedJob, Listing, Node, NodeAllocation, Phase, State, Status, WaitReason,
+    CoreLayout, ListedJob, Listing, NodeAllocation, Phase, State, Status, WaitReason,
 };
-use pliant_model::{Span, Time};
+use pliant_model::{Resources, Span, Time};
 
 use super::super::daemon::ORIGIN;
 use super::folders::RunFolder;
+use super::node_resources::{NodeResources, RequestedNodes};
 
 /// How long an ended job stays in the queue, in milliseconds.
 const KEEPS_ENDED_FOR: u64 = 20_000;
@@ -23,7 +25,7 @@ pub(super) struct QueueEntry {
     pub(super) number: Option<u32>,
     /// The folder passed to its program; none for a local user's job.
     pub(super) folder: Option<RunFolder>,
-    pub(super) cores: u32,
+    pub(super) requested: RequestedNodes,
     pub(super) walltime: u64,
     /// Its supervisor waits at the start gate of that number before it runs the job.
     pub(super) tentative: bool,
@@ -39,6 +41,8 @@ pub(in super::super) struct Submission {
     pub(super) number: Option<u32>,
     pub(super) folder: Option<RunFolder>,
     pub(super) cores: u32,
+    /// What it needs besides.
+    pub(super) resources: Option<Arc<Resources>>,
     pub(super) walltime: u64,
     pub(super) held: bool,
     pub(super) tentative: bool,
@@ -112,7 +116,9 @@ const OTHER_REASON_FOR: u64 = 300_000;
 
 /// The controller. What it saved survives its process: see [`Controller::restart`].
 pub(super) struct Controller {
-    nodes: Vec<u32>,
+    nodes: NodeResources,
+    /// It starts jobs that lack memory, GPUs or licences ([`super::Bug::OverCommits`]).
+    pub(super) counts_cores_alone: bool,
     pub(super) jobs: BTreeMap<u64, QueueEntry>,
     next: u64,
     saved: Saved,
@@ -192,7 +198,12 @@ impl QueueEntry {
             job_number: self.number,
             state,
             partition: "main".to_owned(),
-            shape: CoreLayout { cores: self.cores, ..CoreLayout::default() },
+            shape: CoreLayout {
+                cores: self.requested.cores,
+                exclusive: self.requested.exclusive,
+                ..CoreLayout::default()
+            },
+            requested: self.requested.resources.clone(),
             allocations,
             walltime: Some(Span((self.walltime / 1000) as i64)),
             submitted: time(self.submitted),
@@ -211,25 +222,45 @@ fn time(at: u64) -> Time {
 }
 
 impl Controller {
-    pub(super) fn new(nodes: Vec<u32>) -> Controller {
-        Controller { nodes, jobs: BTreeMap::new(), next: 1, saved: Saved { next: 1, ..Saved::default() } }
+    pub(super) fn new(nodes: NodeResources) -> Controller {
+        Controller {
+            nodes,
+            counts_cores_alone: false,
+            jobs: BTreeMap::new(),
+            next: 1,
+            saved: Saved { next: 1, ..Saved::default() },
+        }
     }
 
-    pub(super) fn cores(&self) -> u32 {
-        self.nodes.iter().sum()
+    pub(super) fn nodes(&self) -> &NodeResources {
+        &self.nodes
+    }
+
+    /// What the running jobs have.
+    fn running(&self) -> impl Iterator<Item = (&RequestedNodes, &[NodeAllocation])> {
+        self.jobs.values().filter_map(|job| match &job.stage {
+            Stage::Runs { on, .. } => Some((&job.requested, &on[..])),
+            _ => None,
+        })
+    }
+
+    /// What running jobs have of nodes or licences beyond what there is.
+    pub(super) fn over_commitment(&self) -> Option<String> {
+        self.nodes.free(self.running()).err()
     }
 
     /// Queues a job; returns its id.
     pub(super) fn submit(&mut self, now: u64, submission: Submission) -> u64 {
         let id = self.next;
         self.next += 1;
-        let Submission { number, folder, cores, walltime, held, tentative } = submission;
+        let Submission { number, folder, cores, resources, walltime, held, tentative } = submission;
+        let requested = self.nodes.requested(cores, resources.as_deref());
         let stage = if held { Stage::Held } else { Stage::Pending };
         let admin_held_until = 0;
         let entry = QueueEntry {
             number,
             folder,
-            cores,
+            requested,
             walltime,
             tentative,
             admin_held_until,
@@ -262,15 +293,10 @@ impl Controller {
                 )
             }
             ControllerRequest::List(at) => {
-                let node = |(index, cores): (usize, &u32)| Node {
-                    name: format!("n{index}"),
-                    cores: *cores,
-                    partitions: vec!["main".to_owned()],
-                    ..Node::default()
-                };
-                let nodes = self.nodes.iter().enumerate().map(node).collect();
                 let jobs = self.jobs.iter().map(|(id, job)| job.listed(*id, now)).collect();
-                ControllerAnswer::Listing(Box::new(Listing::new(*at, nodes, jobs)))
+                let listing = Listing::new(*at, self.nodes.listed(), jobs);
+                let counted = self.nodes.counted();
+                ControllerAnswer::Listing(Box::new(Listing { counted, ..listing }))
             }
         }
     }
@@ -301,31 +327,34 @@ impl Controller {
     pub(super) fn start(&mut self, now: u64) -> Vec<u64> {
         self.jobs
             .retain(|_, job| !matches!(&job.stage, Stage::Over { at, .. } if at + KEEPS_ENDED_FOR <= now));
-        let mut free = self.nodes.clone();
-        for job in self.jobs.values() {
-            if let Stage::Runs { on, .. } = &job.stage {
-                for NodeAllocation { node, cores, .. } in on {
-                    let index = node.trim_start_matches('n').parse::<usize>().unwrap_or(0);
-                    free[index] -= cores.unwrap_or(0);
-                }
-            }
-        }
+        let cores_alone = |requested: &RequestedNodes| RequestedNodes {
+            cores: requested.cores,
+            ..RequestedNodes::default()
+        };
+        // The bug counts as if jobs asked for cores alone.
+        let counted = |requested: &RequestedNodes| match self.counts_cores_alone {
+            true => cores_alone(requested),
+            false => requested.clone(),
+        };
+        let running: Vec<(RequestedNodes, Vec<NodeAllocation>)> =
+            self.running().map(|(requested, on)| (counted(requested), on.to_vec())).collect();
         let mut started = Vec::new();
+        // More than there is runs only because of the bug: then nothing more starts.
+        let free = self.nodes.free(running.iter().map(|(requested, on)| (requested, &on[..])));
+        let Ok(mut free) = free else { return started };
+        let counts_cores_alone = self.counts_cores_alone;
         for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.stage == Stage::Pending) {
-            if job.cores > free.iter().sum() || job.wait_reason(*id, now).is_some() {
+            if job.wait_reason(*id, now).is_some() {
                 continue;
             }
-            let mut left = job.cores;
-            let mut on = Vec::new();
-            for (index, free) in free.iter_mut().enumerate() {
-                let taken = left.min(*free);
-                if taken > 0 {
-                    (left, *free) = (left - taken, *free - taken);
-                    on.push(NodeAllocation::new(format!("n{index}"), Some(taken)));
-                }
+            let placed = match counts_cores_alone {
+                true => self.nodes.place(&mut free, &cores_alone(&job.requested)),
+                false => self.nodes.place(&mut free, &job.requested),
+            };
+            if let Some(on) = placed {
+                job.stage = Stage::Runs { since: now, on };
+                started.push(*id);
             }
-            job.stage = Stage::Runs { since: now, on };
-            started.push(*id);
         }
         started
     }

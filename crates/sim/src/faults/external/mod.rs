@@ -10,6 +10,7 @@
 
 mod controller;
 mod folders;
+mod node_resources;
 mod nodes;
 mod outages;
 mod requests;
@@ -20,12 +21,14 @@ use std::collections::BTreeMap;
 
 use controller::{Controller, ControllerAnswer, ControllerRequest};
 use folders::{Folders, RunFolder};
+use node_resources::NodeResources;
 use pliant_control::batch;
 use pliant_control::batch::external::{Command, Event};
 use pliant_control::job::Exit;
 use pliant_control::listing::Listing;
 use pliant_control::names::Handle;
 use pliant_control::server;
+use pliant_model::ClusterNodes;
 use rand::Rng;
 use start_gates::StartGates;
 use tasks::{NextAction, Task, TaskCommand, WithdrawalStep};
@@ -48,6 +51,8 @@ const EARLIER_JOURNAL: u32 = 900_000;
 pub(super) struct SitePlan {
     /// The cores of its nodes.
     pub(super) nodes: Vec<u32>,
+    /// What each of its nodes has besides, and its licences; none if it counts cores alone.
+    pub(super) counted: Option<ClusterNodes>,
     /// The time between two listings.
     pub(super) period: u64,
     /// Requests that are lost, executed twice, and delayed, and answers that are lost.
@@ -137,7 +142,7 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) fn new(plan: SitePlan) -> Site {
-        let controller = Controller::new(plan.nodes.clone());
+        let controller = Controller::new(NodeResources::new(&plan.nodes, plan.counted.as_ref()));
         Site {
             plan,
             controller,
@@ -179,6 +184,9 @@ impl World {
     /// Starts the external batch systems and delivers their first listings.
     pub(super) fn start_sites(&mut self) {
         for index in self.sites.keys().copied().collect::<Vec<_>>() {
+            if let Some(site) = self.sites.get_mut(&index) {
+                site.controller.counts_cores_alone = self.bug == Some(Bug::OverCommits);
+            }
             let SitePlan { outage_every, local_job_every, admin_every, node_failure_every, .. } =
                 self.sites[&index].plan;
             for (every, moment) in [
@@ -273,6 +281,12 @@ impl World {
             Some(Bug::LeavesFolders) if is_withdrawal => &mut empty,
             _ => &mut site.folders,
         };
+        if let (TaskCommand::Queue { queue, .. }, Some(Bug::LosesRequestedResources)) =
+            (&mut task.command, bug)
+            && queue.resubmitted
+        {
+            queue.resources = None;
+        }
         let next = task.advance(now, answer, folders, &mut site.start_gates);
         task.step_number += 1;
         let step_number = task.step_number;

@@ -50,6 +50,7 @@ impl World {
                     Some(record) => {
                         self.check_begin(index, &record);
                         self.check_run(index, &record, 1);
+                        self.check_nodes_of(index, id, folder);
                     }
                     None => self.report_violation(
                         "once",
@@ -67,6 +68,28 @@ impl World {
                 }
                 self.schedule_jobs(index);
             }
+        }
+    }
+
+    /// Checks that a job of the server has of its nodes and licences what it needs.
+    fn check_nodes_of(&mut self, index: usize, id: u64, folder: &RunFolder) {
+        let record = self.servers[index].daemon.node.machine.number_of(&folder.job);
+        let record = record.and_then(|number| self.servers[index].daemon.node.machine.job(number));
+        let planned = record.and_then(|record| self.plan.jobs.iter().find(|one| one.key == record.key));
+        let needed = planned.and_then(|planned| planned.work.resources.clone());
+        let Some(site) = self.sites.get(&index) else { return };
+        // A controller that was killed may have forgotten it.
+        let entry = site.controller.jobs.get(&id).filter(|entry| entry.folder.as_ref() == Some(folder));
+        let Some((entry, Stage::Runs { on, .. })) = entry.map(|entry| (entry, &entry.stage)) else { return };
+        if let Some(why) = site.controller.nodes().lacks(needed.as_deref(), &entry.requested, on) {
+            self.report_violation("resources", format!("c{index} starts {folder} as {id}: {why}"));
+        }
+    }
+
+    /// Checks that no node has jobs with more than it has, and no licence.
+    pub(super) fn check_over_commitment(&mut self, index: usize) {
+        if let Some(why) = self.sites.get(&index).and_then(|site| site.controller.over_commitment()) {
+            self.report_violation("resources", format!("the nodes of c{index} are over-committed: {why}"));
         }
     }
 

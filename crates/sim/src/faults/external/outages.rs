@@ -5,6 +5,7 @@ use rand::Rng;
 use super::controller::{self, ControllerRequest, JobEnd, Stage, Submission};
 use super::folders::RunFolder;
 use super::{EARLIER_JOURNAL, SiteEvent};
+use crate::faults::resources::draw_needs;
 use crate::faults::world::{World, WorldEvent};
 
 /// The maximal time for which an administrator holds a job, in milliseconds.
@@ -27,11 +28,14 @@ impl World {
     /// Submits the job of a local user, perhaps a held one, or one with a tag of an earlier journal.
     pub(super) fn submit_local_job(&mut self, index: usize) {
         let now = self.queue.now();
-        let most = self.sites[&index].controller.cores();
+        let plan = &self.sites[&index].plan;
+        let (most, counts) = (plan.nodes.iter().sum(), plan.counted.is_some());
+        let resources = counts.then(|| draw_needs(&mut self.rng)).flatten();
         let submission = Submission {
             number: self.rng.random_bool(0.2).then(|| EARLIER_JOURNAL + self.rng.random_range(0..100)),
             folder: None,
             cores: self.rng.random_range(1..=most),
+            resources,
             walltime: self.rng.random_range(2_000..60_000),
             held: self.rng.random_bool(0.2),
             tentative: false,

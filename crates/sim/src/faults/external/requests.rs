@@ -87,7 +87,11 @@ impl World {
     pub(super) fn schedule_jobs(&mut self, index: usize) {
         let now = self.queue.now();
         let Some(site) = self.sites.get_mut(&index).filter(|site| site.is_up) else { return };
-        for id in site.controller.start(now) {
+        let started = site.controller.start(now);
+        if !started.is_empty() {
+            self.check_over_commitment(index);
+        }
+        for id in started {
             let pause = self.rng.random_range(0..1_000);
             self.after(pause, WorldEvent::Site(index, SiteEvent::JobStarts { id, since: now }));
         }
@@ -118,6 +122,15 @@ impl World {
         );
     }
 
+    /// Checks that the server can plan what it has listed: without a valid snapshot it has no estimates, and says nothing of it.
+    fn check_snapshot(&mut self, index: usize) {
+        let now = self.servers[index].daemon.clock.now(self.queue.now());
+        let snapshot = self.servers[index].daemon.node.machine.nodes(now);
+        if let Some(Err(why)) = snapshot.map(|snapshot| snapshot.check()) {
+            self.report_violation("resources", format!("c{index} cannot plan: {why}"));
+        }
+    }
+
     pub(super) fn receive_listing(&mut self, index: usize, incarnation: u32, answer: ControllerAnswer) {
         if !self.is_up(Peer::Server(index)) || self.incarnation(Peer::Server(index)) != incarnation {
             return;
@@ -141,6 +154,7 @@ impl World {
         for event in events {
             self.deliver_batch_event(index, event);
         }
+        self.check_snapshot(index);
         self.after(period, WorldEvent::Site(index, SiteEvent::List(incarnation)));
     }
 }

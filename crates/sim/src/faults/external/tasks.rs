@@ -126,6 +126,7 @@ impl Task {
             number: Some(self.number),
             folder: Some(folder),
             cores: queue.procs.0,
+            resources: queue.resources.clone(),
             walltime: queue.walltime.0.max(0) as u64 * 1000,
             held: queue.held,
             tentative: queue.tentative,

@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use pliant_control::listing::CoreLayout;
-use pliant_model::{Procs, Span};
+use pliant_model::{Procs, Resources, Span};
 use pliant_policy::alternatives::Alternative;
 
 use crate::batch_system::Submission;
@@ -59,6 +59,33 @@ fn a_job_is_submitted_in_all_of_its_sizes_and_its_command_is_quoted() {
     let on_nodes = Submission { alternatives: &[], walltime: Span(60), ..job };
     let words = words(&call::submit(&settings, "pliant:nancy:7", &on_nodes, "/network_address=2"));
     assert!(words.contains(&"/network_address=2,walltime=0:01:00".to_owned()), "{words:?}");
+}
+
+#[test]
+fn licences_need_not_have_the_properties_of_nodes() {
+    let property = |licences: &[&str], count: u32| {
+        let settings = Settings {
+            properties: Some("memnode > 900 OR gpu_count = 2".to_owned()),
+            licences: licences.iter().map(ToString::to_string).collect(),
+            ..Settings::default()
+        };
+        let licences = [("matlab".to_owned(), count)].into_iter().filter(|(_, count)| *count > 0).collect();
+        let resources = Resources { licences, ..Resources::default() };
+        let one = CoreLayout { cores: 1, ..CoreLayout::default() };
+        let job = Submission {
+            resources: Some(&resources),
+            ..Submission::new(7, Path::new("/srv"), &[], one, Span(60))
+        };
+        let submitted = words(&call::submit(&settings, "pliant:nancy:7", &job, "/resource_id=1"));
+        let property = submitted.iter().find_map(|word| word.strip_prefix("--property=")).unwrap().to_owned();
+        (property, words(&call::resources(&settings)).pop().unwrap())
+    };
+    let plain = "memnode > 900 OR gpu_count = 2".to_owned();
+    let with_licences = "(memnode > 900 OR gpu_count = 2) OR type IN ('matlab', 'ansys')".to_owned();
+    assert_eq!(property(&[], 0), (plain.clone(), plain.clone()));
+    assert_eq!(property(&["matlab", "ansys"], 0), (plain, with_licences.clone()), "the job needs none");
+    assert_eq!(property(&["matlab", "ansys"], 1), (with_licences.clone(), with_licences));
+    assert_eq!(words(&call::resources(&Settings::default())), ["oarnodes", "--json"]);
 }
 
 #[test]

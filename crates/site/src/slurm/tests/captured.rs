@@ -476,6 +476,7 @@ fn the_planning_rules_of_a_cluster_are_read() {
         array_most: 1001,
         private: Vec::new(),
         default_memory: DefaultMemory::All,
+        preemption: None,
         has_licences: false,
     };
     assert_eq!(about, expected);

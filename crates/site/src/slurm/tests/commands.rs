@@ -55,7 +55,7 @@ fn a_submission_is_a_list_of_words() {
         partition: Some("long".to_owned()),
         account: Some("a1".to_owned()),
         qos: Some("low".to_owned()),
-        extra: vec!["--constraint=fast".to_owned()],
+        extra: vec!["--reservation=grid".to_owned()],
         ..Settings::default()
     };
     let shape = CoreLayout { cores: 8, nodes: None, exclusive: true };
@@ -64,7 +64,7 @@ fn a_submission_is_a_list_of_words() {
     let of_it: Vec<&str> = found.iter().map(String::as_str).skip(13).take(9).collect();
     let expected = [
         "--exclusive",
-        "--constraint=fast",
+        "--reservation=grid",
         "--partition=long",
         "--account=a1",
         "--qos=low",
@@ -171,10 +171,22 @@ fn settings_are_checked() {
         ..Settings::default()
     };
     check(Settings::default(), None);
-    check(
-        extra(&["--constraint=fast", "--mem-per-cpu=2G", "--licenses=x", "--no-kill", "--nodelist=a"]),
-        None,
-    );
+    check(extra(&["--reservation=grid", "--mail-type=NONE", "--no-kill", "--mem-bind=local"]), None);
+    let unplanned = |option: &str, instead: &str| {
+        let expected = format!("(say {instead}");
+        let found = extra(&[option]).check().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(found.contains(&expected) && found.ends_with(&format!("found `{option}`")), "{found}");
+    };
+    for option in ["--constraint=fast", "--constr=fast", "--nodelist=a", "--exclude=n1", "--contiguous"] {
+        unplanned(option, "a partition of these nodes as `partition`, or a reservation");
+    }
+    for option in ["--mem=2G", "--mem-per-cpu=2G", "--tmp=1G"] {
+        unplanned(option, "`mem`, `mem_per_proc` or `scratch` of a service's");
+    }
+    for option in ["--gres=gpu:1", "--gpus=1", "--licenses=x"] {
+        unplanned(option, "`gpus` or `licences` of a service's");
+    }
+    unplanned("--ntasks-per-node=1", "`nodes`, `procs_per_node` or `exclusive` of a service's");
     let refusal =
         |option: &str| format!("`extra`: expected options that pliant does not set itself, found `{option}`");
     for option in ["--hold", "--job-name=x", "--time=5", "--tim=5", "--wrap=x", "--array=1-3", "--"] {
@@ -182,7 +194,7 @@ fn settings_are_checked() {
     }
     for option in ["constraint=fast", "-C", ""] {
         let expected = format!(
-            "`extra`: expected long options of sbatch, such as `--constraint=fast`, found `{option}`"
+            "`extra`: expected long options of sbatch, such as `--reservation=grid`, found `{option}`"
         );
         check(extra(&[option]), Some(&expected));
     }

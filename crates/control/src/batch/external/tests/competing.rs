@@ -1,7 +1,11 @@
-//! Partitions with nodes in common: jobs that wait in one are in the plans of the others.
+//! Partitions with nodes or licences in common: jobs that wait in one are in the plans of the others.
+
+use std::collections::BTreeMap;
+
+use pliant_model::Resources;
 
 use super::*;
-use crate::listing::Partition;
+use crate::listing::{CountedResources, DefaultMemory, Partition, PlannedStart, RequestedResources};
 
 fn partition(name: &str) -> Partition {
     Partition { name: name.to_owned(), is_default: name == "main", tier: 1, ..Partition::default() }
@@ -47,7 +51,17 @@ fn mirror(listing: Listing) -> External {
 
 /// When a request for so many cores would start in a partition.
 fn start(external: &mut External, partition: Option<&str>, cores: u32) -> Option<i64> {
+    start_with(external, partition, cores, Resources::default())
+}
+
+fn start_with(
+    external: &mut External,
+    partition: Option<&str>,
+    cores: u32,
+    resources: Resources,
+) -> Option<i64> {
     let request = Request::new(JOB, Time(101), Procs(cores), Span(600), Speedup::Rigid);
+    let request = Request { resources: Some(resources.into()), ..request };
     let walltimes = request.on(Procs(cores), Speed::REFERENCE)?;
     let estimate = external.estimate(Time(101), partition, &walltimes, Tuner::Exact)?;
     Some(estimate.start.0)
@@ -114,4 +128,64 @@ fn jobs_of_a_partition_that_is_down_are_not_planned() {
     partitions[1].stopped = true;
     let mut external = mirror(cluster(partitions, vec![waiting("9", "long", 8)]));
     assert_eq!(start(&mut external, None, 8), Some(101));
+}
+
+fn matlab(count: u32) -> BTreeMap<String, u32> {
+    BTreeMap::from([("matlab".to_owned(), count)])
+}
+
+/// The cluster with two licences.
+fn with_licences(jobs: Vec<ListedJob>) -> Listing {
+    let memory = DefaultMemory::default();
+    let counted = CountedResources { memory: false, default_memory: memory, licences: matlab(2) };
+    Listing { counted, ..cluster(all(), jobs) }
+}
+
+/// When a request for four cores and so many licences would start in the server's partition.
+fn with_licences_at(external: &mut External, count: u32) -> Option<i64> {
+    start_with(external, None, 4, Resources { licences: matlab(count), ..Resources::default() })
+}
+
+fn needing(count: u32, job: ListedJob) -> ListedJob {
+    ListedJob { requested: RequestedResources { licences: matlab(count), ..job.requested.clone() }, ..job }
+}
+
+fn expected_at(start: i64, job: ListedJob) -> ListedJob {
+    ListedJob { planned: Some(PlannedStart { start: Time(start), nodes: Vec::new() }), ..job }
+}
+
+#[test]
+fn a_job_that_waits_for_other_nodes_takes_its_licences_when_it_is_expected_to_start() {
+    let mut external = mirror(with_licences(vec![needing(1, waiting("9", "other", 4))]));
+    assert_eq!(with_licences_at(&mut external, 1), Some(101), "one licence is left");
+    assert!(is_behind(with_licences_at(&mut external, 2), 1));
+    assert_eq!(start(&mut external, None, 8), Some(101), "its nodes are elsewhere");
+    assert_eq!(external.starts(Time(101)), [], "it has no plan here");
+    assert_eq!(BatchSystem::waiting(&mut external, Time(101)), []);
+    // Slurm expects it to start when another job has ended.
+    let later = needing(2, expected_at(5_000, waiting("9", "other", 4)));
+    let mut external = mirror(with_licences(vec![later.clone()]));
+    assert_eq!(with_licences_at(&mut external, 1), Some(101), "it ends before");
+    let job = needing(2, ListedJob { walltime: Some(Span(4_800)), ..waiting("10", "main", 4) });
+    let mut external = mirror(with_licences(vec![job, later]));
+    let start = with_licences_at(&mut external, 1);
+    assert!(start.is_some_and(|start| start >= 5_600), "between the two are less than 600 s: {start:?}");
+    // One that is held does not start.
+    let held = ListedJob { state: State::Held, ..needing(2, waiting("9", "other", 4)) };
+    assert_eq!(with_licences_at(&mut mirror(with_licences(vec![held])), 1), Some(101));
+}
+
+#[test]
+fn licences_go_by_priority_over_all_partitions() {
+    let elsewhere = |priority| ListedJob { priority, ..needing(2, waiting("9", "other", 4)) };
+    let here = |priority| ListedJob { priority, ..needing(1, waiting("10", "main", 4)) };
+    let starts = |jobs| mirror(with_licences(jobs)).starts(Time(101));
+    let starts_of = |own, other| starts(vec![here(own), elsewhere(other)])[0].1.0;
+    assert_eq!(starts_of(2, 1), 101);
+    assert!(is_behind(Some(starts_of(1, 2)), 1));
+    // The first in priority waits for its licence; it keeps no job of another partition from starting.
+    let first = ListedJob { priority: 9, ..needing(2, waiting("9", "other", 4)) };
+    let runs = ListedJob { walltime: Some(Span(3_000)), ..needing(1, listed("8", None, State::Running)) };
+    let external = mirror(with_licences(vec![first, runs, waiting("10", "main", 4)]));
+    assert_eq!(external.starts(Time(101)), [("10".to_owned(), Time(101))]);
 }
