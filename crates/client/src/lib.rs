@@ -8,6 +8,7 @@ mod explorations;
 mod files;
 mod history;
 mod launches;
+mod number_in_output;
 mod parameters;
 mod placement;
 mod poll;

@@ -105,7 +105,7 @@ impl<W: Work> WorkReader<W> {
 pub fn is_worked_on(dir: &Path) -> bool {
     let beaten = fs::metadata(dir.join(LOCK)).and_then(|file| file.modified());
     // The clock of a file server may be ahead of ours.
-    beaten.is_ok_and(|beaten| beaten.elapsed().map_or_else(|ahead| ahead.duration(), |ago| ago) < WORKING)
+    beaten.is_ok_and(|beaten| beaten.elapsed().unwrap_or_else(|ahead| ahead.duration()) < WORKING)
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use pliant_model::TimeMs;
 use pliant_wire::Executable;
 
 use super::folder::{Entry, Header};
+use crate::number_in_output::number_in;
 use crate::work_folder::Work;
 use crate::work_reader::WorkReader;
-use crate::work_view::number_in;
 use crate::{FolderError, ParameterSpace};
 
 /// How much of a result is read at most.
@@ -104,7 +104,7 @@ impl ExplorationView {
     /// If the folder cannot be read any more.
     pub fn refresh(&mut self) -> Result<(), FolderError> {
         if self.reader.is_outdated() {
-            *self = ExplorationView::open(&self.reader.dir().to_owned())?;
+            *self = ExplorationView::open(self.reader.dir())?;
             return Ok(());
         }
         let (mut entries, dir) = (Vec::new(), self.reader.dir().to_owned());

@@ -12,8 +12,8 @@ use super::Entry;
 use super::folder::Header;
 use super::results::{InstanceRecord, InstanceState, SweepResults};
 use super::state::SweepState;
+use crate::number_in_output::number_in;
 use crate::work_folder::Work;
-use crate::work_view::number_in;
 use crate::{FolderError, ParameterSpace};
 
 /// The instances of a server.
@@ -75,7 +75,7 @@ impl SweepView {
     /// If the folder cannot be read any more.
     pub fn refresh(&mut self) -> Result<(), FolderError> {
         if self.results.reader().is_outdated() {
-            *self = SweepView::open(&self.results.dir().to_owned())?;
+            *self = SweepView::open(self.results.dir())?;
             return Ok(());
         }
         let SweepView { results, state, facts, servers, names } = self;
