@@ -25,6 +25,9 @@ pub(super) fn page(
     title: &str,
     content: &Markup,
 ) -> Response {
+    // Sessions of a portal end. It reads no folders of its users and starts no replays.
+    let is_portal = session.end.is_some();
+    let links = LINKS.into_iter().filter(|(name, ..)| !(is_portal && *name == "works"));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -38,19 +41,20 @@ pub(super) fn page(
                 header class="top" {
                     a class="brand" href="/" { "Pliant" }
                     nav aria-label="Pages" {
-                        @for (name, path, text) in LINKS {
+                        @for (name, path, text) in links {
                             a href=(path) aria-current=[(name == kind).then_some("page")] { (text) }
                         }
                         @if user.operator {
-                            a href="/what-if" aria-current=[(kind == "whatif").then_some("page")] { "What if" }
+                            @if !is_portal {
+                                a href="/what-if" aria-current=[(kind == "whatif").then_some("page")] { "What if" }
+                            }
                             a href="/admin" aria-current=[(kind == "admin").then_some("page")] { "Administration" }
                         }
                     }
                     p class="who" {
                         span id="live" class="live" role="status" { "connecting" }
                         span { (user.user) @if user.operator { " (operator)" } }
-                        // Where sessions can end, users can end them.
-                        @if session.end.is_some() { button type="button" id="logout" { "Log out" } }
+                        @if is_portal { button type="button" id="logout" { "Log out" } }
                     }
                 }
                 div id="messages" role="alert" {}
