@@ -155,7 +155,11 @@ async fn a_user_logs_in_and_out() {
     let (_, page) = browser.get("/").await;
     assert!(page.contains("id=\"logout\""), "{page}");
     browser.log_in().await;
-    assert_eq!(browser.post("/logout", "", "").await, StatusCode::FORBIDDEN, "another site logs nobody out");
+    assert_eq!(
+        browser.post("/logout", "", "").await,
+        StatusCode::FORBIDDEN,
+        "another site cannot end a session"
+    );
     let csrf = browser.csrf.clone();
     let stolen = browser.cookies.clone();
     assert_eq!(browser.post("/logout", &csrf, "").await, StatusCode::NO_CONTENT);

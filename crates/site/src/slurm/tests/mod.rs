@@ -3,6 +3,7 @@
 
 mod captured;
 mod commands;
+mod configuration;
 mod forgotten;
 mod hidden;
 mod requests;
