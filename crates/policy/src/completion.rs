@@ -90,6 +90,12 @@ pub fn tolerated(promised: &Estimate, now: Time) -> Time {
     promised.completion() + Span((response.0 / 10).max(60))
 }
 
+/// True if a request that was promised `promised` on submission was at most as late as is [`tolerated`], at its start or at its
+/// completion.
+pub fn is_promise_kept(promised: &Estimate, submitted: Time, late_by: Span) -> bool {
+    promised.completion() + late_by <= tolerated(promised, submitted)
+}
+
 /// The latest completion at another cluster that is `gain` earlier than `current`.
 pub fn latest_with_gain(current: Time, gain: Span) -> Time {
     current - gain

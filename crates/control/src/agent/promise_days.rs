@@ -8,6 +8,8 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{Span, Time};
+use pliant_policy::completion::is_promise_kept;
+#[cfg(doc)]
 use pliant_policy::completion::tolerated;
 use serde::{Deserialize, Serialize};
 
@@ -101,11 +103,11 @@ fn middle(class: i32) -> Span {
 }
 
 impl ErrorCounts {
-    fn add(&mut self, error: Span, allowance: Span) {
+    fn add(&mut self, error: Span, is_kept: bool) {
         // No clock is off by more.
         let near = Span(error.0.clamp(-ERROR_MAX.0, ERROR_MAX.0));
         *self.classes.entry(class(near)).or_default() += 1;
-        self.kept += u32::from(error <= allowance);
+        self.kept += u32::from(is_kept);
     }
 
     fn jobs(&self) -> u32 {
@@ -155,12 +157,12 @@ impl PromiseDays {
             return;
         }
         let promised = &record.expected;
-        let allowance = tolerated(promised, record.submitted) - promised.completion();
+        let is_kept = |error| is_promise_kept(promised, record.submitted, error);
         let of_server = self.0.entry(record.server().clone()).or_default();
         let is_new = !of_server.contains_key(&day);
         let counts = of_server.entry(day).or_default();
-        counts.start.add(start, allowance);
-        counts.completion.add(completion, allowance);
+        counts.start.add(start, is_kept(start));
+        counts.completion.add(completion, is_kept(completion));
         if is_new {
             self.forget(first);
         }
@@ -313,7 +315,7 @@ mod tests {
         #[test]
         fn quantiles_are_those_of_sorted_errors(mut errors in prop::collection::vec(-5_000_i64..5_000, 1..60), percent in 0_u64..=100) {
             let mut counts = ErrorCounts::default();
-            errors.iter().for_each(|error| counts.add(Span(*error), Span(0)));
+            errors.iter().for_each(|error| counts.add(Span(*error), *error <= 0));
             errors.sort_unstable();
             let exact = errors[(errors.len() - 1) * percent as usize / 100];
             prop_assert_eq!(quantile(&counts.classes, percent), middle(class(Span(exact))));

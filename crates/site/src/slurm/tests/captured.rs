@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::job::Exit;
 use pliant_control::listing::{
-    CoreLayout, DefaultMemory, ListedJob, NodeAllocation, Partition, Phase, PlannedStart, State, Status,
-    WaitReason,
+    CoreLayout, ListedJob, NodeAllocation, Partition, Phase, PlannedStart, State, Status, WaitReason,
 };
 use pliant_model::{Span, Time};
 
