@@ -86,7 +86,7 @@ impl World {
             let Some(known) = known else {
                 return Err(Violation::new("resolves", format!("the master agent has no record of {job}")));
             };
-            let expected = JobRecord { compared: Vec::new(), ..record };
+            let expected = JobRecord { compared: Vec::new(), estimates: Vec::new(), ..record };
             if *known != expected {
                 let what = format!("the master agent has {known:?}, the last server {expected:?}");
                 return Err(Violation::new("record", what));

@@ -142,12 +142,12 @@ fn gpus_of_a_job_with_own_times_are_those_of_the_size_that_runs() {
     let job = bench.accepted(Submit { own_time: true, work, ..rigid(1, 1, 100) });
     assert_eq!((job.procs, job.walltime, job.gpus), (Procs(1), Span(40), Some(2)));
     restored(&mut bench);
-    assert_eq!(held(&bench.at(100)), [(1, 2, "a,b".to_owned())]);
+    assert_eq!(held(&bench.at(100)), [(1, 1, "a,b".to_owned())]);
     assert_eq!(bench.server.job(1).unwrap().gpus, Some(2), "once it runs");
     let (job, exit) = (JobId(1), Exit::Lost("a node failed".to_owned()));
     bench.deliver(Event::Batch(batch::Event::NodeFailed { job, exit }));
     assert_eq!(bench.server.job(2).unwrap().gpus, Some(2), "once it waits again");
-    assert_eq!(held(&bench.at(101)), [(2, 2, "a,b".to_owned())]);
+    assert_eq!(held(&bench.at(101)), [(2, 1, "a,b".to_owned())]);
 }
 
 #[test]
