@@ -118,6 +118,11 @@ fn seeds_that_failed_once_have_no_violations() {
             Mixed,
             "a job that was withdrawn too late for its deadline was lost with its node, not given up",
         ),
+        (
+            491_004_443,
+            Mixed,
+            "a simulated controller wanted a GPU for each core of a whole node, and not for each that was asked for",
+        ),
     ] {
         check(seed, kind);
     }

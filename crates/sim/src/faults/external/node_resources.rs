@@ -271,9 +271,12 @@ impl RequestedNodes {
             true => free.memory.checked_sub(memory_per_node.0).map(|left| by(left, memory_per_core.0)),
             false => Some(u32::MAX),
         };
-        let most = free.cores.min(memory.unwrap_or(0)).min(by(free.gpus, *gpus_per_core));
-        // Of a whole node it has all cores, each with its memory.
-        if self.exclusive && memory_per_core.0 > 0 && most < node.procs.0 { 0 } else { most }
+        let memory = memory.unwrap_or(0);
+        // Of a whole node it has all cores, each with its memory. GPUs it has for those that it asks for.
+        if self.exclusive && memory < node.procs.0 {
+            return 0;
+        }
+        free.cores.min(memory).min(by(free.gpus, *gpus_per_core))
     }
 }
 
