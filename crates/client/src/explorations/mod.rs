@@ -220,7 +220,9 @@ impl ExplorationCalls {
         let ExplorationRequest::Begin { exploration, executable, .. } = &self.begin else {
             return Ok(Vec::new());
         };
-        let offers = self.client.offers(executable.offered(), most, *exploration).await?;
+        let found = self.client.find_servers(executable.offered(), most, *exploration).await;
+        let offers = found.offers?;
+        found.federation.transpose()?;
         self.know(&offers);
         Ok(offers)
     }

@@ -36,12 +36,17 @@ impl Agent {
             .collect();
         let found = found.into_values().collect();
         let drawn = draw_servers(found, most, &exploration.to_string(), |info| info.name.as_str());
-        let offering = |info: &ServerInfo| ExplorationServer {
+        drawn.into_iter().map(ExplorationServer::from).collect()
+    }
+}
+
+impl From<&ServerInfo> for ExplorationServer {
+    fn from(info: &ServerInfo) -> ExplorationServer {
+        ExplorationServer {
             server: info.name.clone(),
             address: info.address.clone(),
             cores: info.optional_cores,
             per_core: info.optional_per_core,
-        };
-        drawn.into_iter().map(offering).collect()
+        }
     }
 }

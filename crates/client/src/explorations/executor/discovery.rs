@@ -3,22 +3,51 @@
 use std::collections::BTreeSet;
 
 use pliant_control::agent::ExplorationServer;
+use pliant_control::names::Key;
 use pliant_control::optional::explore::{Event, ServerOffer};
 use pliant_control::server_info::OfferedWork;
-use pliant_wire::{Federation, bounds};
+use pliant_policy::optional::draw_servers;
+use pliant_wire::{Federation, ServerStatus, bounds};
 use tokio::time::Instant;
 
 use super::ExplorationExecutor;
-use crate::{ClientError, WorkError};
+use crate::{Client, ClientError, WorkError};
 
 /// How many other services an error lists.
 const SERVICES_NAMED: usize = 12;
 
-/// What the agent answered.
+/// The servers that were found.
 pub(in super::super) struct Found {
-    offers: Result<Vec<ExplorationServer>, ClientError>,
-    /// All servers, if none offers the service and none has been found before.
-    federation: Option<Result<Federation, ClientError>>,
+    pub(in super::super) offers: Result<Vec<ExplorationServer>, ClientError>,
+    /// All servers, if none lists the service.
+    pub(in super::super) federation: Option<Result<Federation, ClientError>>,
+}
+
+impl Client {
+    /// At most `most` servers that offer the service, or run scripts, for explorations. Services for some users only are not listed: if none
+    /// is, these are all servers with cores for explorations.
+    pub(in super::super) async fn find_servers(
+        &self,
+        offered: OfferedWork,
+        most: u32,
+        exploration: Key,
+    ) -> Found {
+        let is_service = matches!(offered, OfferedWork::Service(_));
+        let mut offers = self.offers(offered, most, exploration).await;
+        let mut federation = None;
+        if let Ok(offers) = &mut offers
+            && offers.is_empty()
+        {
+            let servers = self.servers().await;
+            if let Ok(federation) = &servers
+                && is_service
+            {
+                *offers = may_offer(federation, most, exploration);
+            }
+            federation = Some(servers);
+        }
+        Found { offers, federation }
+    }
 }
 
 impl ExplorationExecutor {
@@ -26,18 +55,10 @@ impl ExplorationExecutor {
         let (client, exploration, offered) =
             (self.client.clone(), self.header.exploration, self.header.executable.offered());
         let most = most.clamp(1, *bounds::OFFERS.end());
-        let is_first = self.found_by.is_some() && !self.machine.needs_no_servers();
-        self.poll.ask(async move {
-            let offers = client.offers(offered, most, exploration).await;
-            let federation = match &offers {
-                Ok(offers) if offers.is_empty() && is_first => Some(client.servers().await),
-                _ => None,
-            };
-            Found { offers, federation }
-        });
+        self.poll.ask(async move { client.find_servers(offered, most, exploration).await });
     }
 
-    /// Takes in what the agent answered.
+    /// Takes in which servers were found.
     pub(super) fn found(&mut self, Found { offers, federation }: Found) -> Result<Event, WorkError> {
         let is_leaving = self.machine.needs_no_servers();
         let offers = match offers {
@@ -53,19 +74,24 @@ impl ExplorationExecutor {
             }
             Err(error) => return Err(error.into()),
         };
-        if !offers.is_empty() {
-            self.found_by = None;
-        } else if let Some(federation) = federation
-            && !is_leaving
+        let are_barred = offers.iter().all(|offer| self.barred.contains_key(&offer.server));
+        if !is_leaving
+            && are_barred
+            && self.calls.open() == 0
+            && (!offers.is_empty() || self.found_by.is_some())
         {
-            self.explain_missing(federation)?;
+            self.is_refused_everywhere = !offers.is_empty();
+            match federation {
+                Some(federation) => self.explain_missing(federation)?,
+                None if self.is_refused_everywhere => return Err(self.refused_everywhere(&offers).into()),
+                // The agent could not be asked.
+                None => {}
+            }
+        }
+        if !are_barred {
+            self.found_by = None;
         }
         self.calls.know(&offers);
-        let are_barred = offers.iter().all(|offer| self.barred.contains_key(&offer.server));
-        if !offers.is_empty() && are_barred && !is_leaving && self.calls.open() == 0 {
-            self.is_refused_everywhere = true;
-            return Err(self.refused_everywhere(&offers).into());
-        }
         let usable = offers.into_iter().filter(|offer| !self.barred.contains_key(&offer.server));
         let offer = |ExplorationServer { server, cores, per_core, .. }| {
             // Without it the window of the plan holds.
@@ -140,4 +166,12 @@ impl ExplorationExecutor {
         self.warn("no server is up yet".to_owned());
         Ok(())
     }
+}
+
+/// The servers that may offer a service which none lists.
+fn may_offer(federation: &Federation, most: u32, exploration: Key) -> Vec<ExplorationServer> {
+    let with_cores = |status: &&ServerStatus| status.attached && status.info.optional_cores > 0;
+    let servers =
+        federation.servers.iter().filter(with_cores).map(|status| ExplorationServer::from(&status.info));
+    draw_servers(servers.collect(), most as usize, &exploration.to_string(), |offer| offer.server.as_str())
 }
