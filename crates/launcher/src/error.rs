@@ -42,7 +42,7 @@ impl Error {
 
     /// For `map_err`: the name service did not answer. It says so in many ways, and that an account is not there in none of them.
     pub(crate) fn name_service(action: impl fmt::Display) -> impl FnOnce(io::Error) -> Error {
-        move |cause| Error { why: format!("cannot {action}: {cause}"), kind: Kind::Passing }
+        move |cause| Error::passing(format!("cannot {action}: {cause}"))
     }
 
     /// Something that is not allowed. What the caller chose is written with escapes.
@@ -53,6 +53,11 @@ impl Error {
     /// Something that will not be done later either.
     pub(crate) fn lasting(why: String) -> Error {
         Error { why, kind: Kind::Lasting }
+    }
+
+    /// Something that may be done later.
+    pub(crate) fn passing(why: String) -> Error {
+        Error { why, kind: Kind::Passing }
     }
 
     /// The same of what was done with the rights of the account.

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getgroups, getuid};
@@ -27,6 +28,9 @@ const NONE: CapabilitySets = CapabilitySets {
     inheritable: CapabilitySet::empty(),
 };
 
+/// The uid of the caller, once it is known to be another one than root.
+static CALLER: OnceLock<Uid> = OnceLock::new();
+
 /// Gives this process a state of its own, in place of what its caller has prepared. Returns the caller's uid.
 ///
 /// The standard library opens `/dev/null` for each of the three usual descriptors that is closed, before `main`.
@@ -39,6 +43,7 @@ pub(crate) fn prepare() -> Result<u32, Error> {
         let expected = "to be called by a user other than root, to belong to root and to have mode 4750";
         return Err(Error::refused("pliant-launcher", (caller.as_raw(), geteuid().as_raw()), expected));
     }
+    let _ = CALLER.set(caller);
     rustix::process::chdir("/").map_err(Error::system("change to /"))?;
     close_descriptors()?;
     take_new_keyring(caller)?;
@@ -77,9 +82,18 @@ pub(crate) fn as_caller<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
     Ok(done)
 }
 
-/// Keeps the rights of the real user alone. Nothing is written for the caller before.
+/// Keeps the caller from signalling this process: the kernel compares the real and the saved uid. Otherwise it could stop the launcher after the
+/// file was read, and let it go on once an account is banned.
+pub(crate) fn hide_from_caller() -> Result<(), Error> {
+    let root = Uid::ROOT;
+    set_thread_res_uid(root, root, root).map_err(Error::system("become root"))
+}
+
+/// Keeps the rights of the caller, or of the account if it was taken. Nothing is written for the caller before.
 pub(crate) fn give_up() -> Result<(), Error> {
-    keep_only(getuid())
+    let uid = getuid();
+    let is_root = uid.is_root();
+    keep_only(CALLER.get().copied().filter(|_| is_root).unwrap_or(uid))
 }
 
 /// Becomes the account, but can still write into a folder of somebody else, while `make` makes something there. What it makes belongs to the

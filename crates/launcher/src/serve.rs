@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -25,6 +26,8 @@ use crate::request::{Action, Request, Signal};
 
 /// `PATH` of a program whose request has none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// How long before the start of a program the launcher's file may have been read: longer than a slow name service or a folder that is mounted takes.
+const AGE_MAX: Duration = Duration::from_secs(30);
 /// `SHELL` of an account that has none.
 const SHELL: &str = "/bin/sh";
 
@@ -59,7 +62,15 @@ fn serve(path: &Path) -> Result<(), Error> {
     load(path, caller)?;
     let request = privileges::as_caller(request)?;
     let request = request.map_err(|why| Error::lasting(format!("no request on standard input: {why}")))?;
+    if matches!(request.action, Action::Run { .. }) {
+        // From here on a terminal of the caller stops nothing either.
+        setsid().map_err(Error::system(
+            "begin a session (the caller must not make the launcher the leader of a process group)",
+        ))?;
+    }
+    privileges::hide_from_caller()?;
     // Again: a caller can take as long as it likes for its request, and begin it before an account is banned.
+    let read = Instant::now();
     let config = load(path, caller)?;
     // A job that starts processes again and again is stopped before it is ended.
     let ends = matches!(request.action, Action::Signal { .. });
@@ -70,12 +81,10 @@ fn serve(path: &Path) -> Result<(), Error> {
         Action::Run { program, environment, folder, processes_max } => {
             check_program(&program, &config)?;
             check_environment(&environment)?;
-            setsid().map_err(Error::system(
-                "begin a session (the caller must not make the launcher the leader of a process group)",
-            ))?;
             privileges::become_account(&account)?;
             set_limits(processes_max).map_err(Error::of_account)?;
             folder::enter(&folder).map_err(Error::of_account)?;
+            check_age(read)?;
             Err(run(&program, environment, &account).of_account())
         }
         Action::Signal { signal, processes } => {
@@ -94,6 +103,17 @@ fn load(path: &Path, caller: u32) -> Result<Config, Error> {
     }
     let expected = format!("a call by the user {:?} (`caller` in the file)", config.caller);
     Err(Error::refused("caller", caller, expected))
+}
+
+/// Fails if the file was read too long ago: a caller that owns the cgroup of the launcher can freeze it.
+fn check_age(read: Instant) -> Result<(), Error> {
+    let age = read.elapsed();
+    if age <= AGE_MAX {
+        return Ok(());
+    }
+    Err(Error::passing(format!(
+        "the program was ready {age:?} after the launcher's file was read (at most {AGE_MAX:?})"
+    )))
 }
 
 /// Reads the request from standard input, and nothing behind it.

@@ -1,16 +1,21 @@
 //! A file, a folder or a program of the launcher's that others than root could change, or that is not what it should be.
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use pliant_launcher::REFUSED;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Case;
 use crate::requests::{make, run};
-use crate::site::{CONFIG, Site, configure, finish, job, outcome, shell};
+use crate::site::{CONFIG, Site, configure, finish, group, job, outcome, shell};
 
 /// The number of calls.
 pub(crate) fn check(site: &Site) -> usize {
-    files(site) + permissions(site) + lists(site) + changes(site)
+    files(site) + permissions(site) + lists(site) + changes(site) + stopped(site)
 }
 
 /// What the file says.
@@ -135,11 +140,54 @@ fn changes(site: &Site) -> usize {
         configure(&format!("caller = 'ptl-caller'\n{lines}\n"));
         let request = run("ptl-alice", &["/bin/sh", "-c", "id"], "/");
         let (code, stdout, stderr) = outcome(&finish(begun, &request.encode()));
-        assert_eq!((code, stdout.as_str()), (Some(pliant_launcher::REFUSED.into()), ""), "{lines}: {stderr}");
+        assert_eq!((code, stdout.as_str()), (Some(REFUSED.into()), ""), "{lines}: {stderr}");
         assert!(stderr.contains(expected), "{lines}: {stderr}");
         configure(CONFIG);
     }
     rows.len()
+}
+
+/// The caller stops the launcher at some moment of its work, and lets it go on when the account is banned: it stops nothing once the file was
+/// read for the last time.
+fn stopped(site: &Site) -> usize {
+    // A process of the caller that stops the launcher.
+    let stop = |pid: u32| {
+        let lines = format!("exit(kill('STOP', {pid}) ? 0 : 1)");
+        let mut perl = Command::new("perl");
+        perl.arg("-e").arg(lines).uid(site.caller).gid(group("ptl-caller")).status().unwrap().success()
+    };
+    const CALLS: u64 = 60;
+    let (mut early, mut late) = (0, 0);
+    for call in 0..CALLS {
+        let mut begun = site.start("ptl-caller", "", Stdio::piped());
+        waits_for_request(&begun);
+        let pid = begun.id();
+        let request = run("ptl-alice", &["/bin/sh", "-c", "sleep 0.3; id"], "/").encode();
+        let mut stdin = begun.stdin.take().unwrap();
+        let is_stopped = std::thread::scope(|scope| {
+            // A process takes some milliseconds to begin: the request is sent about when it does.
+            let stopper = scope.spawn(move || stop(pid));
+            std::thread::sleep(Duration::from_micros(call * 250));
+            let is_last = call + 1 == CALLS;
+            let stopped = is_last.then(|| stopper.join().unwrap());
+            stdin.write_all(&request).unwrap();
+            stopped.unwrap_or_else(|| stopper.join().unwrap())
+        });
+        drop(stdin);
+        configure("caller = 'ptl-caller'\ndeny = ['ptl-alice']\nprograms = ['/bin/sh']\n");
+        let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::CONT);
+        let (code, stdout, stderr) = outcome(&begun.wait_with_output().unwrap());
+        configure(CONFIG);
+        if is_stopped {
+            early += 1;
+            assert_eq!((code, stdout.as_str()), (Some(REFUSED.into()), ""), "{call}: {stderr}");
+        } else {
+            late += 1;
+        }
+    }
+    println!("{early} launchers were stopped, {late} could not be stopped any more");
+    assert!(early > 0, "the last one is stopped before its request");
+    CALLS as usize
 }
 
 /// Waits until a call has read the file: then it reads its request with the rights of its caller.
