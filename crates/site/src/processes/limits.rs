@@ -168,11 +168,16 @@ impl<'a> LimitWatch<'a> {
         Some(Measured { files_max, files_of, memory_of, own_bytes })
     }
 
+    /// The process that measures files at the moment: it is no process of the job.
+    pub(super) fn meter(&self) -> Option<i32> {
+        self.disk.process()
+    }
+
     fn exceeded(&mut self, now: Instant) -> Option<String> {
         let mut usage = Usage::default();
         if self.limits.of_processes() {
             let mut processes = table::descendants(self.supervisor);
-            let meter = self.disk.process();
+            let meter = self.meter();
             processes.retain(|process| Some(process.pid) != meter);
             usage = Usage::of(&processes);
         }

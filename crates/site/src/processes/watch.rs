@@ -17,7 +17,9 @@ use super::cgroup::Cgroup;
 use super::disk::DiskMeter;
 use super::folder::Folder;
 use super::group::ProcessGroup;
+use super::job_folder::remove_leftovers;
 use super::limits::LimitWatch;
+use super::persistence::complain;
 use super::spec::RunSpec;
 use super::table::{self, Process};
 use super::throttle::Throttle;
@@ -198,6 +200,11 @@ impl Watch<'_> {
         let (cpu_s, max_rss_kb) = usage();
         let by_kernel = || self.cgroup.and_then(Cgroup::exceeded).map(Reason::OverLimit);
         let reason = ending.map(|(reason, _)| reason).or_else(by_kernel);
+        if let Some(account) = &self.spec.account
+            && let Err(error) = remove_leftovers(account, limit_watch.meter())
+        {
+            complain(&error);
+        }
         Watched {
             outcome,
             over_walltime: reason == Some(Reason::OverWalltime),

@@ -43,8 +43,8 @@ my $file = syscall($call, $name, 0); open(my $out, ">&=", $file) or die; syswrit
         let ended = run(&alice, &order(rigid(text, 1, 300))).await;
         let Some(Exit::OverLimit(why)) = &ended.exit else { panic!("{what}: {ended:?}") };
         assert!(why.contains(what), "{why}");
-        // It counts for later jobs of the account as well.
-        let _ = std::fs::remove_file("/dev/shm/pliant-accounts-limits");
+        // It would count for later jobs of the account as well.
+        assert!(!std::path::Path::new("/dev/shm/pliant-accounts-limits").exists(), "{what}");
         let left = std::process::Command::new("pgrep").args(["-U", ALICE]).output().unwrap();
         assert!(left.stdout.is_empty(), "processes of {what}: {left:?}");
     }
@@ -59,6 +59,49 @@ my $file = syscall($call, $name, 0); open(my $out, ">&=", $file) or die; syswrit
     std::fs::write(&gate, "").unwrap();
     let ended = bob.wait(&other.handle, |_| {}).await.unwrap();
     assert_eq!(ended.exit, Some(Exit::Code(0)), "{ended:?}");
+}
+
+/// Files in `/dev/shm` and objects of System V go with the last job of their account, not before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_jobs_leave_in_memory_is_removed_with_the_last_of_their_account() {
+    let Some(site) = Site::new() else { return };
+    let federation = site.federation(&site.cluster("")).await;
+    let (alice, bob) = (federation.client(ALICE), federation.client(BOB));
+    let gate = federation.path().join("gate");
+    let makes = |name: &str| {
+        let folder = format!("/dev/shm/pliant-accounts-{name}");
+        format!("ipcmk -M 4096 -Q -S 1 && mkdir {folder} && echo kept > {folder}/file")
+    };
+    let first = submit(&alice, &order(rigid(&format!("{}; true", waiting_for(&gate)), 1, 600))).await;
+    federation.reaches(&alice, &first.handle, JobState::Active).await;
+    let second = run(&alice, &order(rigid(&makes("alice"), 1, 60))).await;
+    assert_eq!(second.exit, Some(Exit::Code(0)), "{second:?}");
+    assert_eq!(left_in_memory(ALICE), [1, 1, 1, 1], "another job of the account runs");
+    let other = submit(&bob, &order(rigid(&format!("{}; sleep 1000", makes("bob")), 1, 600))).await;
+    federation.reaches(&bob, &other.handle, JobState::Active).await;
+    until("the objects of bob's job", async || (left_in_memory(BOB) == [1; 4]).then_some(())).await;
+    std::fs::write(&gate, "").unwrap();
+    let ended = alice.wait(&first.handle, |_| {}).await.unwrap();
+    assert_eq!(ended.exit, Some(Exit::Code(0)), "{ended:?}");
+    assert_eq!((left_in_memory(ALICE), left_in_memory(BOB)), ([0; 4], [1; 4]));
+    bob.cancel(&other.handle).await.unwrap();
+    bob.wait(&other.handle, |_| {}).await.unwrap();
+    assert_eq!(left_in_memory(BOB), [0; 4]);
+}
+
+/// The segments, semaphores and queues of System V that an account has made, and its entries in `/dev/shm`.
+fn left_in_memory(account: &str) -> [usize; 4] {
+    use std::os::unix::fs::MetadataExt;
+    let uid = super::site::uid(account);
+    let made = |list: &str, creator: usize| {
+        let text = std::fs::read_to_string(format!("/proc/sysvipc/{list}")).unwrap();
+        let is_made =
+            |line: &&str| line.split_whitespace().nth(creator).is_some_and(|found| found == uid.to_string());
+        text.lines().filter(is_made).count()
+    };
+    let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
+    let files = entries.filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == uid)).count();
+    [made("shm", 9), made("sem", 6), made("msg", 9), files]
 }
 
 /// A process that leaves group, session and environment does not leave its cgroup.

@@ -67,6 +67,8 @@ pub(super) enum Call {
     },
     /// Kills what is left of the job.
     EndSurvivors { marks: Marks },
+    /// Removes what the account has left in memory, if it has no other process but the one that measures its files.
+    RemoveLeftovers { meter: Option<i32> },
     /// Finds out how the job stands. What is left of one whose supervisor died is killed.
     Find,
     /// Has the supervisor end the job, or start nothing.

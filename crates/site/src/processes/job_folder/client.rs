@@ -250,7 +250,7 @@ pub(super) fn gate_addresses(account: &AccountRun) -> Result<Option<TaskAddresse
 }
 
 /// The answer to a call that takes little time: what runs as the account does not keep the caller waiting for long.
-fn answered(account: &AccountRun, call: &Call) -> Result<Reply, FilesError> {
+pub(super) fn answered(account: &AccountRun, call: &Call) -> Result<Reply, FilesError> {
     let _slot = CallSlot::of(account)?;
     let launched = begun(account, call, Some(ANSWERS_WITHIN))?;
     Answer::of(launched)?.finish(account)

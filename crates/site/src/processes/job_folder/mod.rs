@@ -13,6 +13,7 @@ mod call;
 mod client;
 mod emptying;
 mod gate;
+mod leftovers;
 mod outputs;
 mod serve;
 mod slots;
@@ -34,6 +35,7 @@ use crate::processes::{self, FolderError, RunSpec, account_of};
 pub use client::AccountStream;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
 pub use gate::JobGate;
+pub(crate) use leftovers::remove_leftovers;
 pub(crate) use outputs::make_outputs;
 pub use serve::serve_call;
 

@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::call::{CALL_BYTES_MAX, Call, Failed, GateCall, Reply, line, read_line};
 use super::started_elsewhere::last_line;
-use super::{emptying, outputs, subordinates};
+use super::{emptying, leftovers, outputs, subordinates};
 use crate::processes::{
     FileUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, Streams, ask_end, find,
     longest_of_batch, no_such_folder, program_in, task_ends, task_ends_length, why_not_started,
@@ -72,6 +72,9 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
             .map(Reply::Usage)
             .map_err(|why| of_io(folder)(io::Error::other(why))),
         Call::EndSurvivors { marks } => Ok(Reply::Ended { killed: marks.kill() }),
+        Call::RemoveLeftovers { meter } => {
+            leftovers::remove_own(meter).map(|()| Reply::Done).map_err(of_io(folder))
+        }
         Call::Find => find(folder).map(|found| Reply::Found(found.into())).map_err(of_folder),
         Call::AskEnd => ask_end(folder).map(|()| Reply::Done).map_err(of_folder),
         Call::LastLine { file } => Ok(Reply::LastLine(last_line(&folder.join(file.as_str())))),
