@@ -15,6 +15,21 @@ from ._pliant import Platform, Run, Table, Workload, __version__
 from .errors import FileError, InputError, PliantError
 from .simulation import generate, read_swf, read_workload, simulate
 
+# The live side.
+from ._pliant import Estimate, Estimates, Exit, Job, Offer, Refusal, ResultFile, Results
+from .client import AsyncClient, Client
+from .errors import (
+    DeniedError,
+    JobFailedError,
+    NotFoundError,
+    NotRunError,
+    RefusedError,
+    SubmissionUnknownError,
+    UnavailableError,
+    WaitTimeoutError,
+)
+from .executor import Executor
+
 __all__ = [
     "FileError",
     "InputError",
@@ -28,4 +43,27 @@ __all__ = [
     "read_swf",
     "read_workload",
     "simulate",
+]
+
+# The live side.
+__all__ += [
+    "AsyncClient",
+    "Client",
+    "DeniedError",
+    "Estimate",
+    "Estimates",
+    "Executor",
+    "Exit",
+    "Job",
+    "JobFailedError",
+    "NotFoundError",
+    "NotRunError",
+    "Offer",
+    "Refusal",
+    "RefusedError",
+    "ResultFile",
+    "Results",
+    "SubmissionUnknownError",
+    "UnavailableError",
+    "WaitTimeoutError",
 ]

@@ -16,10 +16,9 @@ use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
 use pliant_staging::FileName;
 use pliant_wire::{Script, bounds};
 
-use crate::failure::Failure;
-use crate::federation::timeout;
+use crate::error::RequestError;
 use crate::job_files::{Input, input};
-use crate::numbers::whole;
+use crate::numbers::{timeout, whole};
 use crate::resource_options::ResourceOptions;
 use crate::runs::Runs;
 use crate::schedule_options::ScheduleOptions;
@@ -30,10 +29,10 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Options of a job, on the command line or in a `#PLIANT` line.
 #[derive(Args, Clone, PartialEq, Default, Debug)]
-pub(crate) struct JobOptions {
+pub struct JobOptions {
     /// An input file, in the job's folder under its own name or NAME; may be repeated.
     #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
-    pub(crate) inputs: Vec<Input>,
+    pub inputs: Vec<Input>,
     /// The speedup model of the script, such as amdahl:0.95,64 (95 % of it is parallel, on at most 64 processors). Others:
     /// downey:40,0.7, table:1=100,2=55, folding:8.
     #[arg(long, value_name = "MODEL", conflicts_with = "rigid")]
@@ -41,8 +40,9 @@ pub(crate) struct JobOptions {
     /// The exact number of processors of the script [default: 1].
     #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
+    /// Options of a script however it is run.
     #[command(flatten)]
-    pub(crate) run: RunOptions,
+    pub run: RunOptions,
     /// Runs the script in this folder, on a server that shares its file system (`[shared]` of the client's file). No files are
     /// sent or fetched.
     #[arg(long, value_name = "DIR")]
@@ -59,25 +59,25 @@ pub(crate) struct JobOptions {
     schedule: ScheduleOptions,
     /// Submits to this server only.
     #[arg(long, value_name = "NAME")]
-    pub(crate) server: Option<Name>,
+    pub server: Option<Name>,
     /// Waits until the job has ended.
     #[arg(long)]
     wait: bool,
     /// Waits until the job has ended, and fetches its results into this folder.
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
     /// How long to try until a server takes the job [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     server_timeout: Option<Duration>,
     /// Runs the script once for each of these indices, as a sweep: 1-100, 0-90:10 or 1,5-9; %LIMIT behind them runs at most so
     /// many at a time.
     #[arg(long, value_name = "INDICES")]
-    pub(crate) array: Option<TaskIndices>,
+    pub array: Option<TaskIndices>,
 }
 
 /// Options of a script however it is run.
 #[derive(Args, Clone, PartialEq, Default, Debug)]
-pub(crate) struct RunOptions {
+pub struct RunOptions {
     /// The walltime of the script, such as 90s or 2h. With --speedup: on the processors of the model, at speed 1.
     #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
     time: Option<Span>,
@@ -96,12 +96,12 @@ pub(crate) struct RunOptions {
         default_missing_value = ALL_OPTIONS,
         value_delimiter = ','
     )]
-    pub(crate) ignore_sbatch: Vec<String>,
+    pub ignore_sbatch: Vec<String>,
 }
 
 /// The size of a script that runs with parameters.
 #[derive(Args, Clone, PartialEq, Default, Debug)]
-pub(crate) struct SizeOptions {
+pub struct SizeOptions {
     /// The exact number of processors of an instance of the script [default: 1].
     #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
     rigid: Option<u32>,
@@ -111,13 +111,13 @@ pub(crate) struct SizeOptions {
 
 impl SizeOptions {
     /// The options of a job of that size.
-    pub(crate) fn of_job(&self) -> JobOptions {
+    pub fn of_job(&self) -> JobOptions {
         JobOptions { rigid: self.rigid, resources: self.resources.clone(), ..JobOptions::default() }
     }
 }
 
 /// The value of `--ignore-sbatch` for all options.
-pub(crate) const ALL_OPTIONS: &str = "all";
+pub const ALL_OPTIONS: &str = "all";
 
 /// The name of a job, which the server takes for the name of its script.
 fn job_name(text: &str) -> Result<String, String> {
@@ -172,7 +172,7 @@ impl RunOptions {
 
 impl JobOptions {
     /// These options, with those of `weaker` where these say nothing. Files that may be named repeatedly are added.
-    pub(crate) fn over(self, weaker: JobOptions) -> JobOptions {
+    pub fn over(self, weaker: JobOptions) -> JobOptions {
         // The size is one thing, in either option.
         let is_sized = self.speedup.is_some() || self.rigid.is_some();
         let (speedup, rigid) =
@@ -196,12 +196,12 @@ impl JobOptions {
     }
 
     /// The options of runs with parameters, of a size that `sized` gives.
-    pub(crate) fn of_runs(run: RunOptions, sized: JobOptions) -> JobOptions {
+    pub fn of_runs(run: RunOptions, sized: JobOptions) -> JobOptions {
         JobOptions { run, ..sized }
     }
 
     /// The first of these options that `sweep` or `explore` has no use for.
-    pub(crate) fn without_use(&self, runs: Runs) -> Option<&'static str> {
+    pub fn without_use(&self, runs: Runs) -> Option<&'static str> {
         let of_submit = [
             ("--array", self.array.is_some()),
             ("--out", self.out.is_some()),
@@ -222,7 +222,7 @@ impl JobOptions {
     }
 
     /// The first of these options that an array has no use for.
-    pub(crate) fn without_use_in_array(&self) -> Option<&'static str> {
+    pub fn without_use_in_array(&self) -> Option<&'static str> {
         let of_jobs = [
             ("--server", self.server.is_some()),
             ("--speedup", self.speedup.is_some()),
@@ -234,12 +234,12 @@ impl JobOptions {
     }
 
     /// How often a job may run again after its node failed, if that is given.
-    pub(crate) fn requeues(&self) -> Option<u32> {
+    pub fn requeues(&self) -> Option<u32> {
         self.schedule.requeues()
     }
 
     /// The first of these options that reads or writes files of this machine, or has the command do more than submit one job.
-    pub(crate) fn of_this_machine(&self) -> Option<&'static str> {
+    pub fn of_this_machine(&self) -> Option<&'static str> {
         first_given([
             ("--in", !self.inputs.is_empty()),
             ("--stdin", self.stdin.is_some()),
@@ -251,17 +251,17 @@ impl JobOptions {
     }
 
     /// True if the command waits until the job has ended.
-    pub(crate) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.wait || self.out.is_some()
     }
 
     /// How long the submission is tried.
-    pub(crate) fn timeout(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         self.server_timeout.unwrap_or(SERVER_TIMEOUT)
     }
 
     /// The first of these options that only a script has.
-    pub(crate) fn of_scripts(&self) -> Option<&'static str> {
+    pub fn of_scripts(&self) -> Option<&'static str> {
         let options = [
             ("--speedup", self.speedup.is_some()),
             ("--rigid", self.rigid.is_some()),
@@ -278,18 +278,18 @@ impl JobOptions {
     }
 
     /// The script that these options describe, without the folder of `--chdir`.
-    pub(crate) fn script(
+    pub fn script(
         &self,
         name: String,
         text: ExactText,
         arguments: Vec<String>,
-    ) -> Result<Script, Failure> {
+    ) -> Result<Script, RequestError> {
         if self.chdir.is_some() && !self.inputs.is_empty() {
-            return Err(Failure::input("expected --chdir or --in, found both")
+            return Err(RequestError::input("expected --chdir or --in, found both")
                 .hint("a script that runs in a folder of yours reads its files there: leave --in out"));
         }
         let walltime = self.run.time.ok_or_else(|| {
-            Failure::input("expected --time with a script, found none").hint(
+            RequestError::input("expected --time with a script, found none").hint(
                 "--time 1h, or a line `#PLIANT --time 1h`: how long it runs at most on one processor of speed 1",
             )
         })?;
@@ -314,14 +314,14 @@ impl JobOptions {
         if environment.len() > bounds::ARGUMENTS_MAX {
             let (most, found) = (bounds::ARGUMENTS_MAX, environment.len());
             let problem = format!("--env: expected at most {most} variables, found {found}");
-            return Err(Failure::input(problem).hint("send a file with them, and read it in the script"));
+            return Err(RequestError::input(problem).hint("send a file with them, and read it in the script"));
         }
         let (stdin, merge_output) = (self.stdin_name()?, self.merge_output);
         Ok(Script { arguments, environment, stdin, merge_output, ..Script::new(name, text, work) })
     }
 
     /// The input files of the job, its standard input among them.
-    pub(crate) fn files(&self) -> Vec<Input> {
+    pub fn files(&self) -> Vec<Input> {
         let mut files = self.inputs.clone();
         // It may be one of the others.
         let stdin = self.stdin.iter().filter(|file| self.chdir.is_none() && !files.contains(file));
@@ -330,7 +330,7 @@ impl JobOptions {
     }
 
     /// The name of the script's standard input in the folder in which it runs.
-    fn stdin_name(&self) -> Result<Option<FileName>, Failure> {
+    fn stdin_name(&self) -> Result<Option<FileName>, RequestError> {
         let Some(file) = &self.stdin else { return Ok(None) };
         if self.chdir.is_none() {
             return Ok(Some(file.name().clone()));
@@ -342,16 +342,16 @@ impl JobOptions {
                 "--stdin: with --chdir expected a path from that folder on, without `..`, found {}",
                 path.display()
             );
-            Failure::input(problem).hint("redirect other files in the script: `exec < FILE`")
+            RequestError::input(problem).hint("redirect other files in the script: `exec < FILE`")
         })
     }
 
     /// The folder of `--chdir` as servers know it.
-    pub(crate) fn folder(&self, shared: &SharedFileSystems) -> Result<Option<SharedFolder>, Failure> {
+    pub fn folder(&self, shared: &SharedFileSystems) -> Result<Option<SharedFolder>, RequestError> {
         let Some(dir) = &self.chdir else { return Ok(None) };
         let wrong = |error| {
             let problem = format!("--chdir: expected a folder, found {}: {error}", dir.display());
-            Failure::input(problem).hint("name one that is there")
+            RequestError::input(problem).hint("name one that is there")
         };
         let resolved = dir.canonicalize().map_err(wrong)?;
         if !resolved.is_dir() {
@@ -367,7 +367,7 @@ impl JobOptions {
                 "--chdir: expected a folder on a shared file system ({expected}), found {}",
                 resolved.display()
             );
-            Failure::input(problem)
+            RequestError::input(problem)
                 .hint("[shared] of the client's file names them; without --chdir, send files with --in")
         })
     }

@@ -26,7 +26,7 @@ const NAMED_TIMES: [(&str, u32); 5] =
 ///
 /// # Errors
 /// What was expected and found.
-pub(crate) fn instant(text: &str) -> Result<Time, String> {
+pub fn instant(text: &str) -> Result<Time, String> {
     instant_from(text, &Local::now())
 }
 

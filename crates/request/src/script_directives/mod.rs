@@ -10,36 +10,24 @@ mod sbatch_options;
 mod sbatch_size;
 mod slurm_time;
 
-use std::ffi::OsString;
-
-use clap::{CommandFactory, FromArgMatches, Parser};
-
-use crate::failure::Failure;
+use crate::error::RequestError;
 use crate::submit_options::{ALL_OPTIONS, JobOptions};
-use crate::usage_error::usage_failure;
+use crate::words;
 use head::{Dialect, Directive};
 use sbatch_options::OPTIONS;
 
-/// The options that a `#PLIANT` line may have.
-#[derive(Parser)]
-#[command(name = "pliant submit", disable_help_flag = true)]
-struct Line {
-    #[command(flatten)]
-    options: JobOptions,
-}
-
 /// What the directives of a script say.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// The options of the job.
-    pub(crate) options: JobOptions,
+    pub options: JobOptions,
     /// What a user of Slurm may expect otherwise, a line each.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Reads the directives of a script; `shown` is where it is from, for errors. What `given`, the options of the command line, or a
 /// `#PLIANT` line ignores of the `#SBATCH` lines is not read.
-pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, Failure> {
+pub fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, RequestError> {
     let directives = head::directives(shown, text)?;
     let (own, of_slurm): (Vec<Directive>, Vec<Directive>) =
         directives.into_iter().partition(|directive| directive.dialect == Dialect::Pliant);
@@ -55,7 +43,7 @@ pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found
     let is_unknown = |name: &&String| !OPTIONS.iter().any(|option| option.long == **name);
     if let Some(unknown) = ignored.iter().copied().find(is_unknown) {
         let expected = "--ignore-sbatch: expected long names of options of sbatch";
-        return Err(Failure::input(format!("{expected}, found `{}`", unknown.escape_debug()))
+        return Err(RequestError::input(format!("{expected}, found `{}`", unknown.escape_debug()))
             .hint("--ignore-sbatch=partition,account ignores both, and --ignore-sbatch all #SBATCH lines"));
     }
     let translation = sbatch::translated(shown, &of_slurm, &ignored)?;
@@ -69,15 +57,12 @@ pub(crate) fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found
 }
 
 /// Parses words as options of `pliant submit`.
-pub(crate) fn parsed(words: Vec<String>) -> Result<JobOptions, Failure> {
-    let command = Line::command();
-    let name = command.get_name().to_owned();
-    let arguments: Vec<OsString> = std::iter::once(name).chain(words).map(OsString::from).collect();
-    let failed = |error: &clap::Error| {
-        usage_failure(&command, &arguments, error).unwrap_or_else(|| Failure::input(error))
-    };
-    let matches = command.clone().try_get_matches_from(&arguments).map_err(|error| failed(&error))?;
-    Line::from_arg_matches(&matches).map(|line| line.options).map_err(|error| failed(&error))
+///
+/// # Errors
+///
+/// If they are no such options.
+pub fn parsed(words: Vec<String>) -> Result<JobOptions, RequestError> {
+    words::parsed("pliant submit", words)
 }
 
 #[cfg(test)]

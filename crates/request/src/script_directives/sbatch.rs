@@ -4,7 +4,7 @@ use super::head::Directive;
 use super::sbatch_options::{Meaning, OPTIONS, SbatchOption, Value};
 use super::sbatch_size::{Size, memory_mib};
 use super::slurm_time;
-use crate::failure::Failure;
+use crate::error::RequestError;
 
 /// The lines, translated.
 #[derive(PartialEq, Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) fn translated(
     shown: &str,
     directives: &[Directive],
     ignored: &[&String],
-) -> Result<Translation, Failure> {
+) -> Result<Translation, RequestError> {
     let (mut given, mut problems, mut unsupported) = (Vec::new(), Vec::new(), Vec::new());
     for directive in directives {
         let words = &mut directive.words.iter().map(String::as_str);
@@ -112,7 +112,7 @@ pub(super) fn translated(
             names.join(",")
         ),
     };
-    Err(Failure::input(problems.join("\n  ")).hint(hint))
+    Err(RequestError::input(problems.join("\n  ")).hint(hint))
 }
 
 /// Reads the options that a word begins: one, or several letters without values.

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pliant_client::{ParameterRange, ParameterSpace, ParameterTable};
 
-use crate::failure::Failure;
+use crate::error::RequestError;
 use crate::service_arguments::argument;
 
 /// The largest number of requests or instances.
-pub(crate) const REQUESTS_MAX: u32 = 10_000_000;
+pub const REQUESTS_MAX: u32 = 10_000_000;
 
+/// The options of a parameter space.
 #[derive(Args)]
-pub(crate) struct ParameterOptions {
+pub struct ParameterOptions {
     /// Arguments that are the same for all runs.
     #[arg(value_name = "KEY=VALUE", value_parser = argument)]
     arguments: Vec<(String, String)>,
@@ -30,23 +31,25 @@ pub(crate) struct ParameterOptions {
 
 impl ParameterOptions {
     /// The parameter space, with one more argument that is the same for all runs; each argument occurs once.
-    pub(crate) fn space(&self, first: Option<(String, String)>) -> Result<ParameterSpace, Failure> {
+    pub fn space(&self, first: Option<(String, String)>) -> Result<ParameterSpace, RequestError> {
         let table = self.vary_file.as_deref().map(read_table).transpose()?;
         let mut fixed = BTreeMap::new();
         for (name, value) in first.iter().chain(&self.arguments) {
             if fixed.insert(name.clone(), value.clone()).is_some() {
-                return Err(Failure::input(format!("expected each argument once, found `{name}` twice")));
+                return Err(RequestError::input(format!(
+                    "expected each argument once, found `{name}` twice"
+                )));
             }
         }
         let parameters = ParameterSpace { fixed, varied: self.vary.clone(), table, zip: self.zip };
-        parameters.check().map_err(Failure::input)?;
+        parameters.check().map_err(RequestError::input)?;
         Ok(parameters)
     }
 }
 
-fn read_table(path: &Path) -> Result<ParameterTable, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure::io(path, "read", &error))?;
-    let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
+fn read_table(path: &Path) -> Result<ParameterTable, RequestError> {
+    let bytes = std::fs::read(path).map_err(|error| RequestError::io(path, "read", &error))?;
+    let wrong = |error: &dyn std::fmt::Display| RequestError::input(format!("{}: {error}", path.display()));
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
     ParameterTable::try_from(text).map_err(|error| wrong(&error))
 }

@@ -14,9 +14,8 @@ use pliant_client::SubmitOrder;
 use pliant_control::names::{Key, Name};
 use pliant_staging::{Checksum, FileSpec};
 
-use crate::failure::Failure;
-use crate::federation::inform;
-use crate::local::state_folder;
+use crate::error::RequestError;
+use crate::local_federation::state_folder;
 
 /// How long a note is kept: longer than servers keep their jobs by default.
 const KEPT: Duration = Duration::from_secs(90 * 86_400);
@@ -25,30 +24,39 @@ const KEPT: Duration = Duration::from_secs(90 * 86_400);
 const NOBODY: &str = "-";
 
 /// The locked note of a key.
-pub(crate) struct SubmissionNote {
+pub struct SubmissionNote {
     file: File,
     path: PathBuf,
     content: Checksum,
 }
 
 /// The checksum of what a submission runs, with its input files.
-fn content_of(order: &SubmitOrder) -> Result<Checksum, Failure> {
+fn content_of(order: &SubmitOrder) -> Result<Checksum, RequestError> {
     let inputs: Vec<&FileSpec> = order.inputs.iter().map(|(file, _)| file).collect();
-    let text = serde_json::to_vec(&(&order.what, inputs)).map_err(Failure::system)?;
+    let text = serde_json::to_vec(&(&order.what, inputs)).map_err(RequestError::system)?;
     Ok(Checksum::of(&text))
 }
 
 impl SubmissionNote {
-    /// Opens the note of a submission's key; waits for another command that has it.
-    pub(crate) fn open(order: &SubmitOrder) -> Result<SubmissionNote, Failure> {
-        SubmissionNote::open_in(&state_folder()?.join("submissions"), order.key, content_of(order)?)
+    /// Opens the note of a submission's key; calls `waits` and waits if another process has it.
+    ///
+    /// # Errors
+    ///
+    /// If the note cannot be opened.
+    pub fn open(order: &SubmitOrder, waits: impl FnOnce()) -> Result<SubmissionNote, RequestError> {
+        SubmissionNote::open_in(&state_folder()?.join("submissions"), order.key, content_of(order)?, waits)
     }
 
-    fn open_in(folder: &Path, key: Key, content: Checksum) -> Result<SubmissionNote, Failure> {
+    fn open_in(
+        folder: &Path,
+        key: Key,
+        content: Checksum,
+        waits: impl FnOnce(),
+    ) -> Result<SubmissionNote, RequestError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error: io::Error| {
-                Failure::io(&path, "keep where the submission goes", &error)
+                RequestError::io(&path, "keep where the submission goes", &error)
                     .hint("without --key no note is written")
             }
         };
@@ -61,7 +69,7 @@ impl SubmissionNote {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                inform(|| "another command submits with this key: waiting for it".to_owned());
+                waits();
                 file.lock().map_err(failed(&path))?;
             }
             Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
@@ -70,10 +78,10 @@ impl SubmissionNote {
     }
 
     /// The server that may have accepted it. An error if the key was used for another submission.
-    pub(crate) fn server(&mut self) -> Result<Option<Name>, Failure> {
+    pub fn server(&mut self) -> Result<Option<Name>, RequestError> {
         let mut text = String::new();
         let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut text));
-        read.map_err(|error| Failure::io(&self.path, "read", &error))?;
+        read.map_err(|error| RequestError::io(&self.path, "read", &error))?;
         // After an incomplete line nothing was sent.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let line = whole.lines().next_back().unwrap_or(NOBODY);
@@ -86,26 +94,26 @@ impl SubmissionNote {
         if content.is_some_and(|content| content != self.content.to_string()) {
             let problem =
                 "--key: expected the submission that this key was first used for, found another one";
-            return Err(Failure::input(problem)
+            return Err(RequestError::input(problem)
                 .hint(format!("use another key; the first submission was sent to {name}")));
         }
         let wrong = |error| {
             let problem = format!("{}: {error}", self.path.display());
-            Failure::input(problem)
+            RequestError::input(problem)
                 .hint("only `pliant submit` writes this file; without it the job may run twice")
         };
         name.parse().map(Some).map_err(wrong)
     }
 
     /// Records the server that it is sent to.
-    pub(crate) fn record(&mut self, server: &Name) -> io::Result<()> {
+    pub fn record(&mut self, server: &Name) -> io::Result<()> {
         self.append(&format!("{server} {}", self.content))
     }
 
     /// Records that no server has accepted it.
-    pub(crate) fn clear(&mut self) -> Result<(), Failure> {
+    pub fn clear(&mut self) -> Result<(), RequestError> {
         self.append(NOBODY)
-            .map_err(|error| Failure::system(error).hint("with the same key it goes to no other server"))
+            .map_err(|error| RequestError::system(error).hint("with the same key it goes to no other server"))
     }
 
     fn append(&mut self, text: &str) -> io::Result<()> {
@@ -153,7 +161,7 @@ mod tests {
     use super::*;
 
     fn note_in(folder: &Path, content: &str) -> SubmissionNote {
-        SubmissionNote::open_in(folder, Key([7; 16]), Checksum::of(content.as_bytes())).unwrap()
+        SubmissionNote::open_in(folder, Key([7; 16]), Checksum::of(content.as_bytes()), || {}).unwrap()
     }
 
     #[test]
@@ -177,7 +185,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         note_in(dir.path(), "one").record(&"lyon".parse().unwrap()).unwrap();
         let refused = note_in(dir.path(), "another").server().unwrap_err();
-        assert_eq!(refused.code, 2);
+        assert!(refused.is_input());
         assert!(refused.message().contains("found another one"), "{refused:?}");
         assert_eq!(note_in(dir.path(), "one").server().unwrap(), Some("lyon".parse().unwrap()));
         note_in(dir.path(), "one").clear().unwrap();

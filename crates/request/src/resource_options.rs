@@ -10,11 +10,11 @@ use pliant_model::{
 };
 use pliant_wire::bounds;
 
-use crate::failure::Failure;
+use crate::error::RequestError;
 use crate::numbers::whole;
 
 /// Their names as fields.
-pub(crate) const RESOURCE_OPTIONS: [&str; 13] = [
+pub const RESOURCE_OPTIONS: [&str; 13] = [
     "mem",
     "mem_per_proc",
     "gpus",
@@ -32,7 +32,7 @@ pub(crate) const RESOURCE_OPTIONS: [&str; 13] = [
 
 /// Options about resources, on the command line or in a `#PLIANT` line.
 #[derive(Args, Clone, PartialEq, Default, Debug)]
-pub(crate) struct ResourceOptions {
+pub struct ResourceOptions {
     /// The memory of the script in all, such as 512M or 64G: on more processors each has less.
     #[arg(long, value_name = "AMOUNT", value_parser = parse_amount, conflicts_with = "mem_per_proc")]
     mem: Option<Mebibytes>,
@@ -84,7 +84,7 @@ fn gpus_per_proc(text: &str) -> Result<Gpus, ResourceTextError> {
 
 impl ResourceOptions {
     /// These options, with those of `weaker` where these say nothing.
-    pub(crate) fn over(self, weaker: ResourceOptions) -> ResourceOptions {
+    pub fn over(self, weaker: ResourceOptions) -> ResourceOptions {
         // Each is one thing, in either option.
         let (mem, mem_per_proc) = match (self.mem, self.mem_per_proc) {
             (None, None) => (weaker.mem, weaker.mem_per_proc),
@@ -112,7 +112,7 @@ impl ResourceOptions {
     }
 
     /// The first of these options that is given.
-    pub(crate) fn first(&self) -> Option<&'static str> {
+    pub fn first(&self) -> Option<&'static str> {
         let options = [
             ("--mem", self.mem.is_some()),
             ("--mem-per-proc", self.mem_per_proc.is_some()),
@@ -132,12 +132,12 @@ impl ResourceOptions {
     }
 
     /// The number of nodes, if one is given.
-    pub(crate) fn nodes(&self) -> Option<u32> {
+    pub fn nodes(&self) -> Option<u32> {
         self.nodes
     }
 
     /// What a job needs that runs on at most so many processors; none if nothing is asked for.
-    pub(crate) fn resources(&self, most: Procs) -> Result<Option<Resources>, Failure> {
+    pub fn resources(&self, most: Procs) -> Result<Option<Resources>, RequestError> {
         let memory = self.mem.map(Memory::Total).or(self.mem_per_proc.map(Memory::PerProc));
         let resources = Resources {
             memory,
@@ -157,7 +157,9 @@ impl ResourceOptions {
         if let Some(nodes) = resources.nodes_beyond(most) {
             let problem =
                 format!("--nodes: expected at most as many nodes as processors ({most}), found {nodes}");
-            return Err(Failure::input(problem).hint(format!("--rigid {nodes}: one processor on each node")));
+            return Err(
+                RequestError::input(problem).hint(format!("--rigid {nodes}: one processor on each node"))
+            );
         }
         Ok((resources != Resources::default()).then_some(resources))
     }

@@ -2,7 +2,7 @@
 
 /// A command that runs a script with parameters, and what it may need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Runs {
+pub enum Runs {
     /// Instances of a sweep, which are jobs.
     Instances,
     /// Requests of an exploration: one core, and no batch system.
@@ -11,7 +11,7 @@ pub(crate) enum Runs {
 
 impl Runs {
     /// The command's name.
-    pub(crate) const fn verb(self) -> &'static str {
+    pub const fn verb(self) -> &'static str {
         match self {
             Runs::Instances => "sweep",
             Runs::Requests => "explore",

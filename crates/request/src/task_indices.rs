@@ -16,10 +16,10 @@ const FORMS: &str =
 
 /// The indices of an array, and how many of its tasks may run at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TaskIndices {
+pub struct TaskIndices {
     indices: Indices,
     /// How many tasks run at a time at most; none for any number.
-    pub(crate) at_once: Option<u32>,
+    pub at_once: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,7 +101,7 @@ fn range(text: &str) -> Option<IndexRange> {
 
 impl TaskIndices {
     /// The parameter space in which the index of the task varies.
-    pub(crate) fn space(&self) -> ParameterSpace {
+    pub fn space(&self) -> ParameterSpace {
         let values = match &self.indices {
             Indices::Range(IndexRange { first, last, step }) => match first == last {
                 true => first.to_string(),
@@ -115,7 +115,7 @@ impl TaskIndices {
     }
 
     /// What each task finds about the array.
-    pub(crate) fn array(&self) -> TaskArray {
+    pub fn array(&self) -> TaskArray {
         match &self.indices {
             Indices::Range(range @ IndexRange { first, last, step }) => {
                 TaskArray { first: *first, last: *last, count: range.count() as u32, step: *step }

@@ -10,7 +10,7 @@ use crate::numbers::whole;
 
 /// Options about when a script runs, on the command line or in a `#PLIANT` line.
 #[derive(Args, Clone, PartialEq, Default, Debug)]
-pub(crate) struct ScheduleOptions {
+pub struct ScheduleOptions {
     /// The script does not start before this instant, such as now+1h, 16:00 or 2026-12-01T08:00, in local time.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     begin: Option<Time>,
@@ -27,7 +27,7 @@ pub(crate) struct ScheduleOptions {
 
 impl ScheduleOptions {
     /// These options, with those of `weaker` where these say nothing.
-    pub(crate) fn over(self, weaker: ScheduleOptions) -> ScheduleOptions {
+    pub fn over(self, weaker: ScheduleOptions) -> ScheduleOptions {
         ScheduleOptions {
             begin: self.begin.or(weaker.begin),
             deadline: self.deadline.or(weaker.deadline),
@@ -37,7 +37,7 @@ impl ScheduleOptions {
     }
 
     /// The first of these options that is given and changes something.
-    pub(crate) fn first(&self) -> Option<&'static str> {
+    pub fn first(&self) -> Option<&'static str> {
         let options = [
             ("--begin", self.begin.is_some()),
             ("--deadline", self.deadline.is_some()),
@@ -48,12 +48,12 @@ impl ScheduleOptions {
     }
 
     /// How often it may run again after its node failed, if that is given.
-    pub(crate) fn requeues(&self) -> Option<u32> {
+    pub fn requeues(&self) -> Option<u32> {
         self.requeue
     }
 
     /// The same work with these options.
-    pub(crate) fn applied(&self, work: Work) -> Work {
+    pub fn applied(&self, work: Work) -> Work {
         let ScheduleOptions { begin, deadline, nice, requeue } = *self;
         Work { begin, deadline, nice: nice.unwrap_or(0), requeue: requeue.unwrap_or(0), ..work }
     }

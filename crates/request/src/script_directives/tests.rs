@@ -11,7 +11,7 @@ fn script(lines: &str) -> String {
     format!("#!/bin/sh\n{lines}\necho done\n")
 }
 
-fn found(lines: &str) -> Result<Found, Failure> {
+fn found(lines: &str) -> Result<Found, RequestError> {
     read("job.sh", script(lines).as_bytes(), &JobOptions::default())
 }
 
@@ -98,7 +98,7 @@ fn files_of_output_are_noted() {
 fn what_is_wrong_is_named_with_its_line() {
     let check = |lines: &str, message: &str| {
         let failure = found(lines).err().unwrap_or_else(|| panic!("{lines}: no error"));
-        assert_eq!((failure.message(), failure.code), (message, 2), "{lines}");
+        assert_eq!((failure.message(), failure.is_input()), (message, true), "{lines}");
         assert!(failure.hint_text().is_some(), "{lines}");
     };
     check(

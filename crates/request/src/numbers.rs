@@ -2,12 +2,13 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use pliant_model::Span;
-use pliant_site::services::{parse_duration, show_duration};
+use pliant_site::services::{DurationError, parse_duration, show_duration};
 
 /// Reads a whole number of `range`.
-pub(crate) fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
+pub fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
 where
     T: TryFrom<i128> + PartialOrd + Display + Clone + Send + Sync,
 {
@@ -20,9 +21,7 @@ where
 }
 
 /// Reads a length of time of `range` seconds, such as `90s`, `1h` or, if the range has it, `0s`.
-pub(crate) fn duration(
-    range: RangeInclusive<i64>,
-) -> impl Fn(&str) -> Result<i64, String> + Clone + Send + Sync {
+pub fn duration(range: RangeInclusive<i64>) -> impl Fn(&str) -> Result<i64, String> + Clone + Send + Sync {
     move |text| {
         let seconds = match text {
             "0" | "0s" => 0,
@@ -33,6 +32,16 @@ pub(crate) fn duration(
             format!("expected {} to {}, found `{text}`", show_duration(least), show_duration(most))
         })
     }
+}
+
+/// Reads a timeout.
+///
+/// # Errors
+///
+/// If it is no length of time.
+pub fn timeout(text: &str) -> Result<Duration, DurationError> {
+    // A parsed duration is positive.
+    parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The head of a script, and the lines of options in it.
 
-use crate::failure::Failure;
+use crate::error::RequestError;
 
 /// Whose options a line has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl Dialect {
 }
 
 /// The lines of options in the head of a script, in their order. Words are quoted as in a shell, and a `#` begins a comment.
-pub(super) fn directives(shown: &str, text: &[u8]) -> Result<Vec<Directive>, Failure> {
+pub(super) fn directives(shown: &str, text: &[u8]) -> Result<Vec<Directive>, RequestError> {
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).enumerate();
     let head = lines.take_while(|(_, line)| line.is_empty() || line.starts_with(b"#"));
     let found = head.filter_map(|(index, line)| {
@@ -46,19 +46,18 @@ pub(super) fn directives(shown: &str, text: &[u8]) -> Result<Vec<Directive>, Fai
     found.collect()
 }
 
-fn directive(shown: &str, line: usize, dialect: Dialect, rest: &[u8]) -> Result<Directive, Failure> {
+fn directive(shown: &str, line: usize, dialect: Dialect, rest: &[u8]) -> Result<Directive, RequestError> {
     let prefix = dialect.prefix();
     let place = || format!("{shown}:{line}: {prefix}");
     let Ok(rest) = std::str::from_utf8(rest) else {
         let problem = format!("{}: expected options in UTF-8, found other bytes", place());
-        return Err(
-            Failure::input(problem).hint("save the script in UTF-8, or give the options on the command line")
-        );
+        return Err(RequestError::input(problem)
+            .hint("save the script in UTF-8, or give the options on the command line"));
     };
     let words = shlex::split(rest).ok_or_else(|| {
         let problem =
             format!("{}: expected quotes in pairs, found an open one in `{}`", place(), rest.trim());
-        Failure::input(problem).hint("close the quote, or write \\' for an apostrophe itself")
+        RequestError::input(problem).hint("close the quote, or write \\' for an apostrophe itself")
     })?;
     Ok(Directive { line, dialect, words })
 }
@@ -97,7 +96,7 @@ mod tests {
     fn what_cannot_be_split_is_an_error_with_its_line() {
         let check = |text: &[u8], message: &str| {
             let failure = directives("job.sh", text).unwrap_err();
-            assert_eq!((failure.message(), failure.code), (message, 2));
+            assert_eq!((failure.message(), failure.is_input()), (message, true));
             assert!(failure.hint_text().is_some());
         };
         check(
