@@ -11,25 +11,24 @@ use pyo3::types::PyDict;
 
 use super::record::Job;
 
-/// An exception of that class, with facts as attributes.
-fn exception<'py, const N: usize>(
+/// An exception of that class, with the facts that `add` adds as attributes.
+fn exception(
     class: &str,
     (problem, hint): (&str, Option<&str>),
-    facts: impl FnOnce(Python<'py>) -> PyResult<[(&'static str, Bound<'py, PyAny>); N]>,
-    py: Python<'py>,
+    add: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
 ) -> PyErr {
-    let made = || {
-        let given = PyDict::new(py);
-        for (name, value) in facts(py)? {
-            given.set_item(name, value)?;
-        }
-        py.import("pliant.errors")?.getattr(class)?.call((problem, hint), Some(&given))
-    };
-    made().map_or_else(|error| error, PyErr::from_value)
+    Python::attach(|py| {
+        let made = || {
+            let facts = PyDict::new(py);
+            add(&facts)?;
+            py.import("pliant.errors")?.getattr(class)?.call((problem, hint), Some(&facts))
+        };
+        made().map_or_else(|error| error, PyErr::from_value)
+    })
 }
 
 fn plain(class: &str, problem: &str, hint: Option<&str>) -> PyErr {
-    Python::attach(|py| exception(class, (problem, hint), |_| Ok([]), py))
+    exception(class, (problem, hint), |_| Ok(()))
 }
 
 /// What the caller gave is wrong, or a file of it cannot be read.
@@ -66,15 +65,9 @@ pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
                 "submit the same with key={:?}, which gives the same job, never a second one",
                 key.to_string()
             );
-            Python::attach(|py| {
-                let facts = |py: Python<'_>| {
-                    let (key, server) = (key.to_string(), server.to_string());
-                    Ok([
-                        ("key", key.into_pyobject(py)?.into_any()),
-                        ("server", server.into_pyobject(py)?.into_any()),
-                    ])
-                };
-                exception("SubmissionUnknownError", (&problem, Some(&hint)), facts, py)
+            exception("SubmissionUnknownError", (&problem, Some(&hint)), |facts| {
+                facts.set_item("key", key.to_string())?;
+                facts.set_item("server", server.to_string())
             })
         }
     }
@@ -83,8 +76,7 @@ pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
 /// No server takes it.
 pub(super) fn refused(error: &ClientError) -> PyErr {
     let words: Vec<&str> = error.causes().iter().map(|cause| cause.word()).collect();
-    let facts = |py: Python<'_>| Ok([("causes", words.into_pyobject(py)?.into_any())]);
-    Python::attach(|py| exception("RefusedError", (&error.to_string(), error.hint()), facts, py))
+    exception("RefusedError", (&error.to_string(), error.hint()), |facts| facts.set_item("causes", words))
 }
 
 /// A job has no output, because it did not run.
@@ -93,8 +85,7 @@ pub(super) fn did_not_run(job: Job) -> PyErr {
         true => format!("{} is {}: it did not run, so it has no output", job.id, job.state),
         false => format!("{} is {}: it has not started, so it has no output yet", job.id, job.state),
     };
-    let facts = |py: Python<'_>| Ok([("job", Py::new(py, job)?.into_bound(py).into_any())]);
-    Python::attach(|py| exception("NotRunError", (&problem, None), facts, py))
+    exception("NotRunError", (&problem, None), |facts| facts.set_item("job", Py::new(facts.py(), job)?))
 }
 
 /// A sweep or an exploration could not go on.
