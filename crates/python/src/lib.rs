@@ -32,7 +32,8 @@ mod _pliant {
     // The live side.
     #[pymodule_export]
     use super::live::{
-        Connection, Estimate, Estimates, Exit, Job, Offer, Pending, Refusal, ResultFile, Results, Task,
+        Connection, Estimate, Estimates, Exit, ExplorationResult, Instance, Instances, Job, Offer, Pending,
+        Refusal, ResultFile, Results, SweepResult, Task,
     };
 
     #[pymodule_init]

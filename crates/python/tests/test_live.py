@@ -193,3 +193,56 @@ def test_a_fork_is_an_error_and_not_a_wait_for_ever(federation: Federation) -> N
     )
     done = subprocess.run([sys.executable, "-c", code, federation.config], timeout=60, env=dict(os.environ))
     assert done.returncode == 7
+
+
+def test_a_sweep_of_a_script(client: pliant.Client, tmp_path: Path) -> None:
+    path = script(tmp_path, 'echo "$1"; echo odd >&2; [ "$1" != 3 ]')
+    seen: list[tuple[int, int]] = []
+    options = {"time": "1m", "vary": {"seed": range(1, 6)}, "args": ["{seed}"], "retries": 0, "out": tmp_path / "out"}
+    result = client.sweep(script=path, progress=lambda ended, all: seen.append((ended, all)), **options)
+    assert (len(result), result.completed, result.failed, result.interrupted) == (5, 4, 1, False)
+    assert seen[-1] == (5, 5) and seen == sorted(seen)
+    assert [(one.values, one.state, one.output) for one in result] == [
+        ([("seed", str(seed))], "failed" if seed == 3 else "completed", f"{seed}\n") for seed in range(1, 6)
+    ]
+    assert result[-1].number == 4 and result[2].code == 1 and result[2].error == "odd\n"
+    with pytest.raises(IndexError):
+        result[5]
+    assert (tmp_path / "out" / "results.csv").exists()
+    assert client.resume_sweep(tmp_path / "out").completed == 4
+    # The same call reads the outcome; another one is refused.
+    assert client.sweep(script=path, **options).failed == 1
+    with pytest.raises(pliant.InputError):
+        client.sweep(script=path, **{**options, "vary": {"seed": [7, 8]}})
+    with pytest.raises(pliant.InputError, match="without commas"):
+        client.sweep(script=path, **{**options, "vary": {"seed": ["a,b"]}})
+
+
+def test_an_exception_of_the_progress_ends_a_sweep_which_resumes(client: pliant.Client, tmp_path: Path) -> None:
+    options = {"arguments": {"samples": 1000}, "vary": {"seed": range(1, 4)}, "out": tmp_path / "out"}
+
+    def fail(ended: int, all: int) -> None:
+        raise KeyError(ended)
+
+    with pytest.raises(KeyError):
+        client.sweep("pi", progress=fail, **options)
+    assert client.sweep("pi", **options).completed == 3
+
+
+def test_an_exploration(client: pliant.Client, tmp_path: Path) -> None:
+    path = script(tmp_path, 'echo "$1"')
+    result = client.explore(script=path, time="1m", vary={"x": range(1, 5)}, args=["{x}"], min=2, deadline=60, out=tmp_path / "out")
+    assert (result.mandatory, result.optional, result.failed, result.interrupted) == (2, 2, 0, False)
+    assert result.settled and result.late is not None and result.late < 0
+
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples" / "live").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run_and_their_types_hold(example: Path, federation: Federation, tmp_path: Path) -> None:
+    mypy = subprocess.run([sys.executable, "-m", "mypy", "--strict", example], cwd=tmp_path, capture_output=True, text=True)
+    assert mypy.returncode == 0, mypy.stdout + mypy.stderr
+    environment = {**os.environ, "PLIANT_CONFIG": str(federation.config)}
+    done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=200)
+    assert done.returncode == 0 and done.stdout, done.stdout + done.stderr

@@ -16,7 +16,19 @@ from .errors import FileError, InputError, PliantError
 from .simulation import generate, read_swf, read_workload, simulate
 
 # The live side.
-from ._pliant import Estimate, Estimates, Exit, Job, Offer, Refusal, ResultFile, Results
+from ._pliant import (
+    Estimate,
+    Estimates,
+    Exit,
+    ExplorationResult,
+    Instance,
+    Job,
+    Offer,
+    Refusal,
+    ResultFile,
+    Results,
+    SweepResult,
+)
 from .client import AsyncClient, Client
 from .errors import (
     DeniedError,
@@ -54,6 +66,8 @@ __all__ += [
     "Estimates",
     "Executor",
     "Exit",
+    "ExplorationResult",
+    "Instance",
     "Job",
     "JobFailedError",
     "NotFoundError",
@@ -64,6 +78,7 @@ __all__ += [
     "ResultFile",
     "Results",
     "SubmissionUnknownError",
+    "SweepResult",
     "UnavailableError",
     "WaitTimeoutError",
 ]

@@ -1,7 +1,7 @@
 """The native part of the package."""
 
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict
 
 __version__: str
 
@@ -356,6 +356,119 @@ class Results:
     def stderr_cut(self) -> bool:
         """True if some of the standard error was dropped."""
 
+class Instance:
+    """One run of a sweep."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        """The arguments that vary, with its values."""
+
+    @property
+    def state(self) -> str:
+        """``completed``, ``failed``, ``cancelled``, ``submitted`` or ``waiting``."""
+
+    @property
+    def code(self) -> Optional[int]:
+        """Its exit code, if it has one."""
+
+    @property
+    def how(self) -> str:
+        """How it ended, for people."""
+
+    @property
+    def tries(self) -> int:
+        """How often it ended or was lost."""
+
+    @property
+    def server(self) -> Optional[str]:
+        """The server of its last run."""
+
+    @property
+    def job(self) -> Optional[str]:
+        """The job of its last run."""
+
+    @property
+    def elapsed(self) -> Optional[float]:
+        """How long it took, in seconds."""
+
+    @property
+    def output(self) -> str:
+        """The end of its standard output."""
+
+    @property
+    def error(self) -> str:
+        """The end of its standard error."""
+
+class SweepResult:
+    """The outcome of a sweep: a sequence of its instances, which are read when they are asked for."""
+
+    @property
+    def dir(self) -> Path:
+        """The folder with its tables and its progress."""
+
+    @property
+    def completed(self) -> int:
+        """Instances that ended well."""
+
+    @property
+    def failed(self) -> int:
+        """Instances that failed in their last run."""
+
+    @property
+    def cancelled(self) -> int:
+        """Instances that were cancelled."""
+
+    @property
+    def retried(self) -> int:
+        """Runs that were repeated."""
+
+    @property
+    def jobs(self) -> int:
+        """The jobs that it was submitted in."""
+
+    @property
+    def interrupted(self) -> bool:
+        """True if it was stopped before its end."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: int) -> Instance: ...
+    def __iter__(self) -> Iterator[Instance]: ...
+
+class ExplorationResult:
+    """The outcome of an exploration."""
+
+    @property
+    def mandatory(self) -> int:
+        """Mandatory requests that completed."""
+
+    @property
+    def optional(self) -> int:
+        """Optional requests that completed."""
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed."""
+
+    @property
+    def late(self) -> Optional[float]:
+        """How long after the deadline the last mandatory request completed, in seconds; None before it has."""
+
+    @property
+    def settled(self) -> bool:
+        """True if all servers have acknowledged that open requests are cancelled."""
+
+    @property
+    def interrupted(self) -> bool:
+        """True if it was stopped before its end."""
+
+    @property
+    def dir(self) -> Path:
+        """The folder with its results."""
+
 class Task:
     """A call in progress."""
 
@@ -385,3 +498,7 @@ class Connection:
     def pending(self, jobs: list[str]) -> Pending: ...
     def output(self, job: str, stderr: bool) -> Task: ...
     def fetch(self, job: str, folder: Path) -> Task: ...
+    def sweep(
+        self, words: Optional[list[str]], out: Path, progress: Optional[Callable[[int, int], None]]
+    ) -> Task: ...
+    def explore(self, words: list[str], out: Path, progress: Optional[Callable[[int, int], None]]) -> Task: ...

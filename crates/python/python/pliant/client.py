@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import time as clock
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterable, Iterator, Optional, Sequence, Union, cast, overload
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterator, Optional, Sequence, Union, cast, overload
 
 from . import _pliant
-from ._pliant import Estimates, Job, Results, Task
+from ._pliant import Estimates, ExplorationResult, Job, Results, SweepResult, Task
 from .errors import JobFailedError, WaitTimeoutError
-from .words import SUBMIT_OPTIONS, words_of
+from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .words import PathLike, SubmitOptions
+    from .words import ExploreOptions, PathLike, SubmitOptions, SweepOptions
 
     JobLike = Union[Job, str]
+    Progress = Callable[[int, int], None]
 
 #: The states of jobs that have not ended.
 OPEN_STATES = ("NEW", "QUEUED", "ACTIVE")
@@ -78,8 +79,11 @@ class Client:
         """A job as it is now."""
         return cast(Job, self._connection.job(_id(job)).wait())
 
+    # A text is one job ID, not its letters.
     @overload
-    def wait(self, jobs: JobLike, *, timeout: Optional[float] = None, check: bool = False) -> Job: ...
+    def wait(  # type: ignore[overload-overlap]
+        self, jobs: JobLike, *, timeout: Optional[float] = None, check: bool = False
+    ) -> Job: ...
     @overload
     def wait(self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None, check: bool = False) -> list[Job]: ...
     def wait(
@@ -118,7 +122,7 @@ class Client:
             yield index, job
 
     @overload
-    def cancel(self, jobs: JobLike) -> Job: ...
+    def cancel(self, jobs: JobLike) -> Job: ...  # type: ignore[overload-overlap]
     @overload
     def cancel(self, jobs: Iterable[JobLike]) -> list[Job]: ...
     def cancel(self, jobs: Union[JobLike, Iterable[JobLike]]) -> Union[Job, list[Job]]:
@@ -134,6 +138,49 @@ class Client:
     def fetch(self, job: JobLike, out: PathLike) -> Results:
         """Fetches the results of a job that has ended into a folder: ``stdout``, ``stderr`` and ``work/...``."""
         return cast(Results, self._connection.fetch(_id(job), Path(out)).wait())
+
+    def sweep(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[SweepOptions],
+    ) -> SweepResult:
+        """Runs a service, or a script, once for each combination of arguments, and waits until all instances have ended.
+
+        Options are those of ``pliant sweep``: ``client.sweep(script="fit.sh", time="10m", vary={"seed": range(1, 101)},
+        args=["{seed}"], out="results")``. The folder `out` has progress and tables; the same call resumes the sweep in it.
+
+        progress: called with the numbers of instances that have ended and of all.
+
+        Ctrl-C ends the call. Submitted jobs continue, and the same call, or `resume_sweep`, goes on.
+        """
+        words = words_of(service, options, SWEEP_OPTIONS)
+        return cast(SweepResult, self._connection.sweep(words, Path(out), progress).wait())
+
+    def resume_sweep(self, out: PathLike, *, progress: Optional[Progress] = None) -> SweepResult:
+        """Goes on with the sweep of a folder, or reads its outcome if it is over."""
+        return cast(SweepResult, self._connection.sweep(None, Path(out), progress).wait())
+
+    def explore(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[ExploreOptions],
+    ) -> ExplorationResult:
+        """Runs ``min`` mandatory requests, and as many optional ones as free cores allow until ``deadline``, a length of time from now.
+
+        Options are those of ``pliant explore``. The folder `out` has the results. Ctrl-C ends the exploration; its results are kept.
+
+        progress: called with the numbers of completed requests and of all.
+        """
+        words = words_of(service, options, EXPLORE_OPTIONS)
+        return cast(ExplorationResult, self._connection.explore(words, Path(out), progress).wait())
 
     def __repr__(self) -> str:
         return f"Client(user={self.user!r})"
@@ -176,7 +223,9 @@ class AsyncClient:
         return cast(Job, await _awaited(self._connection.job(_id(job))))
 
     @overload
-    async def wait(self, jobs: JobLike, *, timeout: Optional[float] = None, check: bool = False) -> Job: ...
+    async def wait(  # type: ignore[overload-overlap]
+        self, jobs: JobLike, *, timeout: Optional[float] = None, check: bool = False
+    ) -> Job: ...
     @overload
     async def wait(
         self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None, check: bool = False
@@ -211,7 +260,7 @@ class AsyncClient:
             yield index, job
 
     @overload
-    async def cancel(self, jobs: JobLike) -> Job: ...
+    async def cancel(self, jobs: JobLike) -> Job: ...  # type: ignore[overload-overlap]
     @overload
     async def cancel(self, jobs: Iterable[JobLike]) -> list[Job]: ...
     async def cancel(self, jobs: Union[JobLike, Iterable[JobLike]]) -> Union[Job, list[Job]]:
@@ -226,6 +275,36 @@ class AsyncClient:
     async def fetch(self, job: JobLike, out: PathLike) -> Results:
         """As `Client.fetch`."""
         return cast(Results, await _awaited(self._connection.fetch(_id(job), Path(out))))
+
+    async def sweep(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[SweepOptions],
+    ) -> SweepResult:
+        """As `Client.sweep`; a cancelled coroutine stops it like Ctrl-C."""
+        words = words_of(service, options, SWEEP_OPTIONS)
+        return cast(SweepResult, await _awaited(self._connection.sweep(words, Path(out), progress)))
+
+    async def resume_sweep(self, out: PathLike, *, progress: Optional[Progress] = None) -> SweepResult:
+        """As `Client.resume_sweep`."""
+        return cast(SweepResult, await _awaited(self._connection.sweep(None, Path(out), progress)))
+
+    async def explore(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[ExploreOptions],
+    ) -> ExplorationResult:
+        """As `Client.explore`."""
+        words = words_of(service, options, EXPLORE_OPTIONS)
+        return cast(ExplorationResult, await _awaited(self._connection.explore(words, Path(out), progress)))
 
     def __repr__(self) -> str:
         return f"AsyncClient(user={self.user!r})"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Files = Union[Mapping[str, PathLike], Sequence[PathLike]]
     Time = Union[str, int, timedelta]
     Instant = Union[str, datetime]
+    Values = Union[str, Iterable[object]]
 
 
 class ScriptOptions(TypedDict, total=False):
@@ -59,8 +60,49 @@ class SubmitOptions(ScriptOptions, total=False):
     key: str
 
 
+class VaryOptions(TypedDict, total=False):
+    """What varies, with the names and the meaning of the options of ``pliant sweep``.
+
+    vary: the values of each argument: a text such as ``1..1000`` or ``0:1:0.01``, a range, or the values.
+    """
+
+    arguments: Mapping[str, object]
+    vary: Mapping[str, Values]
+    vary_file: PathLike
+    zip: bool
+
+
+class SweepOptions(ScriptOptions, VaryOptions, total=False):
+    """The options of a sweep."""
+
+    allocate: str
+    allocate_once: bool
+    retries: int
+    at_once: int
+
+
+class ExploreOptions(VaryOptions, total=False):
+    """The options of an exploration."""
+
+    script: PathLike
+    args: Sequence[str]
+    inputs: Files
+    time: Time
+    job_name: str
+    env: Mapping[str, str]
+    ignore_sbatch: Union[bool, Sequence[str]]
+    deadline: Time
+    min: int
+    max: int
+    legacy: int
+    reallocate: Time
+    server_timeout: Time
+
+
 # Arguments that are not an option of that name.
-_OTHERS = ("args", "arguments", "inputs", "env", "script")
+_OTHERS = ("args", "arguments", "inputs", "env", "script", "vary")
+# Lengths of time, where a number is of seconds.
+_TIMES = ("time", "server_timeout", "reallocate", "deadline")
 # Options whose several values are joined by commas.
 _JOINED = ("partition", "ignore_sbatch")
 
@@ -78,6 +120,8 @@ def words_of(service: Optional[str], options: Mapping[str, Any], names: Iterable
         words.append(f"--in={name}={path}")
     for name, value in (options.get("env") or {}).items():
         words.append(f"--env={name}={value}")
+    for name, values in (options.get("vary") or {}).items():
+        words.append(f"--vary={name}={_values(name, values)}")
     script = options.get("script")
     if script is not None:
         words.append(f"--script={os.fspath(script)}")
@@ -105,7 +149,7 @@ def _option(name: str, value: Any) -> list[str]:
         return []
     if isinstance(value, timedelta):
         value = f"{_whole_seconds(name, value)}s"
-    elif name in ("time", "server_timeout") and isinstance(value, int):
+    elif name in _TIMES and isinstance(value, int):
         value = f"{value}s"
     elif isinstance(value, datetime):
         value = value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -114,6 +158,19 @@ def _option(name: str, value: Any) -> list[str]:
     elif isinstance(value, os.PathLike):
         value = os.fspath(value)
     return [f"{option}={value}"]
+
+
+def _values(name: str, values: Any) -> str:
+    """The values of an argument that varies, as ``--vary`` has them."""
+    if isinstance(values, str):
+        return values
+    if isinstance(values, range) and values.step == 1 and len(values) > 1:
+        return f"{values[0]}..{values[-1]}"
+    texts = [str(value) for value in values]
+    wrong = next((text for text in texts if "," in text or "\n" in text), None)
+    if wrong is not None:
+        raise InputError(f"vary: {name}: expected values without commas and line ends, found {wrong!r}", "write them to a vary_file")
+    return ",".join(texts)
 
 
 def _whole_seconds(name: str, time: timedelta) -> int:
@@ -132,5 +189,6 @@ def _named(files: Any) -> list[tuple[str, str]]:
     return [(Path(path).name, os.fspath(path)) for path in files]
 
 
-SCRIPT_OPTIONS = tuple(ScriptOptions.__annotations__)
-SUBMIT_OPTIONS = (*SCRIPT_OPTIONS, *SubmitOptions.__annotations__)
+SUBMIT_OPTIONS = tuple(SubmitOptions.__annotations__)
+SWEEP_OPTIONS = tuple(SweepOptions.__annotations__)
+EXPLORE_OPTIONS = tuple(ExploreOptions.__annotations__)

@@ -4,9 +4,11 @@ mod client;
 mod errors;
 mod pending;
 mod record;
+mod sweep;
 mod task;
 
 pub(crate) use client::Connection;
 pub(crate) use pending::Pending;
 pub(crate) use record::{Estimate, Estimates, Exit, Job, Offer, Refusal, ResultFile, Results};
+pub(crate) use sweep::{ExplorationResult, Instance, Instances, SweepResult};
 pub(crate) use task::Task;
