@@ -117,7 +117,7 @@ def test_errors_have_types_and_hints(client: pliant.Client, tmp_path: Path) -> N
     check(pliant.InputError, "state: expected one of", lambda: client.queue(state="RUNNING"))
     check(pliant.FileError, "cannot read", lambda: pliant.Client(tmp_path / "none.toml"))
     check(TypeError, "nonsense", lambda: client.submit("pi", nonsense=1))
-    slow = client.submit(script=path, time="5m", begin="now+1h")
+    slow = client.submit(script=script(tmp_path, "true"), time="5m", begin="now+1h")
     waits = check(pliant.NotRunError, "has not started", lambda: client.logs(slow))
     assert waits.job.id == slow.id
     client.cancel(slow)

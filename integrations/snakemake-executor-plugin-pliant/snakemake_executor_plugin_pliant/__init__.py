@@ -4,8 +4,6 @@ Each job of Snakemake is a job of Pliant that runs in place: in the working dire
 system (`[shared]` of the client's file).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field
@@ -91,10 +89,6 @@ class Executor(RemoteExecutor):
         try:
             accepted = self.client.submit(script=script, **self._options(job))
         except pliant.PliantError as error:
-            # The workflow goes on with other jobs, or is retried.
-            self.report_job_submission(SubmittedJobInfo(job))
-            with self.lock:
-                self.active_jobs = [one for one in self.active_jobs if one.job is not job]
             self.report_job_error(SubmittedJobInfo(job), msg=f"pliant does not run the job: {error} ")
             return
         self.logger.info(f"Job {job.jobid} is {accepted.id}.")

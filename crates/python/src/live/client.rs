@@ -17,6 +17,7 @@ use pyo3::types::PyBytes;
 use super::errors::{did_not_run, of_call, of_request, of_submission, refused};
 use super::pending::Pending;
 use super::record::{Estimates, Job, Results};
+use super::sweep;
 use super::task::{Task, runtime};
 use crate::errors::wrong_input;
 
@@ -201,5 +202,27 @@ impl Connection {
             Ok(results)
         };
         Task::start(call, |py, results| object(py, Results::from(&results)))
+    }
+
+    /// Runs the sweep of these words in a folder, or without words resumes the one in it.
+    fn sweep(
+        &self,
+        py: Python<'_>,
+        words: Option<Vec<String>>,
+        out: PathBuf,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Task> {
+        sweep::sweep(self.client.clone(), py, words, out, progress)
+    }
+
+    /// Runs the exploration of these words in a folder, or resumes the one in it.
+    fn explore(
+        &self,
+        py: Python<'_>,
+        words: Vec<String>,
+        out: PathBuf,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Task> {
+        sweep::explore(self.client.clone(), py, words, out, progress)
     }
 }

@@ -17,7 +17,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use tokio::sync::Notify;
 
-use super::client::{Connection, object};
+use super::client::object;
 use super::errors::{of_folder, of_request, of_results, of_work};
 use super::task::{Task, runtime};
 use crate::errors::wrong_input;
@@ -78,78 +78,73 @@ pub(crate) struct ExplorationResult {
     dir: PathBuf,
 }
 
-#[pymethods]
-impl Connection {
-    /// Runs the sweep of these words in a folder, or resumes the one in it: without words, whatever it is. `progress` is called with the numbers
-    /// of instances that have ended and of all.
-    fn sweep(
-        &self,
-        py: Python<'_>,
-        words: Option<Vec<String>>,
-        out: PathBuf,
-        progress: Option<Py<PyAny>>,
-    ) -> PyResult<Task> {
-        let spec = words.map(|words| {
-            let line: SweepLine = words::parsed("pliant sweep", words)?;
-            line.sweep.spec(&mut |_| {})
-        });
-        let spec = py.detach(|| spec.transpose()).map_err(|error| of_request(&error))?;
-        let client = self.client.clone();
-        let run = move |stop: Arc<Notify>| async move {
-            let folder = if spec.is_some() { SweepFolder::open(&out) } else { SweepFolder::existing(&out) };
-            let folder = folder.map_err(|error| of_folder(&error))?;
-            let sweeper = match &spec {
-                Some(spec) => Sweeper::new(&client, spec, folder),
-                None => Sweeper::resume(&client, folder, RESUME_TIMEOUT),
-            };
-            let sweeper = sweeper.map_err(|error| of_folder(&error))?;
-            // It runs all the same without `pliant web`.
-            let _ = work_folders::register(&out);
-            swept(sweeper, stop, progress).await
+/// Runs the sweep of these words in a folder, or resumes the one in it: without words, whatever it is. `progress` is called with the numbers
+/// of instances that have ended and of all.
+pub(super) fn sweep(
+    client: Client,
+    py: Python<'_>,
+    words: Option<Vec<String>>,
+    out: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Task> {
+    let spec = words.map(|words| {
+        let line: SweepLine = words::parsed("pliant sweep", words)?;
+        line.sweep.spec(&mut |_| {})
+    });
+    let spec = py.detach(|| spec.transpose()).map_err(|error| of_request(&error))?;
+    let run = move |stop: Arc<Notify>| async move {
+        let folder = if spec.is_some() { SweepFolder::open(&out) } else { SweepFolder::existing(&out) };
+        let folder = folder.map_err(|error| of_folder(&error))?;
+        let sweeper = match &spec {
+            Some(spec) => Sweeper::new(&client, spec, folder),
+            None => Sweeper::resume(&client, folder, RESUME_TIMEOUT),
         };
-        Task::start_stoppable(|stop| on_a_thread(run, stop), object)
-    }
+        let sweeper = sweeper.map_err(|error| of_folder(&error))?;
+        // It runs all the same without `pliant web`.
+        let _ = work_folders::register(&out);
+        swept(sweeper, stop, progress).await
+    };
+    Task::start_stoppable(|stop| on_a_thread(run, stop), object)
+}
 
-    /// Runs the exploration of these words in a folder, or resumes the one in it.
-    fn explore(
-        &self,
-        py: Python<'_>,
-        words: Vec<String>,
-        out: PathBuf,
-        progress: Option<Py<PyAny>>,
-    ) -> PyResult<Task> {
-        let options = py.detach(|| {
-            let options: ExploreOptions = words::parsed("pliant explore", words)?;
-            options.spec(&mut |_| {})
-        });
-        let spec = options.map_err(|error| of_request(&error))?;
-        let client: Client = self.client.clone();
-        let run = move |stop: Arc<Notify>| async move {
-            let folder = ExplorationFolder::open(&out).map_err(|error| of_folder(&error))?;
-            let explorer = Explorer::new(&client, &spec, Some(folder)).map_err(|error| of_work(&error))?;
-            let _ = work_folders::register(&out);
-            let most = explorer.plan().most;
-            let mut reporter = Reporter { progress, failure: None, stop: stop.clone() };
-            let report = |update: ExplorationUpdate<'_>| {
-                if let ExplorationUpdate::Progress(ExplorationStatus { progress, .. }) = update {
-                    reporter.report(progress.mandatory + progress.optional, most);
-                }
-            };
-            let status = explorer.run(stop.notified(), report).await.map_err(|error| of_work(&error))?;
-            reporter.failure.map_or(Ok(()), Err)?;
-            let ExplorationStatus { progress, late, settled, interrupted, .. } = status;
-            Ok(ExplorationResult {
-                mandatory: progress.mandatory,
-                optional: progress.optional,
-                failed: progress.failed,
-                late: late.map(|late| late.0 as f64 / 1e3),
-                settled,
-                interrupted,
-                dir: out,
-            })
+/// Runs the exploration of these words in a folder, or resumes the one in it.
+pub(super) fn explore(
+    client: Client,
+    py: Python<'_>,
+    words: Vec<String>,
+    out: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Task> {
+    let options = py.detach(|| {
+        let options: ExploreOptions = words::parsed("pliant explore", words)?;
+        options.spec(&mut |_| {})
+    });
+    let spec = options.map_err(|error| of_request(&error))?;
+    let run = move |stop: Arc<Notify>| async move {
+        let folder = ExplorationFolder::open(&out).map_err(|error| of_folder(&error))?;
+        let explorer = Explorer::new(&client, &spec, Some(folder)).map_err(|error| of_work(&error))?;
+        let _ = work_folders::register(&out);
+        let most = explorer.plan().most;
+        let mut reporter = Reporter { progress, failure: None, stop: stop.clone() };
+        let report = |update: ExplorationUpdate<'_>| {
+            if let ExplorationUpdate::Progress(ExplorationStatus { progress, .. }) = update {
+                reporter.report(progress.mandatory + progress.optional, most);
+            }
         };
-        Task::start_stoppable(|stop| on_a_thread(run, stop), object)
-    }
+        let status = explorer.run(stop.notified(), report).await.map_err(|error| of_work(&error))?;
+        reporter.failure.map_or(Ok(()), Err)?;
+        let ExplorationStatus { progress, late, settled, interrupted, .. } = status;
+        Ok(ExplorationResult {
+            mandatory: progress.mandatory,
+            optional: progress.optional,
+            failed: progress.failed,
+            late: late.map(|late| late.0 as f64 / 1e3),
+            settled,
+            interrupted,
+            dir: out,
+        })
+    };
+    Task::start_stoppable(|stop| on_a_thread(run, stop), object)
 }
 
 /// Runs a call that reads and writes files on a thread of its own.
