@@ -455,7 +455,7 @@ class ExplorationResult:
 
     @property
     def late(self) -> Optional[float]:
-        """How long after the deadline the last mandatory request completed, in seconds; None before it has."""
+        """How long after the deadline the last mandatory request completed, in seconds; None if it was in time."""
 
     @property
     def settled(self) -> bool:

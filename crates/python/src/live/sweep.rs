@@ -183,7 +183,12 @@ async fn swept(
     let status = ran.map_err(|error| of_work(&error))?;
     reporter.failure.map_or(Ok(()), Err)?;
     written.map_err(|error| of_results(&error))?;
-    Ok(SweepResult { status, dir: rows.dir().to_owned(), names: rows.names(), rows: Mutex::new(rows) })
+    Ok(SweepResult {
+        status,
+        dir: rows.dir().to_owned(),
+        names: rows.names(),
+        rows: Mutex::new(rows.released()),
+    })
 }
 
 /// Calls a function of the user's with the progress; its exception stops the work.
