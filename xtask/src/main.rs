@@ -71,6 +71,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Campaign { folder } => claims::run_campaign(&folder),
         Verb::Paper004 => paper::run(),
         Verb::Python => python::run(),
+        Verb::Snakemake => python::run_snakemake(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
         Verb::Upgrade { commit } => upgrade::run(&commit),
         Verb::Mutants(selection) => mutants::run(&selection),

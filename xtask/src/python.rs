@@ -1,4 +1,5 @@
 //! `cargo xtask python`: the Python package, built as a wheel, installed in an environment of its own, and tested there.
+//! `cargo xtask snakemake`: the same for the Snakemake plugin, with Snakemake.
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,17 @@ pub(crate) fn run() -> Result<(), Failure> {
     test(&python, None)
 }
 
+/// Builds the package, and tests the Snakemake plugin with it.
+pub(crate) fn run_snakemake() -> Result<(), Failure> {
+    let hint = "install Python 3.11 or later with the module venv (Debian: python3-venv)";
+    let python = machine::find_program(&["python3"]).ok_or(Failure::Missing { what: "python3", hint })?;
+    Step::cargo(&["build", "--package", "pliant", "--bin", "pliant", "--features", "parquet"]).run()?;
+    let plugin = workspace_root().join("integrations/snakemake-executor-plugin-pliant");
+    let environment = Environment::with_package(&python, "snakemake", "executor")?;
+    environment.install(&format!("{}[test]", plugin.display()))?;
+    environment.pytest(&plugin.join("tests")).run()
+}
+
 /// The same after all other tests, with the command that these have built; no failure where Python is absent.
 pub(crate) fn run_after_tests() -> Result<(), Failure> {
     match machine::find_program(&["python3"]) {
@@ -36,39 +48,62 @@ pub(crate) fn run_after_tests() -> Result<(), Failure> {
 
 /// Tests the package with the command in the folder of builds.
 fn test(python: &Path, examples: Option<&str>) -> Result<(), Failure> {
-    let folder = target_folder().join("python");
-    let environment = folder.join("environment");
-    let wheels = folder.join("wheels");
-    // What an earlier wheel has left would be found, too.
-    if let Err(cause) = std::fs::remove_dir_all(&wheels)
-        && cause.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(Failure::File { path: wheels, cause: cause.to_string() });
-    }
-    let shown = |path: &Path| path.to_string_lossy().into_owned();
-    let package = package();
-    Step::new(python, &["-m", "venv", "--clear", &shown(&environment)]).run()?;
-    let bin = environment.join("bin");
-    let inside = bin.join("python");
-    let pip = |arguments: &[&str]| {
-        let begin = ["-m", "pip", "--disable-pip-version-check", "--quiet"];
-        Step::new(&inside, &[&begin, arguments].concat())
-    };
-    pip(&["wheel", "--no-deps", "--wheel-dir", &shown(&wheels), &shown(&package)])
-        .env("CARGO_TARGET_DIR", target_folder())
-        .env("PLIANT_PROFILE", "dev")
-        .env("PLIANT_COMMAND", target_folder().join("debug/pliant"))
-        .run()?;
-    let wheel = format!("pliant[test] @ file://{}", shown(&wheel_in(&wheels)?));
-    pip(&["install", &wheel]).run()?;
-    let tests =
-        Step::new(&inside, &["-m", "pytest", "-q", "-p", "no:cacheprovider", &shown(&package.join("tests"))]);
-    // From a folder without the sources, and with the variables of a user.
-    let tests = tests.dir(&folder).env("PYTHONDONTWRITEBYTECODE", "1");
+    let environment = Environment::with_package(python, "python", "test")?;
+    let tests = environment.pytest(&package().join("tests"));
     match examples {
         Some(examples) => tests.env("PLIANT_EXAMPLES", examples).run(),
         None => tests.run(),
     }
+}
+
+/// An environment of Python in the folder of builds.
+struct Environment {
+    folder: PathBuf,
+    python: PathBuf,
+}
+
+impl Environment {
+    /// A new environment with the package as a wheel, and with the packages of one of its extras.
+    fn with_package(python: &Path, name: &str, extra: &str) -> Result<Environment, Failure> {
+        let folder = target_folder().join(name);
+        let (inside, wheels) = (folder.join("environment"), folder.join("wheels"));
+        // What an earlier wheel has left would be found, too.
+        if let Err(cause) = std::fs::remove_dir_all(&wheels)
+            && cause.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(Failure::File { path: wheels, cause: cause.to_string() });
+        }
+        Step::new(python, &["-m", "venv", "--clear", &shown(&inside)]).run()?;
+        let environment = Environment { folder, python: inside.join("bin/python") };
+        let wheel = ["wheel", "--no-deps", "--wheel-dir", &shown(&wheels), &shown(&package())];
+        environment
+            .pip(&wheel)
+            .env("CARGO_TARGET_DIR", target_folder())
+            .env("PLIANT_PROFILE", "dev")
+            .env("PLIANT_COMMAND", target_folder().join("debug/pliant"))
+            .run()?;
+        environment.install(&format!("pliant[{extra}] @ file://{}", shown(&wheel_in(&wheels)?)))?;
+        Ok(environment)
+    }
+
+    fn install(&self, what: &str) -> Result<(), Failure> {
+        self.pip(&["install", what]).run()
+    }
+
+    fn pip(&self, arguments: &[&str]) -> Step {
+        let begin = ["-m", "pip", "--disable-pip-version-check", "--quiet"];
+        Step::new(&self.python, &[&begin, arguments].concat())
+    }
+
+    /// The tests of a folder, from a folder without the sources, and with the variables of a user.
+    fn pytest(&self, tests: &Path) -> Step {
+        let tests = Step::new(&self.python, &["-m", "pytest", "-q", "-p", "no:cacheprovider", &shown(tests)]);
+        tests.dir(&self.folder).env("PYTHONDONTWRITEBYTECODE", "1")
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// The only wheel in a folder.

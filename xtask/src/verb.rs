@@ -42,6 +42,8 @@ Usage: cargo xtask VERB
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), and compare with their simulation
   python           build the Python package (crates/python) as a wheel, install it in an environment of its own (target/python),
                    and run its tests there; needs Python 3.9 or later with the module venv
+  snakemake        the same with the Snakemake plugin (integrations/snakemake-executor-plugin-pliant) and Snakemake: its own suite for
+                   executor plugins, and the tests of the plugin on a federation on this machine; needs Python 3.11 or later
   dist [--binary FILE] [--glibc VERSION] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
                    program FILE or, by default, one that is built with all optimisations (profile dist) and that needs
@@ -109,6 +111,8 @@ pub(crate) enum Verb {
     Paper004,
     /// Tests the Python package.
     Python,
+    /// Tests the Snakemake plugin.
+    Snakemake,
     /// Runs fault schedules.
     Soak {
         /// How many.
@@ -178,6 +182,7 @@ impl Verb {
             "lint" => (Verb::Lint, "lint", rest),
             "ci" => (Verb::Ci, "ci", rest),
             "python" => (Verb::Python, "python", rest),
+            "snakemake" => (Verb::Snakemake, "snakemake", rest),
             "fuzz" => {
                 let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;
                 (Verb::Fuzz { seconds }, "fuzz", rest.get(1..).unwrap_or_default())

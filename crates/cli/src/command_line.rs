@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use pliant_request::usage_error::usage_failure;
 
 use crate::examples;
+use crate::failure::Failure;
 use crate::hints::equivalent;
 use crate::output::Output;
-use crate::usage_error::{usage_failure, with_config_behind_verbs};
+use crate::usage_error::with_config_behind_verbs;
 use crate::{daemon, verbs};
 
 const AFTER_HELP: &str = "\
@@ -182,8 +184,8 @@ impl CommandLine {
         let parsed = command().try_get_matches_from(&arguments).and_then(|mut matches| {
             CommandLine::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
         });
-        let failure =
-            |error: &clap::Error| equivalent(error).or_else(|| usage_failure(&command(), &arguments, error));
+        let usage = |error: &clap::Error| usage_failure(&command(), &arguments, error).map(Failure::from);
+        let failure = |error: &clap::Error| equivalent(error).or_else(|| usage(error));
         parsed.unwrap_or_else(|error| match failure(&error) {
             Some(failure) => {
                 failure.print();

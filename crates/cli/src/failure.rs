@@ -5,6 +5,8 @@ use std::path::Path;
 
 use pliant_client::{FolderError, WorkError};
 use pliant_report::FileError;
+use pliant_request::RequestError;
+use pliant_request::work_folders::ResultsError;
 use pliant_sim::campaign::CampaignError;
 
 /// A failed verb.
@@ -36,11 +38,6 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Display) -> Failure {
         self.hint = Some(hint.to_string());
         self
-    }
-
-    /// Names the place of the failure before its message.
-    pub(crate) fn at(self, place: &str) -> Failure {
-        Failure { message: format!("{place}: {}", self.message), ..self }
     }
 
     /// Sets the exit code.
@@ -79,6 +76,13 @@ impl From<CampaignError> for Failure {
     }
 }
 
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Failure {
+        let failure = if error.is_input() { Failure::input(&error) } else { Failure::system(&error) };
+        Failure { hint: error.hint_text().map(str::to_owned), ..failure }
+    }
+}
+
 impl From<FolderError> for Failure {
     fn from(error: FolderError) -> Failure {
         match error {
@@ -90,6 +94,15 @@ impl From<FolderError> for Failure {
                 "the file was changed or damaged: restore a copy of it, or choose another folder with --out",
             ),
             FolderError::Empty { .. } => Failure::input(error).hint("--out begins a new one"),
+        }
+    }
+}
+
+impl From<ResultsError> for Failure {
+    fn from(error: ResultsError) -> Failure {
+        match error {
+            ResultsError::Folder(error) => error.into(),
+            ResultsError::File(error) => error.into(),
         }
     }
 }

@@ -2,24 +2,19 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use clap::Args;
-use pliant_client::ClientFile;
 use pliant_client::{Client, ClientError};
-use pliant_config::ConfigError;
 use pliant_control::names::Handle;
 use pliant_control::shared_folder::SharedFileSystems;
+use pliant_request::client_file;
+pub(crate) use pliant_request::numbers::timeout;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-use crate::daemon::wrong_file;
 use crate::failure::Failure;
-use crate::local::{self, Folder};
 
-/// The variable that names the client's file.
-const VARIABLE: &str = "PLIANT_CONFIG";
 /// How many calls of a command are open at a time.
 const AT_A_TIME: usize = 64;
 /// The exit code of a command that was ended by Ctrl-C.
@@ -50,8 +45,7 @@ impl Access {
 
     /// Reads the client's file; connects with the first call.
     pub(crate) fn open(&self) -> Result<Session, Failure> {
-        let path = choose(self.config.as_deref(), ClientFilePaths::read()?)?;
-        let file = read(&path)?;
+        let file = client_file::open(self.config.as_deref())?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
         let client = {
@@ -61,17 +55,6 @@ impl Access {
         };
         Ok(Session { runtime, client, shared: file.shared })
     }
-}
-
-/// Reads a client's file.
-fn read(path: &Path) -> Result<ClientFile, Failure> {
-    ClientFile::read(path).map_err(|error| match error {
-        // As for every named file that cannot be read.
-        error @ ConfigError::Io { .. } => Failure::system(error).hint(
-            "--config or PLIANT_CONFIG names the client's file; without them it is ~/.config/pliant/client.toml",
-        ),
-        error => wrong_file(error),
-    })
 }
 
 impl Session {
@@ -189,74 +172,5 @@ pub(crate) fn none_failed(mut errors: Vec<ClientError>) -> Result<(), Failure> {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         failed(error)
-    }
-}
-
-/// The paths of client files.
-struct ClientFilePaths {
-    /// What [`VARIABLE`] says.
-    variable: Option<PathBuf>,
-    /// The user's own, which may not exist.
-    own: Option<PathBuf>,
-    /// The one of a running `pliant up`.
-    local: Option<PathBuf>,
-}
-
-impl ClientFilePaths {
-    fn read() -> Result<ClientFilePaths, Failure> {
-        let path = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty()).map(PathBuf::from);
-        let home = || path("HOME").map(|home| home.join(".config"));
-        // A relative folder is to be ignored (XDG Base Directory Specification).
-        let config = path("XDG_CONFIG_HOME").filter(|dir| dir.is_absolute()).or_else(home);
-        let local = match Folder::of(None) {
-            Ok(folder) => local::running(&folder)?.map(|_| folder.own_client()),
-            Err(_) => None,
-        };
-        let own = config.map(|dir| dir.join("pliant").join("client.toml"));
-        Ok(ClientFilePaths { variable: path(VARIABLE), own, local })
-    }
-}
-
-/// The client's file to take.
-fn choose(given: Option<&Path>, paths: ClientFilePaths) -> Result<PathBuf, Failure> {
-    let own = paths.own.clone().filter(|path| path.exists());
-    let chosen = given.map(Path::to_owned).or(paths.variable).or(own).or(paths.local);
-    chosen.ok_or_else(|| {
-        let own = paths.own.map_or_else(String::new, |path| format!(" no {} and", path.display()));
-        Failure::input(format!("expected the client file of a federation, found{own} no running `pliant up`"))
-            .hint(
-                "`pliant up` starts one on this machine; --config or PLIANT_CONFIG names the file of another",
-            )
-    })
-}
-
-/// Parses a timeout.
-pub(crate) fn timeout(text: &str) -> Result<Duration, pliant_site::services::DurationError> {
-    // A parsed duration is positive.
-    pliant_site::services::parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_file_that_is_there_is_taken() {
-        let dir = tempfile::tempdir().unwrap();
-        let (own, none) = (dir.path().join("client.toml"), dir.path().join("none.toml"));
-        std::fs::write(&own, "").unwrap();
-        let check =
-            |given: Option<&str>, variable: Option<&str>, own: &Path, local: Option<&str>, expected| {
-                let (variable, local) = (variable.map(PathBuf::from), local.map(PathBuf::from));
-                let paths = ClientFilePaths { variable, own: Some(own.to_owned()), local };
-                let chosen = choose(given.map(Path::new), paths);
-                assert_eq!(chosen.ok(), expected, "{given:?}");
-            };
-        let some = |path: &str| Some(PathBuf::from(path));
-        check(Some("given"), Some("variable"), &own, Some("local"), some("given"));
-        check(None, Some("variable"), &own, Some("local"), some("variable"));
-        check(None, None, &own, Some("local"), Some(own.clone()));
-        check(None, None, &none, Some("local"), some("local"));
-        check(None, None, &none, None, None);
     }
 }

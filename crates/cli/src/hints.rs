@@ -1,6 +1,5 @@
-//! Hints for verbs and options of other systems, and for words that people try.
+//! Hints for verbs of other systems, and for words that people try.
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
@@ -74,35 +73,6 @@ const EQUIVALENTS: [(&str, &str); 57] = [
     ("version", "pliant --version"),
 ];
 
-/// Options that people try, and the option that a verb may have for it.
-const OPTIONS: [(&str, &str); 25] = [
-    ("--walltime", "--time"),
-    ("--time-limit", "--time"),
-    ("-t", "--time"),
-    ("--ntasks", "--rigid"),
-    ("--nodes", "--rigid"),
-    ("--procs", "--rigid"),
-    ("-n", "--rigid"),
-    ("--partition", "--server"),
-    ("-p", "--server"),
-    ("--output", "--out"),
-    ("-o", "--out"),
-    ("--export", "--env"),
-    ("--input", "--stdin"),
-    ("-i", "--stdin"),
-    ("-J", "--job-name"),
-    ("-D", "--chdir"),
-    ("--test-only", "--dry-run"),
-    ("--json", "--format json"),
-    ("--mapping", "--mapper"),
-    ("--threshold", "--similarity"),
-    ("--timeout", "--server-timeout"),
-    ("--patience", "--timeout"),
-    ("--patience", "--server-timeout"),
-    ("--patience", "--reservation-timeout"),
-    ("--talks", "--edge"),
-];
-
 /// The failure for a word that is no verb, with the command that does what it means as a hint.
 pub(crate) fn equivalent(error: &clap::Error) -> Option<Failure> {
     if error.kind() != ErrorKind::InvalidSubcommand {
@@ -114,27 +84,11 @@ pub(crate) fn equivalent(error: &clap::Error) -> Option<Failure> {
     Some(failure.hint(format!("`{command}` does that; `pliant --help` lists the verbs")))
 }
 
-/// How to find out what to give, if arguments are missing.
-pub(crate) fn missing_argument(error: &clap::Error) -> Option<&'static str> {
-    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return None };
-    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
-    (is_missing && missing.iter().any(|argument| argument.starts_with("<--procs")))
-        .then_some("`pliant trace info FILE` shows how many processors the machine of a log had")
-}
-
-/// The option of a verb that does what an option which it does not have means.
-pub(crate) fn equivalent_option(verb: &Command, given: &str) -> Option<&'static str> {
-    let has = |option: &str| {
-        let long = option.split(' ').next().and_then(|option| option.strip_prefix("--"));
-        long == Some("format") || verb.get_arguments().any(|known| known.get_long() == long)
-    };
-    OPTIONS.iter().find(|(name, option)| *name == given && has(option)).map(|(_, option)| *option)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::command_line::command;
+    use pliant_request::usage_error::{EQUIVALENT_OPTIONS, equivalent_option};
 
     #[test]
     fn each_equivalent_is_understood() {
@@ -158,7 +112,7 @@ mod tests {
     #[test]
     fn each_option_is_of_some_verb() {
         let command = command();
-        for (given, option) in OPTIONS {
+        for (given, option) in EQUIVALENT_OPTIONS {
             let mut verbs =
                 command.get_subcommands().flat_map(|verb| [verb].into_iter().chain(verb.get_subcommands()));
             assert!(verbs.any(|verb| equivalent_option(verb, given) == Some(option)), "{given}");

@@ -6,35 +6,22 @@ mod campaigns;
 mod command_line;
 mod daemon;
 mod examples;
-mod executable_options;
 mod failure;
 mod federation;
 mod hints;
 mod input;
-mod instants;
 mod job;
-mod job_files;
 mod job_or_launch;
 mod launch_text;
 mod local;
 mod measure;
 mod name_options;
-mod numbers;
 mod output;
-mod parameter_options;
 mod progress;
 mod read_ahead;
 mod reallocation_keys;
 mod refusals;
-mod resource_options;
-mod runs;
-mod schedule_options;
-mod script_directives;
-mod service_arguments;
-mod submission_note;
-mod submit_options;
 mod table;
-mod task_indices;
 mod time_text;
 mod typed_script;
 mod usage_error;
@@ -48,6 +35,10 @@ use std::process::ExitCode;
 use command_line::{Campaign, CommandLine, Trace, Verb};
 use failure::Failure;
 use output::Output;
+// Options that the pages and the Python package read, too.
+use pliant_request::{
+    executable_options, job_files, numbers, resource_options, script_directives, service_arguments,
+};
 
 fn main() -> ExitCode {
     // Users never see a backtrace.

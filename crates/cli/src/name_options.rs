@@ -4,22 +4,15 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use pliant_policy::UnknownName;
-use pliant_policy::allocation::Strategy;
 use pliant_policy::batch::order::Aging;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 use pliant_policy::runtimes::predicted::Basis;
 use pliant_policy::tuning::Tuner;
+use pliant_request::registries::words;
 use pliant_sim::Ties;
 use pliant_sim::campaign::{self, Generator, Moldable};
 use pliant_trace::generate::{MONTHS, Month};
-
-fn words<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
-where
-    T: FromStr<Err = UnknownName> + Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(names).try_map(|word| word.parse::<T>())
-}
 
 pub(crate) fn tuner() -> impl TypedValueParser<Value = Tuner> {
     TunerParser
@@ -53,10 +46,6 @@ pub(crate) fn mapping() -> impl TypedValueParser<Value = Mapping> {
 
 pub(crate) fn basis() -> impl TypedValueParser<Value = Basis> {
     words(Basis::ALL.iter().map(|one| one.name()))
-}
-
-pub(crate) fn strategy() -> impl TypedValueParser<Value = Strategy> {
-    words(Strategy::ALL.iter().map(|one| one.name()))
 }
 
 pub(crate) fn heuristic() -> impl TypedValueParser<Value = Heuristic> {

@@ -18,6 +18,7 @@ mod signing;
 mod submit;
 mod sweeps;
 mod task_files;
+mod waiting;
 mod work_error;
 mod work_folder;
 mod work_reader;

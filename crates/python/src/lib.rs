@@ -5,6 +5,7 @@
 
 mod arrow_stream;
 mod errors;
+mod live;
 mod options;
 mod platform;
 mod run;
@@ -27,6 +28,13 @@ mod _pliant {
     #[pymodule_export]
     use super::workload::{Workload, generate, read_workload, workload_of_table};
     use super::*;
+
+    // The live side.
+    #[pymodule_export]
+    use super::live::{
+        Connection, Estimate, Estimates, Exit, ExplorationResult, Instance, Instances, Job, Offer, Pending,
+        Refusal, ResultFile, Results, SweepResult, Task,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

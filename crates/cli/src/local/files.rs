@@ -26,8 +26,7 @@ const FEDERATION: &str = "local";
 /// The name of the agent.
 pub(super) const AGENT: &str = "master";
 
-/// The name of a client's file.
-pub(super) const CLIENT: &str = "client.toml";
+pub(super) use pliant_request::local_federation::CLIENT;
 /// The file of the unit of work.
 const UNIT: &str = "unit.json";
 /// Cores of each server for explorations.

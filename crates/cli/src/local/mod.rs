@@ -11,12 +11,13 @@ mod processes;
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use pliant_request::local_federation::{self, default_folder};
+pub(crate) use pliant_request::local_federation::{Daemon, Federation, state_folder};
 
 use crate::failure::Failure;
 
 pub(crate) use files::{WorkUnit, server_infos};
-pub(crate) use processes::{StartReport, StopReport, bring_up, running, start, stop};
+pub(crate) use processes::{StartReport, StopReport, bring_up, start, stop};
 
 /// One of the clusters.
 pub(crate) struct Cluster {
@@ -37,30 +38,6 @@ pub(crate) const CLUSTERS: [Cluster; 3] = [
 
 /// The share of this machine's cores that the clusters take together when all are busy.
 const SHARE: f64 = 0.85;
-
-/// What `pliant up` has started, in the folder's `federation.json`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Federation {
-    /// Its daemons.
-    pub(crate) daemons: Vec<Daemon>,
-}
-
-/// A daemon that was started.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct Daemon {
-    /// Its name.
-    pub(crate) name: String,
-    /// The verb: agent or server.
-    pub(crate) verb: String,
-    /// Its process.
-    pub(crate) pid: i32,
-    /// When the process was started, by the kernel's count: with the number it names one process for good.
-    pub(crate) started_ticks: u64,
-    /// Where it listens.
-    pub(crate) address: String,
-    /// Where its metrics and health are.
-    pub(crate) http: String,
-}
 
 /// The folder of a federation on this machine.
 #[derive(Clone, Debug)]
@@ -107,25 +84,12 @@ impl Folder {
     }
 
     fn record(&self) -> PathBuf {
-        self.0.join("federation.json")
+        self.0.join(local_federation::RECORD)
     }
 
     fn daemon(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
-}
-
-fn default_folder() -> Result<PathBuf, Failure> {
-    state_folder().map(|state| state.join("up")).map_err(|failure| failure.hint("choose a folder with --dir"))
-}
-
-/// `$XDG_STATE_HOME/pliant`, or the same under `~/.local/state`.
-pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-    let state = state.or_else(home).filter(|path| path.is_absolute());
-    let state = state.ok_or_else(|| Failure::input("no home folder (HOME)"))?;
-    Ok(state.join("pliant"))
 }
 
 /// Share of a core that a processor of speed 1 is worth.

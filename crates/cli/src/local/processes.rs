@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use pliant_client::Client;
 use pliant_client::ClientFile;
+use pliant_request::local_federation::{self, is_running, started_ticks};
 use pliant_site::processes as jobs;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -33,8 +34,7 @@ pub(crate) struct StopReport {
 
 /// The federation of a folder, if any of its daemons runs.
 pub(crate) fn running(folder: &Folder) -> Result<Option<Federation>, Failure> {
-    let known = read(folder)?;
-    Ok(known.filter(|federation| federation.daemons.iter().any(is_running)))
+    Ok(local_federation::running(folder.path())?)
 }
 
 /// The result of `pliant up`.
@@ -259,24 +259,6 @@ fn signal(daemon: &Daemon, signal: Signal) {
     }
 }
 
-/// True if that process runs.
-pub(crate) fn is_running(daemon: &Daemon) -> bool {
-    started_ticks(daemon.pid) == Some(daemon.started_ticks)
-}
-
-/// When a process was started, by the kernel's count; none if there is none, or only its corpse.
-fn started_ticks(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
-    let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
-    let state = fields.next()?;
-    if state == "Z" || state == "X" {
-        return None;
-    }
-    // Field 22 of proc(5); the state is field 3.
-    fields.nth(18)?.parse().ok()
-}
-
 /// The failure of a daemon that did not start, with the error at the end of its log, and the hint of that error.
 fn not_started(problem: &str, log: &Path) -> Failure {
     let text = fs::read_to_string(log).unwrap_or_default();
@@ -292,18 +274,7 @@ fn not_started(problem: &str, log: &Path) -> Failure {
 }
 
 fn read(folder: &Folder) -> Result<Option<Federation>, Failure> {
-    let path = folder.record();
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::io(&path, "read", &error)),
-    };
-    let federation = serde_json::from_str(&text);
-    federation.map(Some).map_err(|error| {
-        let problem = format!("{}: expected the record of what `pliant up` started: {error}", path.display());
-        Failure::input(problem)
-            .hint("end its daemons yourself, remove the file, and start it with `pliant up`")
-    })
+    Ok(local_federation::read(folder.path())?)
 }
 
 fn write(folder: &Folder, federation: &Federation) -> Result<(), Failure> {

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState, Mapping};
 use pliant_control::names::{Key, Name};
 use pliant_model::Span;
+use pliant_request::submit::drawn;
 use pliant_site::services::{DurationError, parse_duration};
 use pliant_wire::{LaunchRequest, bounds};
 use tokio::sync::Notify;
@@ -25,7 +26,6 @@ use crate::output::Output;
 use crate::verbs::fetch;
 use crate::verbs::fetch_launch;
 use crate::verbs::map::threshold_value;
-use crate::verbs::submit::drawn;
 use crate::verbs::{launch_list, launch_spawn, launch_subjobs};
 
 /// How long to wait until the agent has accepted the launch.
@@ -120,7 +120,7 @@ impl NewLaunch {
         }
         let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         Ok(LaunchRequest {
-            key: self.key.map_or_else(drawn, Ok)?,
+            key: self.key.unwrap_or_else(drawn),
             name: self.name.clone().unwrap_or_else(|| stem.to_owned()),
             application: described.application.clone(),
             walltime: self.walltime,

@@ -10,6 +10,7 @@ use pliant_control::coallocation::{
     LaunchId, LaunchRecord, LaunchState, SpawnSpec, SpawnedTask, TaskRecord, TaskSpec,
 };
 use pliant_control::names::Key;
+use pliant_request::submit::drawn;
 use pliant_trace::tig::Program;
 use pliant_wire::TaskProgram;
 use serde_json::json;
@@ -23,7 +24,6 @@ use crate::launch_text::{described, mapping_of};
 use crate::output::Output;
 use crate::service_arguments::{argument, once_each};
 use crate::table::counted;
-use crate::verbs::submit::drawn;
 
 /// The pause between two queries of the tasks.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -113,7 +113,7 @@ impl Arguments {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let (tasks, paths) = arguments.spawned()?;
     // The client signs.
-    let (key, signed) = (arguments.key.map_or_else(drawn, Ok)?, Payload::default());
+    let (key, signed) = (arguments.key.unwrap_or_else(drawn), Payload::default());
     let spawn = SpawnSpec { key, tasks, signed };
     let names: Vec<&str> = spawn.tasks.iter().map(|spawned| spawned.task.name.as_str()).collect();
     let session = arguments.access.open()?;

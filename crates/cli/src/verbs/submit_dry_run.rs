@@ -7,10 +7,11 @@ use pliant_control::estimation_vector::EstimationVector;
 use pliant_control::names::Name;
 use pliant_control::reason::Reason;
 use pliant_model::Time;
+use pliant_request::sending::answers;
 use pliant_site::services::show_duration;
 use serde_json::{Value, json};
 
-use super::submit_refused::{answers, refused};
+use super::submit_refused::refused;
 use crate::failure::Failure;
 use crate::federation::{Session, interrupted};
 use crate::job::estimate;

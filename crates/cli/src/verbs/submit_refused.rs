@@ -1,20 +1,14 @@
 //! Errors of submissions that no server takes: whether it may work later, and what to do.
 
-use std::path::Path;
-
 use pliant_client::{ClientError, SubmitOrder};
-use pliant_control::agent::DiscoveryResult;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
 use pliant_wire::{ServerStatus, SubmittedWork};
 
+use pliant_request::submit::{is_file, script_hint as script};
+
 use crate::failure::Failure;
 use crate::federation::Session;
-
-/// How many servers have answered a discovery, or might have.
-pub(super) fn answers(found: &DiscoveryResult) -> usize {
-    found.vectors.len() + found.refusals.len() + found.silent.len()
-}
 
 /// The failure of a submission that no server takes, after `answers` servers have answered an agent.
 pub(super) fn refused(
@@ -87,29 +81,6 @@ fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
     }
 }
 
-/// Refuses a text that cannot be the name of a service.
-pub(super) fn check_service(name: &str) -> Result<(), Failure> {
-    let wrong = |_| {
-        let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
-        let hint = if is_file(name) {
-            script(name)
-        } else {
-            "`pliant servers --services` lists them; --script FILE --time TIME runs a script of yours"
-                .to_owned()
-        };
-        Failure::input(format!("expected the name of a service, found `{shown}`")).hint(hint)
-    };
-    name.parse::<Name>().map(drop).map_err(wrong)
-}
-
-fn is_file(name: &str) -> bool {
-    Path::new(name).is_file()
-}
-
-fn script(name: &str) -> String {
-    format!("it is a file: `pliant submit --script {} --time TIME` runs it", name.escape_debug())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,16 +90,5 @@ mod tests {
         assert!(passes(&[Cause::NoAnswer]) && passes(&[Cause::NoAnswer, Cause::Unreachable, Cause::Busy]));
         assert!(!passes(&[Cause::TooLarge]) && !passes(&[Cause::TooLarge, Cause::NoAnswer]));
         assert!(!passes(&[]), "there is no reason");
-    }
-
-    #[test]
-    fn names_that_no_service_has_are_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("job.sh");
-        std::fs::write(&file, "").unwrap();
-        assert!(check_service("pi").is_ok() && check_service("matrix-2").is_ok());
-        for bad in ["job.sh", "", "a\nb", "pi\u{1b}[2J", file.to_str().unwrap()] {
-            assert_eq!(check_service(bad).unwrap_err().code, 2, "{bad:?}");
-        }
     }
 }

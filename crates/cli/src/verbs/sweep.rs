@@ -6,27 +6,21 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::ProgressBar;
 use pliant_client::{
-    InstanceRecord, InstanceState, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
+    InstanceRecord, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
 };
-use pliant_control::multi_job::{Progress, RETRIES_MAX, RuntimeSource, Share};
+use pliant_control::multi_job::{Progress, RuntimeSource, Share};
 use pliant_model::{Span, SpanMs};
-use pliant_policy::allocation::Strategy;
 use pliant_policy::runtimes::Level;
-use pliant_report::{InstanceRow, write_instances};
+use pliant_request::sweep::SweepOptions;
+use pliant_request::work_folders::write_results;
 use serde_json::{Value, json};
 
-use crate::executable_options::{EXECUTABLE_OPTIONS, ExecutableChoice, ExecutableOptions};
+use crate::executable_options::EXECUTABLE_OPTIONS;
 use crate::failure::Failure;
-use crate::federation::{Access, Session, ctrl_c, inform, interrupted, timeout};
-use crate::job_files::{Input, announced, input};
-use crate::name_options::strategy;
-use crate::numbers::whole;
+use crate::federation::{Access, Session, ctrl_c, inform, interrupted};
 use crate::output::Output;
-use crate::parameter_options::REQUESTS_MAX;
 use crate::progress::spinner;
 use crate::resource_options::RESOURCE_OPTIONS;
-use crate::runs::Runs;
-use crate::submit_options::SizeOptions;
 use crate::table::{Table as Shown, counted, grouped};
 use crate::time_text::rough;
 use crate::work_folders::register;
@@ -41,8 +35,6 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 const USAGE: &str = "pliant sweep [OPTIONS] SERVICE [KEY=VALUE]... --vary KEY=VALUES --out DIR
        pliant sweep [OPTIONS] --time TIME --script FILE [KEY=VALUE]... --vary KEY=VALUES --out DIR [-- ARGUMENT...]
        pliant sweep --resume DIR";
-/// How many times a failed instance is run again if no option says it.
-pub(super) const RETRIES: u8 = 2;
 
 /// The options that a new sweep takes and a resumed one has in its folder.
 fn beginning() -> impl Iterator<Item = &'static str> {
@@ -54,30 +46,8 @@ fn beginning() -> impl Iterator<Item = &'static str> {
 #[derive(Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct Arguments {
-    /// A service of the federation, which `pliant servers --services` lists; or with a slash in it the path of a script, as
-    /// with --script.
-    #[arg(value_name = "SERVICE", required_unless_present_any = ["resume", "script"])]
-    service: Option<String>,
     #[command(flatten)]
-    executable: ExecutableOptions,
-    #[command(flatten)]
-    size: SizeOptions,
-    /// A read-only input file, in the folder of every instance under its own name or NAME; may be repeated. Each server
-    /// gets it once.
-    #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
-    inputs: Vec<Input>,
-    /// How instances are allocated to servers.
-    #[arg(long, value_name = "STRATEGY", value_parser = strategy(), default_value = "statistics")]
-    allocate: Strategy,
-    /// Allocates all instances once, at the start, and does not move them later.
-    #[arg(long)]
-    allocate_once: bool,
-    /// How many times a failed instance is run again.
-    #[arg(long, value_name = "N", default_value_t = RETRIES, value_parser = whole(0..=RETRIES_MAX))]
-    retries: u8,
-    /// Runs at most N instances at a time [default: any number].
-    #[arg(long, value_name = "N", value_parser = whole(1..=REQUESTS_MAX))]
-    at_once: Option<u32>,
+    sweep: SweepOptions,
     /// The folder of results and progress. The same command resumes the sweep in it.
     #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
     out: Option<PathBuf>,
@@ -87,52 +57,21 @@ pub(crate) struct Arguments {
     /// Shows the allocation and the expected makespan, and submits nothing.
     #[arg(long)]
     dry_run: bool,
-    /// How long to wait for a server that takes instances.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
-    server_timeout: Duration,
     #[command(flatten)]
     access: Access,
 }
 
-impl Arguments {
-    fn spec(&self) -> Result<SweepSpec, Failure> {
-        let ExecutableChoice { executable, parameters, inputs } =
-            self.executable.choice(self.service.as_deref(), self.size.of_job(), Runs::Instances)?;
-        match parameters.combinations() {
-            Some(1..=REQUESTS_MAX) => {}
-            Some(_) => {
-                let most = grouped(REQUESTS_MAX.into());
-                return Err(Failure::input(format!("expected at most {most} instances, found more")));
-            }
-            None => {
-                let message = "expected --vary KEY=VALUES or --vary-file FILE, found neither";
-                return Err(Failure::input(message).hint("one of them lists the instances"));
-            }
-        }
-        let inputs = announced("--in", &[inputs, self.inputs.clone()].concat())?;
-        Ok(SweepSpec {
-            executable,
-            parameters,
-            inputs,
-            strategy: self.allocate,
-            once: self.allocate_once,
-            retries: self.retries,
-            at_once: self.at_once,
-            timeout: self.server_timeout,
-        })
-    }
-}
-
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let session = arguments.access.open()?;
+    let spec = || arguments.sweep.spec(&mut |note| inform(|| note.to_owned()));
     match (&arguments.resume, &arguments.out) {
         (Some(dir), _) => {
-            let sweeper = existing(&session, dir, arguments.server_timeout)?;
+            let sweeper = existing(&session, dir, arguments.sweep.server_timeout)?;
             register(dir);
             follow(output, &session, sweeper, dir)
         }
-        (None, _) if arguments.dry_run => dry_run(output, &session, &arguments.spec()?),
-        (None, Some(dir)) => begin(output, &session, &arguments.spec()?, dir),
+        (None, _) if arguments.dry_run => dry_run(output, &session, &spec()?),
+        (None, Some(dir)) => begin(output, &session, &spec()?, dir),
         (None, None) => Err(Failure::input("expected --out DIR or --resume DIR, found neither")),
     }
 }
@@ -209,14 +148,15 @@ fn driven(session: &Session, mut sweeper: Sweeper, dir: &Path) -> Result<DrivenS
     match driven {
         Ok(status) => {
             let mut rows = SweepResults::of(sweeper.into_folder())?;
-            let failures = results(&mut rows)?;
+            let failures = write_results(&mut rows, FAILED_SHOWN)?;
             Ok(DrivenSweep { status, names: rows.names(), failures })
         }
         Err(failure) => {
             // Known results are written all the same; the failure of the sweep matters more than a failure of that.
             if sweeper.has_begun() {
                 let rows = SweepResults::of(sweeper.into_folder()).map_err(Failure::from);
-                if let Err(unwritten) = rows.and_then(|mut rows| results(&mut rows)) {
+                if let Err(unwritten) = rows.and_then(|mut rows| Ok(write_results(&mut rows, FAILED_SHOWN)?))
+                {
                     unwritten.print();
                 }
             }
@@ -265,32 +205,6 @@ fn conclusion(status: &SweepStatus, dir: &Path) -> Result<(), Failure> {
     };
     let hint = format!("{} lists them", dir.join("results.csv").display());
     Err(Failure::system(what).hint(hint).code(NOT_COMPLETED))
-}
-
-/// Writes the tables of results; the first failed instances.
-fn results(rows: &mut SweepResults) -> Result<Vec<InstanceRecord>, Failure> {
-    let mut failures = Vec::new();
-    let (dir, names, count) = (rows.dir().to_owned(), rows.names(), rows.len());
-    write_instances::<Failure>(&dir, &names, count, |instance| {
-        let row = rows.row(instance)?;
-        if row.state == InstanceState::Failed && failures.len() < FAILED_SHOWN {
-            failures.push(row.clone());
-        }
-        Ok(InstanceRow {
-            instance: row.instance,
-            values: row.values,
-            state: row.state.word().to_owned(),
-            exit_code: row.code,
-            how: row.how,
-            tries: row.tries,
-            server: row.server.map(|server| server.to_string()).unwrap_or_default(),
-            job: row.job.map(|job| job.to_string()).unwrap_or_default(),
-            elapsed_ms: row.elapsed_ms,
-            output: row.output.into(),
-            error: row.error.into(),
-        })
-    })?;
-    Ok(failures)
 }
 
 fn described(row: &InstanceRecord) -> Value {

@@ -94,12 +94,10 @@ pub(crate) fn until_ended(
     if !good.is_empty() {
         wrong().for_each(|error| inform(|| format!("{error}; waiting for the others")));
     }
-    let wait = |client: Client, handle: Handle| async move {
-        client.wait(&handle, |record| inform(|| change(record, now()))).await
-    };
+    let changed = |record: &JobRecord| inform(|| change(record, now()));
     let mut answers: Vec<Option<Result<JobRecord, ClientError>>> = vec![None; good.len()];
-    let all =
-        session.each(good.iter().copied().cloned(), wait, |index, answer| answers[index] = Some(answer));
+    let ended = |index, answer| answers[index] = Some(answer);
+    let all = session.client.wait_each(good.iter().copied().cloned(), changed, ended);
     let finished = session.run_until_interrupted(async {
         match limit {
             // The missing jobs show that time was up.

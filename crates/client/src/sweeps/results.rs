@@ -88,6 +88,12 @@ impl SweepResults {
         Ok(SweepResults { _folder: Some(folder), ..results })
     }
 
+    /// The same results, with the folder free for other clients. What they add is not among them.
+    #[must_use]
+    pub fn released(self) -> SweepResults {
+        SweepResults { _folder: None, ..self }
+    }
+
     /// The results of a folder that a client may work on: none before they are read.
     pub(super) fn reading(dir: &Path) -> Result<SweepResults, FolderError> {
         let reader = WorkReader::<Header>::open(dir)?;

@@ -15,6 +15,33 @@ from ._pliant import Platform, Run, Table, Workload, __version__
 from .errors import FileError, InputError, PliantError
 from .simulation import generate, read_swf, read_workload, simulate
 
+# The live side.
+from ._pliant import (
+    Estimate,
+    Estimates,
+    Exit,
+    ExplorationResult,
+    Instance,
+    Job,
+    Offer,
+    Refusal,
+    ResultFile,
+    Results,
+    SweepResult,
+)
+from .client import AsyncClient, Client
+from .errors import (
+    DeniedError,
+    JobFailedError,
+    NotFoundError,
+    NotRunError,
+    RefusedError,
+    SubmissionUnknownError,
+    UnavailableError,
+    WaitTimeoutError,
+)
+from .executor import Executor
+
 __all__ = [
     "FileError",
     "InputError",
@@ -28,4 +55,30 @@ __all__ = [
     "read_swf",
     "read_workload",
     "simulate",
+]
+
+# The live side.
+__all__ += [
+    "AsyncClient",
+    "Client",
+    "DeniedError",
+    "Estimate",
+    "Estimates",
+    "Executor",
+    "Exit",
+    "ExplorationResult",
+    "Instance",
+    "Job",
+    "JobFailedError",
+    "NotFoundError",
+    "NotRunError",
+    "Offer",
+    "Refusal",
+    "RefusedError",
+    "ResultFile",
+    "Results",
+    "SubmissionUnknownError",
+    "SweepResult",
+    "UnavailableError",
+    "WaitTimeoutError",
 ]

@@ -1,7 +1,7 @@
 """The native part of the package."""
 
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict
 
 __version__: str
 
@@ -137,3 +137,368 @@ def simulate(
     options: dict[str, Any],
     progress: Optional[Callable[[int, int], None]] = ...,
 ) -> Run: ...
+
+# The live side.
+
+class Exit:
+    """How a job ended."""
+
+    @property
+    def how(self) -> str:
+        """``code``, ``signal``, ``over-walltime``, ``over-limit``, ``cancelled``, ``not-started`` or ``lost``."""
+
+    @property
+    def code(self) -> Optional[int]:
+        """The exit code, if there is one."""
+
+    @property
+    def signal(self) -> Optional[int]:
+        """The signal that ended it, if one did."""
+
+    @property
+    def why(self) -> Optional[str]:
+        """The reason, if there is more to say."""
+
+    @property
+    def text(self) -> str:
+        """All of it, for people."""
+
+class Estimate:
+    """The size, start and completion that a server expects of a job."""
+
+    @property
+    def procs(self) -> int:
+        """Processors."""
+
+    @property
+    def walltime(self) -> int:
+        """The time limit on these processors, in seconds."""
+
+    @property
+    def start(self) -> int:
+        """The start, in seconds since 1970-01-01 00:00 UTC."""
+
+    @property
+    def completion(self) -> int:
+        """The latest completion, in seconds since 1970-01-01 00:00 UTC."""
+
+class Job:
+    """A job, as it was when it was asked for. Instants are seconds since 1970-01-01 00:00 UTC."""
+
+    @property
+    def id(self) -> str:
+        """The job ID, such as ``lyon.17``."""
+
+    @property
+    def key(self) -> str:
+        """The key of its submission."""
+
+    @property
+    def name(self) -> str:
+        """The service, or the name of the script."""
+
+    @property
+    def owner(self) -> str:
+        """The user who submitted it."""
+
+    @property
+    def server(self) -> str:
+        """The server that has it: another one after a move."""
+
+    @property
+    def state(self) -> str:
+        """``NEW``, ``QUEUED``, ``ACTIVE``, ``COMPLETED``, ``FAILED`` or ``CANCELED``."""
+
+    @property
+    def is_final(self) -> bool:
+        """True if it has ended."""
+
+    @property
+    def is_completed(self) -> bool:
+        """True if it has ended with exit code 0."""
+
+    @property
+    def procs(self) -> int:
+        """The processors that it runs or ran on."""
+
+    @property
+    def gpus(self) -> Optional[int]:
+        """Its GPUs in all, if it asked for some."""
+
+    @property
+    def walltime(self) -> int:
+        """The time limit on these processors, in seconds."""
+
+    @property
+    def submitted(self) -> int:
+        """When it was accepted."""
+
+    @property
+    def started(self) -> Optional[int]:
+        """When it started."""
+
+    @property
+    def ended(self) -> Optional[int]:
+        """When it ended."""
+
+    @property
+    def exit(self) -> Optional[Exit]:
+        """How it ended."""
+
+    @property
+    def expected(self) -> Estimate:
+        """The estimate that the server promised when it accepted the job."""
+
+    @property
+    def moves(self) -> int:
+        """How often it was moved to another server."""
+
+    @property
+    def requeues(self) -> int:
+        """How often it was queued again after a node failed under it."""
+
+class Offer:
+    """The estimate of one server."""
+
+    @property
+    def server(self) -> str:
+        """The server."""
+
+    @property
+    def estimate(self) -> Estimate:
+        """Its estimate."""
+
+    @property
+    def free_procs(self) -> int:
+        """Its free processors."""
+
+    @property
+    def queue_length(self) -> int:
+        """The number of its waiting jobs."""
+
+    @property
+    def partition(self) -> Optional[str]:
+        """The partition that the estimate is of, if partitions are compared."""
+
+class Refusal:
+    """Why a server does not take a job."""
+
+    @property
+    def server(self) -> Optional[str]:
+        """The server, if it is one."""
+
+    @property
+    def cause(self) -> str:
+        """A word for programs, such as ``too-large``."""
+
+    @property
+    def why(self) -> str:
+        """The reason, for people."""
+
+class Estimates:
+    """The estimates of the servers of a federation."""
+
+    @property
+    def best(self) -> Optional[Offer]:
+        """The offer that completes first."""
+
+    @property
+    def offers(self) -> list[Offer]:
+        """The offers, best first."""
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """The servers that do not take the job."""
+
+    @property
+    def down(self) -> list[str]:
+        """Servers that are not connected."""
+
+    @property
+    def servers(self) -> int:
+        """The number of known servers."""
+
+    @property
+    def answered(self) -> int:
+        """The number of servers that answered."""
+
+class ResultFile:
+    """A file that a job left."""
+
+    @property
+    def name(self) -> str:
+        """Its path in the folder of results: ``stdout``, ``stderr`` or ``work/...``."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+
+class Results:
+    """The results of a job, in a folder."""
+
+    @property
+    def files(self) -> list[ResultFile]:
+        """The files that were fetched."""
+
+    @property
+    def left_out(self) -> list[tuple[str, str]]:
+        """The first files that cannot be fetched, each with the reason."""
+
+    @property
+    def left_out_count(self) -> int:
+        """The number of files that cannot be fetched."""
+
+    @property
+    def stdout_cut(self) -> bool:
+        """True if some of the standard output was dropped."""
+
+    @property
+    def stderr_cut(self) -> bool:
+        """True if some of the standard error was dropped."""
+
+class Instance:
+    """One run of a sweep."""
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+
+    @property
+    def values(self) -> list[tuple[str, str]]:
+        """The arguments that vary, with its values."""
+
+    @property
+    def state(self) -> str:
+        """``completed``, ``failed``, ``cancelled``, ``submitted`` or ``waiting``."""
+
+    @property
+    def code(self) -> Optional[int]:
+        """Its exit code, if it has one."""
+
+    @property
+    def how(self) -> str:
+        """How it ended, for people."""
+
+    @property
+    def tries(self) -> int:
+        """How often it ended or was lost."""
+
+    @property
+    def server(self) -> Optional[str]:
+        """The server of its last run."""
+
+    @property
+    def job(self) -> Optional[str]:
+        """The job of its last run."""
+
+    @property
+    def elapsed(self) -> Optional[float]:
+        """How long it took, in seconds."""
+
+    @property
+    def output(self) -> str:
+        """The end of its standard output."""
+
+    @property
+    def error(self) -> str:
+        """The end of its standard error."""
+
+class SweepResult:
+    """The outcome of a sweep: a sequence of its instances, which are read when they are asked for."""
+
+    @property
+    def dir(self) -> Path:
+        """The folder with its tables and its progress."""
+
+    @property
+    def completed(self) -> int:
+        """Instances that ended well."""
+
+    @property
+    def failed(self) -> int:
+        """Instances that failed in their last run."""
+
+    @property
+    def cancelled(self) -> int:
+        """Instances that were cancelled."""
+
+    @property
+    def retried(self) -> int:
+        """Runs that were repeated."""
+
+    @property
+    def jobs(self) -> int:
+        """The jobs that it was submitted in."""
+
+    @property
+    def interrupted(self) -> bool:
+        """True if it was stopped before its end."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: int) -> Instance: ...
+    def __iter__(self) -> Iterator[Instance]: ...
+
+class ExplorationResult:
+    """The outcome of an exploration."""
+
+    @property
+    def mandatory(self) -> int:
+        """Mandatory requests that completed."""
+
+    @property
+    def optional(self) -> int:
+        """Optional requests that completed."""
+
+    @property
+    def failed(self) -> int:
+        """Requests that failed."""
+
+    @property
+    def late(self) -> Optional[float]:
+        """How long after the deadline the last mandatory request completed, in seconds; None if it was in time."""
+
+    @property
+    def settled(self) -> bool:
+        """True if all servers have acknowledged that open requests are cancelled."""
+
+    @property
+    def interrupted(self) -> bool:
+        """True if it was stopped before its end."""
+
+    @property
+    def dir(self) -> Path:
+        """The folder with its results."""
+
+class Task:
+    """A call in progress."""
+
+    def wait(self, timeout: Optional[float] = None) -> Any: ...
+    def done(self) -> bool: ...
+    def cancel(self) -> None: ...
+    def add_done_callback(self, callback: Callable[[], None]) -> None: ...
+
+class Pending:
+    """Jobs that are waited for."""
+
+    def next(self) -> Task: ...
+
+class Connection:
+    """A user's way into the federation."""
+
+    def __init__(self, config: Optional[Path] = None) -> None: ...
+    @property
+    def user(self) -> str: ...
+    def submit(self, words: list[str]) -> Task: ...
+    def estimate(self, words: list[str]) -> Task: ...
+    def queue(
+        self, states: list[str], all: bool, user: Optional[str], server: Optional[str], most: int
+    ) -> Task: ...
+    def job(self, job: str) -> Task: ...
+    def cancel(self, job: str) -> Task: ...
+    def pending(self, jobs: list[str]) -> Pending: ...
+    def output(self, job: str, stderr: bool) -> Task: ...
+    def fetch(self, job: str, folder: Path) -> Task: ...
+    def sweep(
+        self, words: Optional[list[str]], out: Path, progress: Optional[Callable[[int, int], None]]
+    ) -> Task: ...
+    def explore(self, words: list[str], out: Path, progress: Optional[Callable[[int, int], None]]) -> Task: ...

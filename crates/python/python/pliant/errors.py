@@ -1,6 +1,11 @@
 """The exceptions of the package."""
 
-from typing import Optional
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional, Sequence
+
+if TYPE_CHECKING:
+    from ._pliant import Job
 
 
 class PliantError(Exception):
@@ -18,3 +23,60 @@ class InputError(PliantError, ValueError):
 
 class FileError(PliantError, OSError):
     """A file cannot be read or written."""
+
+
+# The live side.
+
+
+class NotFoundError(PliantError, LookupError):
+    """It does not exist, or the user may not see it."""
+
+
+class UnavailableError(PliantError, ConnectionError):
+    """A daemon is down or busy: the same call may work later."""
+
+
+class DeniedError(PliantError, PermissionError):
+    """The user's certificate is refused, or lacks the permission."""
+
+
+class RefusedError(PliantError):
+    """No server takes the work. `causes` are words for programs, one for each reason (docs/reference/json.md)."""
+
+    def __init__(self, problem: str, hint: Optional[str] = None, causes: Sequence[str] = ()) -> None:
+        super().__init__(problem, hint)
+        self.causes = list(causes)
+
+
+class SubmissionUnknownError(PliantError):
+    """A server may have accepted the job: the same submission with `key` gives that job, never a second one."""
+
+    def __init__(self, problem: str, hint: Optional[str], key: str, server: str) -> None:
+        super().__init__(problem, hint)
+        self.key = key
+        self.server = server
+
+
+class NotRunError(PliantError):
+    """A job has no output, because it has not run. `job` is its record."""
+
+    def __init__(self, problem: str, hint: Optional[str], job: Job) -> None:
+        super().__init__(problem, hint)
+        self.job = job
+
+
+class JobFailedError(PliantError):
+    """A job that was waited for did not complete. `job` is its record."""
+
+    def __init__(self, problem: str, hint: Optional[str], job: Job) -> None:
+        super().__init__(problem, hint)
+        self.job = job
+
+
+class WaitTimeoutError(PliantError, TimeoutError):
+    """Jobs had not ended when time was up. `ended` are the records of those that had, `not_ended` the IDs of the others."""
+
+    def __init__(self, problem: str, ended: Sequence[Job], not_ended: Sequence[str]) -> None:
+        super().__init__(problem, "the jobs continue: wait again, or cancel them")
+        self.ended = list(ended)
+        self.not_ended = list(not_ended)

@@ -1,0 +1,374 @@
+"""A client of a federation: the verbs of the command ``pliant`` as calls.
+
+`Client` waits in the calling thread, while other threads run, and Ctrl-C ends the wait. `AsyncClient` is the same for asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time as clock
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterator, Optional, Sequence, Union, cast, overload
+
+from . import _pliant
+from ._pliant import Estimates, ExplorationResult, Job, Results, SweepResult, Task
+from .errors import JobFailedError, WaitTimeoutError
+from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .words import ExploreOptions, PathLike, SubmitOptions, SweepOptions
+
+    JobLike = Union[Job, str]
+    Progress = Callable[[int, int], None]
+
+#: The states of jobs that have not ended.
+OPEN_STATES = ("NEW", "QUEUED", "ACTIVE")
+
+
+class Client:
+    """A user's way into a federation, with the files of the command.
+
+    config: the client's file; by default that of PLIANT_CONFIG, ``~/.config/pliant/client.toml``, or that of a running ``pliant up``.
+    """
+
+    def __init__(self, config: Optional[PathLike] = None) -> None:
+        self._connection = _connection(config)
+
+    @property
+    def user(self) -> str:
+        """The user in the certificate."""
+        return self._connection.user
+
+    def submit(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Job:
+        """Submits a service, or a script, to the server that completes it first.
+
+        Options are those of ``pliant submit``, with ``_`` for ``-``: ``client.submit("pi", arguments={"samples": 1000})``,
+        ``client.submit(script="job.sh", time="1h", rigid=4, inputs={"data.txt": "my.txt"}, args=["-v"])``. Lines ``#PLIANT`` and
+        ``#SBATCH`` of the script are read. ``wait``, ``out`` and ``array`` are not options of this call.
+
+        Raises `RefusedError` if no server takes it, and `SubmissionUnknownError` if a server may have taken it.
+        """
+        return cast(Job, self._connection.submit(words_of(service, options, SUBMIT_OPTIONS)).wait())
+
+    def estimate(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Estimates:
+        """The estimates of all servers for what `submit` would submit; nothing is submitted."""
+        return cast(Estimates, self._connection.estimate(words_of(service, options, SUBMIT_OPTIONS)).wait())
+
+    def queue(
+        self,
+        *,
+        ended: bool = False,
+        state: Union[str, Sequence[str], None] = None,
+        all: bool = False,
+        user: Optional[str] = None,
+        server: Optional[str] = None,
+        last: int = 1_000,
+    ) -> list[Job]:
+        """The user's jobs, the newest first.
+
+        ended: with jobs that have ended; otherwise only those that wait or run.
+        state: only jobs in one of these states.
+        all, user: jobs of all users, or of another one; for operators.
+        last: at most so many.
+        """
+        return cast("list[Job]", self._connection.queue(_states(ended, state), all, user, server, last).wait())
+
+    def job(self, job: JobLike) -> Job:
+        """A job as it is now."""
+        return cast(Job, self._connection.job(_id(job)).wait())
+
+    # A text is one job ID, not its letters.
+    @overload
+    def wait(  # type: ignore[overload-overlap]
+        self, jobs: JobLike, *, timeout: Optional[float] = None, check: bool = False
+    ) -> Job: ...
+    @overload
+    def wait(self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None, check: bool = False) -> list[Job]: ...
+    def wait(
+        self, jobs: Union[JobLike, Iterable[JobLike]], *, timeout: Optional[float] = None, check: bool = False
+    ) -> Union[Job, list[Job]]:
+        """Waits until jobs have ended: their records, in the same order.
+
+        timeout: the longest wait, in seconds. Then `WaitTimeoutError` has the jobs that ended.
+        check: raise `JobFailedError` if a job did not complete.
+        """
+        ids = _ids(jobs)
+        ended: dict[int, Job] = {}
+        for index, job in self._ended(ids, timeout):
+            ended[index] = job
+        found = _checked([ended[index] for index in range(len(ids))], check)
+        return found[0] if isinstance(jobs, (Job, str)) else found
+
+    def as_completed(self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None) -> Iterator[Job]:
+        """The records of jobs as they end, the first one first. `timeout` is the longest wait for all of them, in seconds."""
+        for _, job in self._ended(_ids(jobs), timeout):
+            yield job
+
+    def _ended(self, ids: list[str], timeout: Optional[float]) -> Iterator[tuple[int, Job]]:
+        pending = self._connection.pending(ids)
+        until = None if timeout is None else clock.monotonic() + timeout
+        ended: dict[int, Job] = {}
+        while len(ended) < len(ids):
+            left = None if until is None else max(0.0, until - clock.monotonic())
+            task = pending.next()
+            try:
+                index, job = task.wait(left)
+            except TimeoutError:
+                task.cancel()
+                raise _time_up(ids, ended) from None
+            ended[index] = job
+            yield index, job
+
+    @overload
+    def cancel(self, jobs: JobLike) -> Job: ...  # type: ignore[overload-overlap]
+    @overload
+    def cancel(self, jobs: Iterable[JobLike]) -> list[Job]: ...
+    def cancel(self, jobs: Union[JobLike, Iterable[JobLike]]) -> Union[Job, list[Job]]:
+        """Withdraws waiting jobs, and ends running ones: their records after that. A job that has ended stays as it is."""
+        tasks = [self._connection.cancel(one) for one in _ids(jobs)]
+        found = [cast(Job, task.wait()) for task in tasks]
+        return found[0] if isinstance(jobs, (Job, str)) else found
+
+    def logs(self, job: JobLike, *, stderr: bool = False) -> str:
+        """What a job has written so far on its standard output, or error. `NotRunError` if it has not started."""
+        return _text(self._connection.output(_id(job), stderr).wait())
+
+    def fetch(self, job: JobLike, out: PathLike) -> Results:
+        """Fetches the results of a job that has ended into a folder: ``stdout``, ``stderr`` and ``work/...``."""
+        return cast(Results, self._connection.fetch(_id(job), Path(out)).wait())
+
+    def sweep(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[SweepOptions],
+    ) -> SweepResult:
+        """Runs a service, or a script, once for each combination of arguments, and waits until all instances have ended.
+
+        Options are those of ``pliant sweep``: ``client.sweep(script="fit.sh", time="10m", vary={"seed": range(1, 101)},
+        args=["{seed}"], out="results")``. The folder `out` has progress and tables; the same call resumes the sweep in it.
+
+        progress: called with the numbers of instances that have ended and of all.
+
+        Ctrl-C ends the call. Submitted jobs continue, and the same call, or `resume_sweep`, goes on.
+        """
+        words = words_of(service, options, SWEEP_OPTIONS)
+        return cast(SweepResult, self._connection.sweep(words, Path(out), progress).wait())
+
+    def resume_sweep(self, out: PathLike, *, progress: Optional[Progress] = None) -> SweepResult:
+        """Goes on with the sweep of a folder, or reads its outcome if it is over."""
+        return cast(SweepResult, self._connection.sweep(None, Path(out), progress).wait())
+
+    def explore(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[ExploreOptions],
+    ) -> ExplorationResult:
+        """Runs ``min`` mandatory requests, and as many optional ones as free cores allow until ``deadline``, a length of time from now.
+
+        Options are those of ``pliant explore``. The folder `out` has the results. Ctrl-C ends the exploration; its results are kept.
+
+        progress: called with the numbers of completed requests and of all.
+        """
+        words = words_of(service, options, EXPLORE_OPTIONS)
+        return cast(ExplorationResult, self._connection.explore(words, Path(out), progress).wait())
+
+    def __repr__(self) -> str:
+        return f"Client(user={self.user!r})"
+
+
+class AsyncClient:
+    """A user's way into a federation, for asyncio: the calls of `Client` as coroutines. Cancelling a coroutine ends its call, not the job."""
+
+    def __init__(self, config: Optional[PathLike] = None) -> None:
+        self._connection = _connection(config)
+
+    @property
+    def user(self) -> str:
+        """The user in the certificate."""
+        return self._connection.user
+
+    async def submit(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Job:
+        """As `Client.submit`."""
+        return cast(Job, await _awaited(self._connection.submit(words_of(service, options, SUBMIT_OPTIONS))))
+
+    async def estimate(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Estimates:
+        """As `Client.estimate`."""
+        return cast(Estimates, await _awaited(self._connection.estimate(words_of(service, options, SUBMIT_OPTIONS))))
+
+    async def queue(
+        self,
+        *,
+        ended: bool = False,
+        state: Union[str, Sequence[str], None] = None,
+        all: bool = False,
+        user: Optional[str] = None,
+        server: Optional[str] = None,
+        last: int = 1_000,
+    ) -> list[Job]:
+        """As `Client.queue`."""
+        return cast("list[Job]", await _awaited(self._connection.queue(_states(ended, state), all, user, server, last)))
+
+    async def job(self, job: JobLike) -> Job:
+        """As `Client.job`."""
+        return cast(Job, await _awaited(self._connection.job(_id(job))))
+
+    @overload
+    async def wait(  # type: ignore[overload-overlap]
+        self, jobs: JobLike, *, timeout: Optional[float] = None, check: bool = False
+    ) -> Job: ...
+    @overload
+    async def wait(
+        self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None, check: bool = False
+    ) -> list[Job]: ...
+    async def wait(
+        self, jobs: Union[JobLike, Iterable[JobLike]], *, timeout: Optional[float] = None, check: bool = False
+    ) -> Union[Job, list[Job]]:
+        """As `Client.wait`."""
+        ids = _ids(jobs)
+        ended: dict[int, Job] = {}
+        async for index, job in self._ended(ids, timeout):
+            ended[index] = job
+        found = _checked([ended[index] for index in range(len(ids))], check)
+        return found[0] if isinstance(jobs, (Job, str)) else found
+
+    async def as_completed(self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None) -> AsyncIterator[Job]:
+        """As `Client.as_completed`, for ``async for``."""
+        async for _, job in self._ended(_ids(jobs), timeout):
+            yield job
+
+    async def _ended(self, ids: list[str], timeout: Optional[float]) -> AsyncIterator[tuple[int, Job]]:
+        pending = self._connection.pending(ids)
+        until = None if timeout is None else clock.monotonic() + timeout
+        ended: dict[int, Job] = {}
+        while len(ended) < len(ids):
+            left = None if until is None else max(0.0, until - clock.monotonic())
+            try:
+                index, job = await asyncio.wait_for(_awaited(pending.next()), left)
+            except asyncio.TimeoutError:
+                raise _time_up(ids, ended) from None
+            ended[index] = job
+            yield index, job
+
+    @overload
+    async def cancel(self, jobs: JobLike) -> Job: ...  # type: ignore[overload-overlap]
+    @overload
+    async def cancel(self, jobs: Iterable[JobLike]) -> list[Job]: ...
+    async def cancel(self, jobs: Union[JobLike, Iterable[JobLike]]) -> Union[Job, list[Job]]:
+        """As `Client.cancel`."""
+        found = [cast(Job, await _awaited(task)) for task in [self._connection.cancel(one) for one in _ids(jobs)]]
+        return found[0] if isinstance(jobs, (Job, str)) else found
+
+    async def logs(self, job: JobLike, *, stderr: bool = False) -> str:
+        """As `Client.logs`."""
+        return _text(await _awaited(self._connection.output(_id(job), stderr)))
+
+    async def fetch(self, job: JobLike, out: PathLike) -> Results:
+        """As `Client.fetch`."""
+        return cast(Results, await _awaited(self._connection.fetch(_id(job), Path(out))))
+
+    async def sweep(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[SweepOptions],
+    ) -> SweepResult:
+        """As `Client.sweep`; a cancelled coroutine stops it like Ctrl-C."""
+        words = words_of(service, options, SWEEP_OPTIONS)
+        return cast(SweepResult, await _awaited(self._connection.sweep(words, Path(out), progress)))
+
+    async def resume_sweep(self, out: PathLike, *, progress: Optional[Progress] = None) -> SweepResult:
+        """As `Client.resume_sweep`."""
+        return cast(SweepResult, await _awaited(self._connection.sweep(None, Path(out), progress)))
+
+    async def explore(
+        self,
+        service: Optional[str] = None,
+        /,
+        *,
+        out: PathLike,
+        progress: Optional[Progress] = None,
+        **options: Unpack[ExploreOptions],
+    ) -> ExplorationResult:
+        """As `Client.explore`."""
+        words = words_of(service, options, EXPLORE_OPTIONS)
+        return cast(ExplorationResult, await _awaited(self._connection.explore(words, Path(out), progress)))
+
+    def __repr__(self) -> str:
+        return f"AsyncClient(user={self.user!r})"
+
+
+async def _awaited(task: Task) -> Any:
+    """The answer of a call; a call whose coroutine is cancelled ends."""
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def settle() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
+    def done() -> None:
+        try:
+            loop.call_soon_threadsafe(settle)
+        except RuntimeError:
+            # The loop was closed before: nothing waits.
+            pass
+
+    task.add_done_callback(done)
+    try:
+        await ended
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    return task.wait(0)
+
+
+def _connection(config: Optional[PathLike]) -> _pliant.Connection:
+    return _pliant.Connection(None if config is None else Path(config))
+
+
+def _id(job: JobLike) -> str:
+    return job if isinstance(job, str) else job.id
+
+
+def _ids(jobs: Union[JobLike, Iterable[JobLike]]) -> list[str]:
+    return [_id(jobs)] if isinstance(jobs, (Job, str)) else [_id(job) for job in jobs]
+
+
+def _states(ended: bool, state: Union[str, Sequence[str], None]) -> list[str]:
+    if state is not None:
+        return [state] if isinstance(state, str) else list(state)
+    return [] if ended else list(OPEN_STATES)
+
+
+def _text(output: bytes) -> str:
+    # Output need not be UTF-8.
+    return output.decode(errors="replace")
+
+
+def _checked(jobs: list[Job], check: bool) -> list[Job]:
+    failed = [job for job in jobs if not job.is_completed] if check else []
+    if failed:
+        first = failed[0]
+        how = "" if first.exit is None else f": {first.exit}"
+        more = "" if len(failed) == 1 else f", and {len(failed) - 1} more did not complete"
+        raise JobFailedError(f"{first.id} {first.state}{how}{more}", "logs(job, stderr=True) has its errors", first)
+    return jobs
+
+
+def _time_up(ids: list[str], ended: dict[int, Job]) -> WaitTimeoutError:
+    missing = [one for index, one in enumerate(ids) if index not in ended]
+    problem = f"{len(missing)} of {len(ids)} jobs had not ended when time was up: {', '.join(missing)}"
+    return WaitTimeoutError(problem, [ended[index] for index in sorted(ended)], missing)

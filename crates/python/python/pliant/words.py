@@ -1,0 +1,194 @@
+"""Keyword arguments as words of a command line, which the native part reads as the command does."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, TypedDict, Union
+
+from .errors import InputError
+
+if TYPE_CHECKING:
+    PathLike = Union[str, os.PathLike[str]]
+    Files = Union[Mapping[str, PathLike], Sequence[PathLike]]
+    Time = Union[str, int, timedelta]
+    Instant = Union[str, datetime]
+    Values = Union[str, Iterable[object]]
+
+
+class ScriptOptions(TypedDict, total=False):
+    """What is asked for a script, with the names and the meaning of the options of ``pliant submit``."""
+
+    script: PathLike
+    args: Sequence[str]
+    inputs: Files
+    time: Time
+    rigid: int
+    job_name: str
+    env: Mapping[str, str]
+    ignore_sbatch: Union[bool, Sequence[str]]
+    mem: str
+    mem_per_proc: str
+    gpus: Union[int, str]
+    gpus_per_proc: Union[int, str]
+    scratch: str
+    nodes: int
+    procs_per_node: int
+    exclusive: bool
+    constraint: str
+    licenses: str
+    partition: Union[str, Sequence[str]]
+    account: str
+    qos: str
+    server_timeout: Time
+
+
+class SubmitOptions(ScriptOptions, total=False):
+    """The options of a job."""
+
+    arguments: Mapping[str, object]
+    speedup: str
+    chdir: PathLike
+    stdin: PathLike
+    merge_output: bool
+    begin: Instant
+    deadline: Instant
+    nice: int
+    requeue: int
+    server: str
+    key: str
+
+
+class VaryOptions(TypedDict, total=False):
+    """What varies, with the names and the meaning of the options of ``pliant sweep``.
+
+    vary: the values of each argument: a text such as ``1..1000`` or ``0:1:0.01``, a range, or the values.
+    """
+
+    arguments: Mapping[str, object]
+    vary: Mapping[str, Values]
+    vary_file: PathLike
+    zip: bool
+
+
+class SweepOptions(ScriptOptions, VaryOptions, total=False):
+    """The options of a sweep."""
+
+    allocate: str
+    allocate_once: bool
+    retries: int
+    at_once: int
+
+
+class ExploreOptions(VaryOptions, total=False):
+    """The options of an exploration."""
+
+    script: PathLike
+    args: Sequence[str]
+    inputs: Files
+    time: Time
+    job_name: str
+    env: Mapping[str, str]
+    ignore_sbatch: Union[bool, Sequence[str]]
+    deadline: Time
+    min: int
+    max: int
+    legacy: int
+    reallocate: Time
+    server_timeout: Time
+
+
+# Arguments that are not an option of that name.
+_OTHERS = ("args", "arguments", "inputs", "env", "script", "vary")
+# Lengths of time, where a number is of seconds.
+_TIMES = ("time", "server_timeout", "reallocate", "deadline")
+# Options whose several values are joined by commas.
+_JOINED = ("partition", "ignore_sbatch")
+
+
+def words_of(service: Optional[str], options: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """The words of a call: options, then the service with its arguments or the arguments of a script."""
+    known = set(names)
+    words: list[str] = []
+    for name, value in options.items():
+        if name not in known:
+            raise TypeError(f"unexpected option {name!r}; expected one of {', '.join(sorted(known))}")
+        if name not in _OTHERS and value is not None:
+            words += _option(name, value)
+    for name, path in _named(options.get("inputs") or ()):
+        words.append(f"--in={name}={path}")
+    for name, value in (options.get("env") or {}).items():
+        words.append(f"--env={name}={value}")
+    for name, values in (options.get("vary") or {}).items():
+        words.append(f"--vary={name}={_values(name, values)}")
+    script = options.get("script")
+    if script is not None:
+        words.append(f"--script={os.fspath(script)}")
+    if service is not None:
+        if not isinstance(service, str):
+            raise InputError(f"expected the name of a service, found {service!r}", "script=PATH runs a script")
+        words.append(service)
+    elif script is None:
+        raise InputError("expected a service or script, found neither")
+    words += [f"{name}={value}" for name, value in (options.get("arguments") or {}).items()]
+    args = options.get("args")
+    if args is not None:
+        if isinstance(args, str):
+            raise InputError("args: expected a sequence of words, found a text")
+        words += ["--", *map(str, args)]
+    return words
+
+
+def _option(name: str, value: Any) -> list[str]:
+    """The words of one option."""
+    option = "--" + name.replace("_", "-")
+    if value is True:
+        return [option]
+    if value is False:
+        return []
+    if isinstance(value, timedelta):
+        value = f"{_whole_seconds(name, value)}s"
+    elif name in _TIMES and isinstance(value, int):
+        value = f"{value}s"
+    elif isinstance(value, datetime):
+        value = value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    elif name in _JOINED and not isinstance(value, str):
+        value = ",".join(value)
+    elif isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    return [f"{option}={value}"]
+
+
+def _values(name: str, values: Any) -> str:
+    """The values of an argument that varies, as ``--vary`` has them."""
+    if isinstance(values, str):
+        return values
+    if isinstance(values, range) and values.step == 1 and len(values) > 1:
+        return f"{values[0]}..{values[-1]}"
+    texts = [str(value) for value in values]
+    wrong = next((text for text in texts if "," in text or "\n" in text), None)
+    if wrong is not None:
+        raise InputError(f"vary: {name}: expected values without commas and line ends, found {wrong!r}", "write them to a vary_file")
+    return ",".join(texts)
+
+
+def _whole_seconds(name: str, time: timedelta) -> int:
+    whole = time // timedelta(seconds=1)
+    if time != timedelta(seconds=whole):
+        raise InputError(f"{name}: expected a whole number of seconds, found {time}")
+    return whole
+
+
+def _named(files: Any) -> list[tuple[str, str]]:
+    """Files with their names in the folder of the job."""
+    if isinstance(files, (str, os.PathLike)):
+        files = [files]
+    if isinstance(files, Mapping):
+        return [(name, os.fspath(path)) for name, path in files.items()]
+    return [(Path(path).name, os.fspath(path)) for path in files]
+
+
+SUBMIT_OPTIONS = tuple(SubmitOptions.__annotations__)
+SWEEP_OPTIONS = tuple(SweepOptions.__annotations__)
+EXPLORE_OPTIONS = tuple(ExploreOptions.__annotations__)

@@ -1,0 +1,131 @@
+//! Errors of calls as exceptions of the package (`python/pliant/errors.py`).
+
+use pliant_client::{ClientError, FolderError, WorkError};
+use pliant_control::names::Key;
+use pliant_report::FileError;
+use pliant_request::RequestError;
+use pliant_request::sending::SubmissionError;
+use pliant_request::work_folders::ResultsError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::record::Job;
+
+/// An exception of that class, with the facts that `add` adds as attributes.
+fn exception(
+    class: &str,
+    (problem, hint): (&str, Option<&str>),
+    add: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
+) -> PyErr {
+    Python::attach(|py| {
+        let made = || {
+            let facts = PyDict::new(py);
+            add(&facts)?;
+            py.import("pliant.errors")?.getattr(class)?.call((problem, hint), Some(&facts))
+        };
+        made().map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+fn plain(class: &str, problem: &str, hint: Option<&str>) -> PyErr {
+    exception(class, (problem, hint), |_| Ok(()))
+}
+
+/// What the caller gave is wrong, or a file of it cannot be read.
+pub(super) fn of_request(error: &RequestError) -> PyErr {
+    let class = if error.is_input() { "InputError" } else { "FileError" };
+    plain(class, error.message(), error.hint_text())
+}
+
+/// A call failed.
+pub(super) fn of_call(error: &ClientError) -> PyErr {
+    let class = match error {
+        error if error.is_denied() => "DeniedError",
+        error if error.is_missing() => "NotFoundError",
+        error if error.may_pass() => "UnavailableError",
+        error if error.is_input() => "InputError",
+        _ => "PliantError",
+    };
+    plain(class, &error.to_string(), error.hint())
+}
+
+/// A submission gave no job.
+pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
+    match error {
+        SubmissionError::Refused { error, .. } if !error.causes().is_empty() => refused(error),
+        SubmissionError::Refused { error, .. } | SubmissionError::NothingSent(Some(error)) => of_call(error),
+        SubmissionError::NothingSent(None) => {
+            plain("PliantError", "interrupted; nothing was submitted", None)
+        }
+        SubmissionError::Key(error) => of_request(error),
+        SubmissionError::Unknown { server, error } => {
+            let interrupted = || "interrupted; a server may have accepted the job".to_owned();
+            let problem = error.as_ref().map_or_else(interrupted, ToString::to_string);
+            let hint = format!(
+                "submit the same with key={:?}, which gives the same job, never a second one",
+                key.to_string()
+            );
+            exception("SubmissionUnknownError", (&problem, Some(&hint)), |facts| {
+                facts.set_item("key", key.to_string())?;
+                facts.set_item("server", server.to_string())
+            })
+        }
+    }
+}
+
+/// No server takes it.
+pub(super) fn refused(error: &ClientError) -> PyErr {
+    let words: Vec<&str> = error.causes().iter().map(|cause| cause.word()).collect();
+    exception("RefusedError", (&error.to_string(), error.hint()), |facts| facts.set_item("causes", words))
+}
+
+/// A job has no output, because it did not run.
+pub(super) fn did_not_run(job: Job) -> PyErr {
+    let problem = match job.is_final() {
+        true => format!("{} is {}: it did not run, so it has no output", job.id, job.state),
+        false => format!("{} is {}: it has not started, so it has no output yet", job.id, job.state),
+    };
+    exception("NotRunError", (&problem, None), |facts| facts.set_item("job", Py::new(facts.py(), job)?))
+}
+
+/// A sweep or an exploration could not go on.
+pub(super) fn of_work(error: &WorkError) -> PyErr {
+    match error {
+        WorkError::Client(error) => of_call(error),
+        WorkError::Folder(error) => of_folder(error),
+        WorkError::NoServer(servers) if servers.is_empty() => {
+            plain("UnavailableError", &error.to_string(), None)
+        }
+        WorkError::NoServer(_) | WorkError::Refused { .. } => plain("RefusedError", &error.to_string(), None),
+        WorkError::NotOurs { .. } => {
+            plain("DeniedError", &error.to_string(), Some("resume it as the user who began it"))
+        }
+    }
+}
+
+/// The folder of a sweep or an exploration cannot be used.
+pub(super) fn of_folder(error: &FolderError) -> PyErr {
+    let (class, hint) = match error {
+        FolderError::Io { .. } => ("FileError", None),
+        FolderError::InUse { .. } => {
+            ("InputError", Some("end the process that works on it, or choose another folder"))
+        }
+        FolderError::Empty { .. } => ("InputError", None),
+        FolderError::Mismatch { .. } | FolderError::Unreadable { .. } => {
+            ("InputError", Some("choose another folder with out"))
+        }
+    };
+    plain(class, &error.to_string(), hint)
+}
+
+/// The tables of a sweep cannot be written.
+pub(super) fn of_results(error: &ResultsError) -> PyErr {
+    match error {
+        ResultsError::Folder(error) => of_folder(error),
+        ResultsError::File(error) => of_table(error),
+    }
+}
+
+fn of_table(error: &FileError) -> PyErr {
+    plain("FileError", &error.to_string(), error.hint())
+}

@@ -1,0 +1,14 @@
+//! The live side of the package: a client of a federation, on one runtime of the module. What users call is in `python/pliant/client.py`.
+
+mod client;
+mod errors;
+mod pending;
+mod record;
+mod sweep;
+mod task;
+
+pub(crate) use client::Connection;
+pub(crate) use pending::Pending;
+pub(crate) use record::{Estimate, Estimates, Exit, Job, Offer, Refusal, ResultFile, Results};
+pub(crate) use sweep::{ExplorationResult, Instance, Instances, SweepResult};
+pub(crate) use task::Task;

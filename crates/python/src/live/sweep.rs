@@ -1,0 +1,333 @@
+//! Sweeps and explorations in a folder: run to their end, or resumed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use parking_lot::Mutex;
+use pliant_client::{
+    Client, ExplorationFolder, ExplorationStatus, ExplorationUpdate, Explorer, InstanceRecord, SweepFolder,
+    SweepResults, SweepStatus, Sweeper,
+};
+use pliant_request::explore::ExploreOptions;
+use pliant_request::sweep::SweepOptions;
+use pliant_request::{words, work_folders};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use tokio::sync::Notify;
+
+use super::client::object;
+use super::errors::{of_folder, of_request, of_results, of_work};
+use super::task::{Task, runtime};
+use crate::errors::wrong_input;
+
+/// How long a sweep that is resumed waits for a server that takes instances.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The options of a sweep, with the one without which they would need a service.
+#[derive(Args)]
+struct SweepLine {
+    #[command(flatten)]
+    sweep: SweepOptions,
+    #[arg(long, hide = true)]
+    resume: Option<PathBuf>,
+}
+
+/// The outcome of a sweep.
+#[pyclass(frozen, module = "pliant", name = "SweepResult")]
+pub(crate) struct SweepResult {
+    status: SweepStatus,
+    dir: PathBuf,
+    names: Vec<String>,
+    rows: Mutex<SweepResults>,
+}
+
+/// One run of a sweep.
+#[pyclass(frozen, get_all, module = "pliant", name = "Instance")]
+pub(crate) struct Instance {
+    number: u32,
+    values: Vec<(String, String)>,
+    state: &'static str,
+    code: Option<i32>,
+    how: String,
+    tries: u8,
+    server: Option<String>,
+    job: Option<String>,
+    elapsed: Option<f64>,
+    output: String,
+    error: String,
+}
+
+/// The instances of a sweep, one after the other.
+#[pyclass(module = "pliant._pliant", name = "Instances")]
+pub(crate) struct Instances {
+    of: Py<SweepResult>,
+    next: u32,
+}
+
+/// The outcome of an exploration.
+#[pyclass(frozen, get_all, module = "pliant", name = "ExplorationResult")]
+pub(crate) struct ExplorationResult {
+    mandatory: u32,
+    optional: u32,
+    failed: u32,
+    late: Option<f64>,
+    settled: bool,
+    interrupted: bool,
+    dir: PathBuf,
+}
+
+/// Runs the sweep of these words in a folder, or resumes the one in it: without words, whatever it is. `progress` is called with the numbers
+/// of instances that have ended and of all.
+pub(super) fn sweep(
+    client: Client,
+    py: Python<'_>,
+    words: Option<Vec<String>>,
+    out: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Task> {
+    let spec = words.map(|words| {
+        let line: SweepLine = words::parsed("pliant sweep", words)?;
+        line.sweep.spec(&mut |_| {})
+    });
+    let spec = py.detach(|| spec.transpose()).map_err(|error| of_request(&error))?;
+    let run = move |stop: Arc<Notify>| async move {
+        let folder = if spec.is_some() { SweepFolder::open(&out) } else { SweepFolder::existing(&out) };
+        let folder = folder.map_err(|error| of_folder(&error))?;
+        let sweeper = match &spec {
+            Some(spec) => Sweeper::new(&client, spec, folder),
+            None => Sweeper::resume(&client, folder, RESUME_TIMEOUT),
+        };
+        let sweeper = sweeper.map_err(|error| of_folder(&error))?;
+        // It runs all the same without `pliant web`.
+        let _ = work_folders::register(&out);
+        swept(sweeper, stop, progress).await
+    };
+    Task::start_stoppable(|stop| on_a_thread(run, stop), object)
+}
+
+/// Runs the exploration of these words in a folder, or resumes the one in it.
+pub(super) fn explore(
+    client: Client,
+    py: Python<'_>,
+    words: Vec<String>,
+    out: PathBuf,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Task> {
+    let options = py.detach(|| {
+        let options: ExploreOptions = words::parsed("pliant explore", words)?;
+        options.spec(&mut |_| {})
+    });
+    let spec = options.map_err(|error| of_request(&error))?;
+    let run = move |stop: Arc<Notify>| async move {
+        let folder = ExplorationFolder::open(&out).map_err(|error| of_folder(&error))?;
+        let explorer = Explorer::new(&client, &spec, Some(folder)).map_err(|error| of_work(&error))?;
+        let _ = work_folders::register(&out);
+        let most = explorer.plan().most;
+        let mut reporter = Reporter { progress, failure: None, stop: stop.clone() };
+        let report = |update: ExplorationUpdate<'_>| {
+            if let ExplorationUpdate::Progress(ExplorationStatus { progress, .. }) = update {
+                reporter.report(progress.mandatory + progress.optional, most);
+            }
+        };
+        let status = explorer.run(stop.notified(), report).await.map_err(|error| of_work(&error))?;
+        reporter.failure.map_or(Ok(()), Err)?;
+        let ExplorationStatus { progress, late, settled, interrupted, .. } = status;
+        Ok(ExplorationResult {
+            mandatory: progress.mandatory,
+            optional: progress.optional,
+            failed: progress.failed,
+            late: late.map(|late| late.0 as f64 / 1e3),
+            settled,
+            interrupted,
+            dir: out,
+        })
+    };
+    Task::start_stoppable(|stop| on_a_thread(run, stop), object)
+}
+
+/// Runs a call that reads and writes files on a thread of its own.
+async fn on_a_thread<T, F>(
+    run: impl FnOnce(Arc<Notify>) -> F + Send + 'static,
+    stop: Arc<Notify>,
+) -> PyResult<T>
+where
+    T: Send + 'static,
+    F: Future<Output = PyResult<T>>,
+{
+    let runtime = runtime()?.handle().clone();
+    tokio::task::spawn_blocking(move || runtime.block_on(run(stop))).await.map_err(wrong_input)?
+}
+
+/// Runs a sweep until it is over or stopped, and writes its tables.
+async fn swept(
+    mut sweeper: Sweeper,
+    stop: Arc<Notify>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<SweepResult> {
+    let mut reporter = Reporter { progress, failure: None, stop: stop.clone() };
+    let report = |status: &SweepStatus| {
+        let ended = status.progress.done + status.progress.failed + status.progress.cancelled;
+        reporter.report(ended, status.instances);
+    };
+    let ran = sweeper.run(stop.notified(), report).await;
+    if ran.is_err() && !sweeper.has_begun() {
+        return Err(ran
+            .err()
+            .map_or_else(|| wrong_input("the sweep has not begun"), |error| of_work(&error)));
+    }
+    let mut rows = SweepResults::of(sweeper.into_folder()).map_err(|error| of_folder(&error))?;
+    let written = work_folders::write_results(&mut rows, 0);
+    // Why the sweep ended early matters more than a table.
+    let status = ran.map_err(|error| of_work(&error))?;
+    reporter.failure.map_or(Ok(()), Err)?;
+    written.map_err(|error| of_results(&error))?;
+    Ok(SweepResult {
+        status,
+        dir: rows.dir().to_owned(),
+        names: rows.names(),
+        rows: Mutex::new(rows.released()),
+    })
+}
+
+/// Calls a function of the user's with the progress; its exception stops the work.
+struct Reporter {
+    progress: Option<Py<PyAny>>,
+    failure: Option<PyErr>,
+    stop: Arc<Notify>,
+}
+
+impl Reporter {
+    fn report(&mut self, ended: u32, all: u32) {
+        let Some(progress) = self.progress.as_ref().filter(|_| self.failure.is_none()) else { return };
+        let called = Python::try_attach(|py| progress.call1(py, (ended, all)).map(drop));
+        if let Some(Err(failure)) = called {
+            self.failure = Some(failure);
+            self.stop.notify_one();
+        }
+    }
+}
+
+#[pymethods]
+impl SweepResult {
+    /// The folder with its tables and its progress.
+    #[getter]
+    fn dir(&self) -> PathBuf {
+        self.dir.clone()
+    }
+
+    /// Instances that ended well.
+    #[getter]
+    fn completed(&self) -> u32 {
+        self.status.progress.done
+    }
+
+    /// Instances that failed in their last run.
+    #[getter]
+    fn failed(&self) -> u32 {
+        self.status.progress.failed
+    }
+
+    /// Instances that were cancelled.
+    #[getter]
+    fn cancelled(&self) -> u32 {
+        self.status.progress.cancelled
+    }
+
+    /// Runs that were repeated.
+    #[getter]
+    fn retried(&self) -> u32 {
+        self.status.progress.retried
+    }
+
+    /// The jobs that it was submitted in.
+    #[getter]
+    fn jobs(&self) -> u32 {
+        self.status.progress.batches
+    }
+
+    /// True if it was stopped before its end: submitted jobs continue, and the same call resumes it.
+    #[getter]
+    fn interrupted(&self) -> bool {
+        self.status.interrupted
+    }
+
+    fn __len__(&self) -> usize {
+        self.status.instances as usize
+    }
+
+    fn __getitem__(&self, py: Python<'_>, number: isize) -> PyResult<Instance> {
+        let all = self.status.instances;
+        let at = if number < 0 { number + all as isize } else { number };
+        let found = u32::try_from(at).ok().filter(|number| *number < all);
+        let number = found.ok_or_else(|| {
+            PyIndexError::new_err(format!("expected an instance below {all}, found {number}"))
+        })?;
+        let row = py.detach(|| self.rows.lock().row(number)).map_err(|error| of_folder(&error))?;
+        Ok(self.instance(row))
+    }
+
+    fn __iter__(slf: Py<Self>) -> Instances {
+        Instances { of: slf, next: 0 }
+    }
+
+    fn __repr__(&self) -> String {
+        let progress = &self.status.progress;
+        format!(
+            "SweepResult({} of {} completed, {} failed)",
+            progress.done, self.status.instances, progress.failed
+        )
+    }
+}
+
+impl SweepResult {
+    fn instance(&self, row: InstanceRecord) -> Instance {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Instance {
+            number: row.instance,
+            values: self.names.iter().cloned().zip(row.values).collect(),
+            state: row.state.word(),
+            code: row.code,
+            how: row.how,
+            tries: row.tries,
+            server: row.server.map(|server| server.to_string()),
+            job: row.job.map(|job| job.to_string()),
+            elapsed: row.elapsed_ms.map(|ms| ms as f64 / 1e3),
+            output: text(row.output.as_bytes()),
+            error: text(row.error.as_bytes()),
+        }
+    }
+}
+
+#[pymethods]
+impl Instances {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Instance>> {
+        let of = self.of.get();
+        if self.next >= of.status.instances {
+            return Ok(None);
+        }
+        self.next += 1;
+        of.__getitem__(py, self.next as isize - 1).map(Some)
+    }
+}
+
+#[pymethods]
+impl Instance {
+    fn __repr__(&self) -> String {
+        let values: Vec<String> = self.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("Instance({}: {}, {})", self.number, values.join(" "), self.state)
+    }
+}
+
+#[pymethods]
+impl ExplorationResult {
+    fn __repr__(&self) -> String {
+        let ExplorationResult { mandatory, optional, failed, .. } = self;
+        format!("ExplorationResult({mandatory} mandatory, {optional} optional, {failed} failed)")
+    }
+}

@@ -1,0 +1,31 @@
+//! What users ask for: the options of `pliant submit`, `sweep` and `explore` and the lines of scripts become orders of the client library.
+//!
+//! The command, the web pages and the Python package read options here, so that a word means the same to each of them.
+
+pub mod client_file;
+mod error;
+pub mod executable_options;
+pub mod explore;
+pub mod instants;
+pub mod job_files;
+pub mod local_federation;
+pub mod numbers;
+pub mod parameter_options;
+pub mod registries;
+pub mod resource_options;
+pub mod runs;
+pub mod schedule_options;
+pub mod script_directives;
+pub mod sending;
+pub mod service_arguments;
+pub mod submission_note;
+pub mod submit;
+pub mod submit_options;
+pub mod sweep;
+pub mod task_array;
+pub mod task_indices;
+pub mod usage_error;
+pub mod words;
+pub mod work_folders;
+
+pub use error::RequestError;

@@ -1,0 +1,69 @@
+//! Options in the head of a script: `#PLIANT` lines, which have options of `pliant submit`, and `#SBATCH` lines, of which a
+//! documented subset is understood.
+//!
+//! The head ends before the first line that is neither blank nor a comment. `#PLIANT` lines win over `#SBATCH` lines, and
+//! later lines over earlier ones.
+
+mod head;
+mod sbatch;
+mod sbatch_options;
+mod sbatch_size;
+mod slurm_time;
+
+use crate::error::RequestError;
+use crate::submit_options::{ALL_OPTIONS, JobOptions};
+use crate::words;
+use head::{Dialect, Directive};
+use sbatch_options::OPTIONS;
+
+/// What the directives of a script say.
+#[derive(Debug)]
+pub struct Found {
+    /// The options of the job.
+    pub options: JobOptions,
+    /// What a user of Slurm may expect otherwise, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Reads the directives of a script; `shown` is where it is from, for errors. What `given`, the options of the command line, or a
+/// `#PLIANT` line ignores of the `#SBATCH` lines is not read.
+pub fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, RequestError> {
+    let directives = head::directives(shown, text)?;
+    let (own, of_slurm): (Vec<Directive>, Vec<Directive>) =
+        directives.into_iter().partition(|directive| directive.dialect == Dialect::Pliant);
+    let mut options = JobOptions::default();
+    for Directive { line, words, .. } in own {
+        let parsed = parsed(words).map_err(|failure| failure.at(&format!("{shown}:{line}")))?;
+        options = parsed.over(options);
+    }
+    let ignored: Vec<&String> = given.run.ignore_sbatch.iter().chain(&options.run.ignore_sbatch).collect();
+    if ignored.iter().any(|name| *name == ALL_OPTIONS) {
+        return Ok(Found { options, notes: Vec::new() });
+    }
+    let is_unknown = |name: &&String| !OPTIONS.iter().any(|option| option.long == **name);
+    if let Some(unknown) = ignored.iter().copied().find(is_unknown) {
+        let expected = "--ignore-sbatch: expected long names of options of sbatch";
+        return Err(RequestError::input(format!("{expected}, found `{}`", unknown.escape_debug()))
+            .hint("--ignore-sbatch=partition,account ignores both, and --ignore-sbatch all #SBATCH lines"));
+    }
+    let translation = sbatch::translated(shown, &of_slurm, &ignored)?;
+    let mut weaker = JobOptions::default();
+    for option in translation.options {
+        let place = format!("{shown}:{}: #SBATCH {}", option.line, option.name);
+        let parsed = parsed(option.words).map_err(|failure| failure.at(&place))?;
+        weaker = parsed.over(weaker);
+    }
+    Ok(Found { options: options.over(weaker), notes: translation.notes })
+}
+
+/// Parses words as options of `pliant submit`.
+///
+/// # Errors
+///
+/// If they are no such options.
+pub fn parsed(words: Vec<String>) -> Result<JobOptions, RequestError> {
+    words::parsed("pliant submit", words)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! `#SBATCH` lines as options of `pliant submit`. What has no equivalent is an error that names all of it.
+
+use super::head::Directive;
+use super::sbatch_options::{Meaning, OPTIONS, SbatchOption, Value};
+use super::sbatch_size::{Size, memory_mib};
+use super::slurm_time;
+use crate::error::RequestError;
+
+/// The lines, translated.
+#[derive(PartialEq, Debug, Default)]
+pub(super) struct Translation {
+    pub(super) options: Vec<TranslatedOption>,
+    /// What is otherwise than with Slurm.
+    pub(super) notes: Vec<String>,
+}
+
+/// An option of Slurm as words of `pliant submit`.
+#[derive(PartialEq, Debug)]
+pub(super) struct TranslatedOption {
+    pub(super) line: usize,
+    /// The option as the script has it.
+    pub(super) name: String,
+    pub(super) words: Vec<String>,
+}
+
+/// An option in a line.
+struct Given {
+    line: usize,
+    /// Its long name.
+    long: &'static str,
+    /// As the script has it: `-n`, `--ntasks`.
+    name: String,
+    value: Option<String>,
+    meaning: Meaning,
+}
+
+/// Translates the lines of a script, without the options of these long names.
+pub(super) fn translated(
+    shown: &str,
+    directives: &[Directive],
+    ignored: &[&String],
+) -> Result<Translation, RequestError> {
+    let (mut given, mut problems, mut unsupported) = (Vec::new(), Vec::new(), Vec::new());
+    for directive in directives {
+        let words = &mut directive.words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            if let Err(problem) = options_of(word, words, directive.line, &mut given) {
+                problems.push(format!("{shown}:{}: #SBATCH {problem}", directive.line));
+            }
+        }
+    }
+    given.retain(|option: &Given| !ignored.iter().any(|name| *name == option.long));
+    let mut translation = Translation::default();
+    let mut size = Size::default();
+    for Given { line, long, name, value, meaning } in given {
+        let place = format!("{shown}:{line}: #SBATCH {name}");
+        let value = value.unwrap_or_default();
+        let translated = match meaning {
+            Meaning::Same(option) if value.is_empty() => Ok(vec![option.to_owned()]),
+            Meaning::Same(option) => Ok(vec![format!("{option}={value}")]),
+            Meaning::Time => match slurm_time::seconds(&value) {
+                Some(seconds) => Ok(vec!["--time".to_owned(), format!("{seconds}s")]),
+                None => {
+                    Err(format!("expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `{value}`"))
+                }
+            },
+            Meaning::Size(part) => size.take(part, line, &name, &value).map(|()| Vec::new()),
+            Meaning::Memory(option) => memory_mib(&value).map(|mib| vec![format!("{option}={mib}M")]),
+            Meaning::Exclusive if value.is_empty() => Ok(vec!["--exclusive".to_owned()]),
+            Meaning::Exclusive => {
+                Err(format!("expected no value, found `{value}`: no nodes are shared with some jobs only"))
+            }
+            Meaning::Nice if value.is_empty() => Ok(vec!["--nice=100".to_owned()]),
+            Meaning::Nice => Ok(vec![format!("--nice={value}")]),
+            Meaning::Always(option) => Ok(vec![option.to_owned()]),
+            Meaning::Export => exported(&value),
+            Meaning::Ignored => Ok(Vec::new()),
+            Meaning::Noted(note) => {
+                translation.notes.push(format!("{place}: {note}"));
+                Ok(Vec::new())
+            }
+            Meaning::Unsupported(instead) => Err(format!("is not supported: {instead}")),
+        };
+        match translated {
+            Ok(words) if words.is_empty() => {}
+            Ok(words) => translation.options.push(TranslatedOption { line, name, words }),
+            Err(problem) if matches!(meaning, Meaning::Unsupported(_)) => {
+                problems.push(format!("{place} {problem}"));
+                if !unsupported.contains(&long) {
+                    unsupported.push(long);
+                }
+            }
+            Err(problem) => problems.push(format!("{place}: {problem}")),
+        }
+    }
+    match size.translated() {
+        Ok(options) => translation.options.extend(options),
+        Err(found) => problems.extend(
+            found
+                .into_iter()
+                .map(|(line, name, problem)| format!("{shown}:{line}: #SBATCH {name}: {problem}")),
+        ),
+    }
+    if problems.is_empty() {
+        return Ok(translation);
+    }
+    let hint = match &unsupported[..] {
+        [] => "remove or change the lines, or submit with --ignore-sbatch and the options of `pliant submit`"
+            .to_owned(),
+        names => format!(
+            "remove or change the lines; --ignore-sbatch={} ignores what is not supported",
+            names.join(",")
+        ),
+    };
+    Err(RequestError::input(problems.join("\n  ")).hint(hint))
+}
+
+/// Reads the options that a word begins: one, or several letters without values.
+fn options_of<'a>(
+    word: &'a str,
+    rest: &mut impl Iterator<Item = &'a str>,
+    line: usize,
+    given: &mut Vec<Given>,
+) -> Result<(), String> {
+    if let Some(long) = word.strip_prefix("--").filter(|long| !long.is_empty()) {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        let option = OPTIONS.iter().find(|option| option.long == name);
+        return given_option(option, format!("--{name}"), value, rest, line).map(|option| given.push(option));
+    }
+    let mut letters = match word.strip_prefix('-') {
+        Some(letters) if !letters.is_empty() && letters != "-" => letters,
+        _ => return Err(format!("expected an option, found `{word}`")),
+    };
+    while let Some(letter) = letters.chars().next() {
+        letters = &letters[letter.len_utf8()..];
+        let option = OPTIONS.iter().find(|option| option.short == Some(letter));
+        let has_value = option.is_some_and(|option| option.value != Value::Without);
+        let value = (has_value && !letters.is_empty()).then(|| std::mem::take(&mut letters).to_owned());
+        given.push(given_option(option, format!("-{letter}"), value, rest, line)?);
+    }
+    Ok(())
+}
+
+/// One option, with its value. The value is the next word if it is not in the same one.
+fn given_option<'a>(
+    option: Option<&SbatchOption>,
+    name: String,
+    value: Option<String>,
+    rest: &mut impl Iterator<Item = &'a str>,
+    line: usize,
+) -> Result<Given, String> {
+    let Some(option) = option else {
+        // Whether the next word is its value is not known.
+        rest.for_each(drop);
+        return Err(format!("{name} is not known: expected an option of sbatch that Pliant knows"));
+    };
+    let value = match (option.value, value) {
+        (Value::Without, Some(value)) => return Err(format!("{name}: expected no value, found `{value}`")),
+        (Value::With, None) => {
+            let next = rest.next().map(str::to_owned);
+            Some(next.ok_or_else(|| format!("{name}: expected a value, found none"))?)
+        }
+        (_, value) => value,
+    };
+    Ok(Given { line, long: option.long, name, value, meaning: option.meaning })
+}
+
+/// The variables in the list of `--export`.
+fn exported(list: &str) -> Result<Vec<String>, String> {
+    if matches!(list, "NONE" | "NIL") {
+        return Ok(Vec::new());
+    }
+    let variables = list.split(',').map(|variable| match variable.contains('=') {
+        true => Ok(format!("--env={variable}")),
+        false => Err(format!(
+            "expected NONE or NAME=VALUE, found `{variable}`: no variables of the command are passed on"
+        )),
+    });
+    variables.collect()
+}

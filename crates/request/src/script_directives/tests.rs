@@ -1,0 +1,153 @@
+//! Scripts and the options that they have.
+
+use super::*;
+
+fn options(line: &str) -> JobOptions {
+    parsed(line.split_whitespace().map(str::to_owned).collect())
+        .unwrap_or_else(|failure| panic!("{failure:?}"))
+}
+
+fn script(lines: &str) -> String {
+    format!("#!/bin/sh\n{lines}\necho done\n")
+}
+
+fn found(lines: &str) -> Result<Found, RequestError> {
+    read("job.sh", script(lines).as_bytes(), &JobOptions::default())
+}
+
+#[test]
+fn lines_are_options_of_submit() {
+    let check = |lines: &str, expected: &str| {
+        let found = found(lines).unwrap_or_else(|failure| panic!("{lines}: {failure:?}"));
+        assert_eq!(found.options, options(expected), "{lines}");
+    };
+    check("", "");
+    check(
+        "#PLIANT --time 1h --rigid 4\n# more\n#PLIANT --in a --in b=c",
+        "--time 1h --rigid 4 --in a --in b=c",
+    );
+    check("#PLIANT --time 1h\n#PLIANT --time 2h --speedup folding:4", "--time 2h --speedup folding:4");
+    check("#PLIANT --rigid 4\n#PLIANT --speedup folding:2", "--speedup folding:2");
+    check("#SBATCH --time=1-12 --ntasks=4", "--time 36h --rigid 4");
+    check("#SBATCH -t 10 -n4 -J fit\n#SBATCH -c2", "--time 10m --rigid 8 --job-name fit");
+    check("#SBATCH --cpus-per-task=3\n#SBATCH --cpus-per-task=2", "--rigid 2");
+    check("#SBATCH -QvW --mail-type=END --comment hello -s", "--wait");
+    check("#SBATCH --chdir=run\n#SBATCH -J -x", "--chdir run --job-name=-x");
+    check("#SBATCH --export=NONE\n#SBATCH --export=A=1,B=x", "--env A=1 --env B=x");
+    check("#SBATCH --input=data -D run\n#PLIANT --merge-output", "--stdin data --chdir run --merge-output");
+    // #PLIANT lines win, in any order.
+    check("#PLIANT --time 1h\n#SBATCH --time=5 --ntasks=3", "--time 1h --rigid 3");
+    check("#SBATCH --ntasks=3\n#PLIANT --speedup folding:2", "--speedup folding:2");
+    check("#SBATCH --gres=gpu:1\n#PLIANT --ignore-sbatch --time 1h", "--ignore-sbatch --time 1h");
+    check(
+        "#SBATCH --nodes=2 --ntasks-per-node=4 --mem=8G --gres=gpu:a100:1",
+        "--rigid 8 --nodes 2 --procs-per-node 4 --mem 16G --gpus a100:2",
+    );
+    check(
+        "#SBATCH --mem-per-cpu=2G -C fast|ib -L matlab:2",
+        "--mem-per-proc 2G --constraint fast|ib --licenses matlab:2",
+    );
+    check("#SBATCH --begin=2030-12-01T08:00 --time=5", "--begin 2030-12-01T08:00 --time 5m");
+    check("#SBATCH --nice --time=5", "--nice 100 --time 5m");
+    check("#SBATCH -a 1-9:2%3 --time=5\n#PLIANT --array 4", "--array 4 --time 5m");
+    check("#SBATCH --nice=7\n#PLIANT --begin 2031-01-01", "--nice 7 --begin 2031-01-01");
+    check("#SBATCH --requeue --time=5", "--requeue 5 --time 5m");
+    check("#SBATCH --requeue\n#PLIANT --requeue 2", "--requeue 2");
+    check("#SBATCH --no-requeue", "--requeue 0");
+    check("#SBATCH --deadline 2030-12-01", "--deadline 2030-12-01");
+    check("#SBATCH -b 2030-12-01\n#PLIANT --begin 2031-01-01", "--begin 2031-01-01");
+    check("#SBATCH --exclusive --tmp=1T -c4\n#PLIANT --scratch 2T", "--exclusive --scratch 2T --rigid 4");
+}
+
+#[test]
+fn the_command_line_may_ignore_lines_of_slurm() {
+    let given = options("--ignore-sbatch");
+    let text = script("#SBATCH --gres=gpu:1 --time=5\n#PLIANT --rigid 2");
+    let found = read("job.sh", text.as_bytes(), &given).unwrap();
+    assert_eq!(found.options, options("--rigid 2"));
+}
+
+#[test]
+fn single_options_of_slurm_may_be_ignored() {
+    let text = script(
+        "#SBATCH -d 5 --priority=9 --reservation chem\n#SBATCH --time=5 -n 3\n#PLIANT --ignore-sbatch=reservation",
+    );
+    let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=priority")).unwrap_err();
+    assert!(
+        failure.message().starts_with("job.sh:2: #SBATCH -d is not supported: "),
+        "{}",
+        failure.message()
+    );
+    let hint = failure.hint_text().unwrap();
+    assert_eq!(hint, "remove or change the lines; --ignore-sbatch=dependency ignores what is not supported");
+    let found = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=priority,dependency")).unwrap();
+    assert_eq!(found.options, options("--ignore-sbatch=reservation --time 300s --rigid 3"));
+    let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=d")).unwrap_err();
+    assert_eq!(failure.message(), "--ignore-sbatch: expected long names of options of sbatch, found `d`");
+    assert!(failure.hint_text().is_some());
+}
+
+#[test]
+fn files_of_output_are_noted() {
+    let notes = found("#SBATCH -o out-%j.txt\n#SBATCH --error=e").unwrap().notes;
+    let notes: Vec<&str> = notes.iter().filter_map(|note| note.split(": output stays").next()).collect();
+    assert_eq!(notes, ["job.sh:2: #SBATCH -o", "job.sh:3: #SBATCH --error"]);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    let check = |lines: &str, message: &str| {
+        let failure = found(lines).err().unwrap_or_else(|| panic!("{lines}: no error"));
+        assert_eq!((failure.message(), failure.is_input()), (message, true), "{lines}");
+        assert!(failure.hint_text().is_some(), "{lines}");
+    };
+    check(
+        "#PLIANT --time 5",
+        "job.sh:2: --time: expected a length of time with its unit, such as 90s, 15m or 2h, found `5`",
+    );
+    check("\n#PLIANT --tim 5m", "job.sh:3: unexpected argument '--tim' found");
+    check("#PLIANT pi", "job.sh:2: unexpected argument 'pi' found");
+    check("#PLIANT --key 1", "job.sh:2: unexpected argument '--key' found");
+    check("#PLIANT --help", "job.sh:2: unexpected argument '--help' found");
+    check(
+        "#PLIANT --rigid 2 --speedup folding:2",
+        "job.sh:2: the argument '--rigid <N>' cannot be used with '--speedup <MODEL>'",
+    );
+    check(
+        "#SBATCH --time=0",
+        "job.sh:2: #SBATCH --time: expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `0`",
+    );
+    check("#SBATCH -n 1-4", "job.sh:2: #SBATCH -n: expected a whole number from 1 to 10000000, found `1-4`");
+    check(
+        "#SBATCH -n 10000000\n#SBATCH -c 1000",
+        "job.sh:3: #SBATCH -c: expected at most 10000000 processors of all tasks, found 10000000000",
+    );
+    check("#SBATCH hetjob", "job.sh:2: #SBATCH expected an option, found `hetjob`");
+    check("#SBATCH --hold=1", "job.sh:2: #SBATCH --hold: expected no value, found `1`");
+    check("#SBATCH -J", "job.sh:2: #SBATCH -J: expected a value, found none");
+    check(
+        "#SBATCH --chdir=",
+        "job.sh:2: #SBATCH --chdir: a value is required for '--chdir <DIR>' but none was supplied",
+    );
+    check(
+        "#SBATCH --job-name=a/b",
+        &format!(
+            "job.sh:2: #SBATCH --job-name: --job-name: expected a name of 1 to {} bytes without slashes and control \
+             characters, found `a/b`",
+            pliant_wire::bounds::NAME_BYTES_MAX
+        ),
+    );
+    check(
+        "#SBATCH --export=ALL,A=1",
+        "job.sh:2: #SBATCH --export: expected NONE or NAME=VALUE, found `ALL`: no variables of the command are passed on",
+    );
+    // Everything at once.
+    check(
+        "#SBATCH --hold --frobnicate 3\n#SBATCH -d afterok:7 --time=x",
+        "job.sh:2: #SBATCH --frobnicate is not known: expected an option of sbatch that Pliant knows\n  \
+         job.sh:2: #SBATCH --hold is not supported: --begin, or submit it when it may start\n  \
+         job.sh:3: #SBATCH -d is not supported: `pliant wait JOB && pliant submit ...` submits after the end of another \
+         job\n  \
+         job.sh:3: #SBATCH --time: expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `x`",
+    );
+}

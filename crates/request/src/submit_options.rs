@@ -1,0 +1,495 @@
+//! The options of `pliant submit` that a script may have, too, and how those of the command line win over those of the script.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use pliant_control::environment::{VARIABLE_NAME, may_be_given};
+use pliant_control::exact_text::ExactText;
+use pliant_control::job::Work;
+use pliant_control::names::Name;
+use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
+use pliant_model::{Procs, Span, Speedup};
+use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
+use pliant_staging::FileName;
+use pliant_wire::{Script, bounds};
+
+use crate::error::RequestError;
+use crate::job_files::{Input, input};
+use crate::numbers::{timeout, whole};
+use crate::resource_options::ResourceOptions;
+use crate::runs::Runs;
+use crate::schedule_options::ScheduleOptions;
+use crate::task_indices::TaskIndices;
+
+/// How long a submission is tried if no option says it.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Options of a job, on the command line or in a `#PLIANT` line.
+#[derive(Args, Clone, PartialEq, Default, Debug)]
+pub struct JobOptions {
+    /// An input file, in the job's folder under its own name or NAME; may be repeated.
+    #[arg(long = "in", value_name = "[NAME=]FILE", value_parser = input)]
+    pub inputs: Vec<Input>,
+    /// The speedup model of the script, such as amdahl:0.95,64 (95 % of it is parallel, on at most 64 processors). Others:
+    /// downey:40,0.7, table:1=100,2=55, folding:8.
+    #[arg(long, value_name = "MODEL", conflicts_with = "rigid")]
+    speedup: Option<SpeedupSpec>,
+    /// The exact number of processors of the script [default: 1].
+    #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
+    rigid: Option<u32>,
+    /// Options of a script however it is run.
+    #[command(flatten)]
+    pub run: RunOptions,
+    /// Runs the script in this folder, on a server that shares its file system (`[shared]` of the client's file). No files are
+    /// sent or fetched.
+    #[arg(long, value_name = "DIR")]
+    chdir: Option<PathBuf>,
+    /// The file that is the script's standard input: sent like --in, or with --chdir a file of that folder.
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = input)]
+    stdin: Option<Input>,
+    /// Has the script's standard error go to its standard output.
+    #[arg(long)]
+    merge_output: bool,
+    #[command(flatten)]
+    resources: ResourceOptions,
+    #[command(flatten)]
+    schedule: ScheduleOptions,
+    /// Submits to this server only.
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<Name>,
+    /// Waits until the job has ended.
+    #[arg(long)]
+    wait: bool,
+    /// Waits until the job has ended, and fetches its results into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How long to try until a server takes the job [default: 60s].
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    server_timeout: Option<Duration>,
+    /// Runs the script once for each of these indices, as a sweep: 1-100, 0-90:10 or 1,5-9; %LIMIT behind them runs at most so
+    /// many at a time.
+    #[arg(long, value_name = "INDICES")]
+    pub array: Option<TaskIndices>,
+}
+
+/// Options of a script however it is run.
+#[derive(Args, Clone, PartialEq, Default, Debug)]
+pub struct RunOptions {
+    /// The walltime of the script, such as 90s or 2h. With --speedup: on the processors of the model, at speed 1.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
+    time: Option<Span>,
+    /// The name of the job [default: the name of the script].
+    #[arg(long, value_name = "NAME", value_parser = job_name)]
+    job_name: Option<String>,
+    /// A variable of the script's environment; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// Ignores the #SBATCH lines of the script, or only these options in them, by their long names.
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ALL_OPTIONS,
+        value_delimiter = ','
+    )]
+    pub ignore_sbatch: Vec<String>,
+}
+
+/// The size of a script that runs with parameters.
+#[derive(Args, Clone, PartialEq, Default, Debug)]
+pub struct SizeOptions {
+    /// The exact number of processors of an instance of the script [default: 1].
+    #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
+    rigid: Option<u32>,
+    #[command(flatten)]
+    resources: ResourceOptions,
+}
+
+impl SizeOptions {
+    /// The options of a job of that size.
+    pub fn of_job(&self) -> JobOptions {
+        JobOptions { rigid: self.rigid, resources: self.resources.clone(), ..JobOptions::default() }
+    }
+}
+
+/// The value of `--ignore-sbatch` for all options.
+pub const ALL_OPTIONS: &str = "all";
+
+/// The name of a job, which the server takes for the name of its script.
+fn job_name(text: &str) -> Result<String, String> {
+    let expected = || {
+        let most = bounds::NAME_BYTES_MAX;
+        format!(
+            "expected a name of 1 to {most} bytes without slashes and control characters, found `{}`",
+            text.escape_debug()
+        )
+    };
+    let is_valid = !text.contains('/') && text.len() <= bounds::NAME_BYTES_MAX;
+    match text.parse::<FileName>() {
+        Ok(_) if is_valid => Ok(text.to_owned()),
+        _ => Err(expected()),
+    }
+}
+
+/// `NAME=VALUE`, as servers take it.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("expected NAME=VALUE, found `{}`", text.escape_debug()))?;
+    if !may_be_given(name) || name.len() > bounds::NAME_BYTES_MAX {
+        return Err(format!("expected {VARIABLE_NAME}, found `{}`", name.escape_debug()));
+    }
+    if value.len() > bounds::ARGUMENT_BYTES_MAX || value.contains(char::is_control) {
+        let most = bounds::ARGUMENT_BYTES_MAX;
+        return Err(format!(
+            "expected a value on one line and of at most {most} bytes for {name}, found one with line ends or longer"
+        ));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// The first of these options that is given.
+fn first_given<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {
+    options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+}
+
+impl RunOptions {
+    /// These options, with those of `weaker` where these say nothing.
+    fn over(self, weaker: RunOptions) -> RunOptions {
+        RunOptions {
+            time: self.time.or(weaker.time),
+            job_name: self.job_name.or(weaker.job_name),
+            // The last one of a name counts.
+            env: [weaker.env, self.env].concat(),
+            ignore_sbatch: [weaker.ignore_sbatch, self.ignore_sbatch].concat(),
+        }
+    }
+}
+
+impl JobOptions {
+    /// These options, with those of `weaker` where these say nothing. Files that may be named repeatedly are added.
+    pub fn over(self, weaker: JobOptions) -> JobOptions {
+        // The size is one thing, in either option.
+        let is_sized = self.speedup.is_some() || self.rigid.is_some();
+        let (speedup, rigid) =
+            if is_sized { (self.speedup, self.rigid) } else { (weaker.speedup, weaker.rigid) };
+        JobOptions {
+            inputs: [weaker.inputs, self.inputs].concat(),
+            speedup,
+            rigid,
+            run: self.run.over(weaker.run),
+            chdir: self.chdir.or(weaker.chdir),
+            stdin: self.stdin.or(weaker.stdin),
+            merge_output: self.merge_output || weaker.merge_output,
+            resources: self.resources.over(weaker.resources),
+            schedule: self.schedule.over(weaker.schedule),
+            server: self.server.or(weaker.server),
+            wait: self.wait || weaker.wait,
+            out: self.out.or(weaker.out),
+            server_timeout: self.server_timeout.or(weaker.server_timeout),
+            array: self.array.or(weaker.array),
+        }
+    }
+
+    /// The options of runs with parameters, of a size that `sized` gives.
+    pub fn of_runs(run: RunOptions, sized: JobOptions) -> JobOptions {
+        JobOptions { run, ..sized }
+    }
+
+    /// The first of these options that `sweep` or `explore` has no use for.
+    pub fn without_use(&self, runs: Runs) -> Option<&'static str> {
+        let of_submit = [
+            ("--array", self.array.is_some()),
+            ("--out", self.out.is_some()),
+            ("--server-timeout", self.server_timeout.is_some()),
+        ];
+        let option = first_given(of_submit).or_else(|| self.without_use_in_array());
+        match runs {
+            Runs::Instances => {
+                let again = ("--requeue", self.requeues().is_some_and(|requeues| requeues > 0));
+                option.or_else(|| first_given([again]))
+            }
+            // On one core each, and in no queue.
+            Runs::Requests => option
+                .or_else(|| self.rigid.filter(|procs| *procs > 1).map(|_| "--rigid"))
+                .or_else(|| self.resources.first())
+                .or_else(|| self.schedule.first()),
+        }
+    }
+
+    /// The first of these options that an array has no use for.
+    pub fn without_use_in_array(&self) -> Option<&'static str> {
+        let of_jobs = [
+            ("--server", self.server.is_some()),
+            ("--speedup", self.speedup.is_some()),
+            ("--chdir", self.chdir.is_some()),
+            ("--stdin", self.stdin.is_some()),
+            ("--merge-output", self.merge_output),
+        ];
+        first_given(of_jobs)
+    }
+
+    /// How often a job may run again after its node failed, if that is given.
+    pub fn requeues(&self) -> Option<u32> {
+        self.schedule.requeues()
+    }
+
+    /// The first of these options that reads or writes files of this machine, or has the command do more than submit one job.
+    pub fn of_this_machine(&self) -> Option<&'static str> {
+        first_given([
+            ("--in", !self.inputs.is_empty()),
+            ("--stdin", self.stdin.is_some()),
+            ("--chdir", self.chdir.is_some()),
+            ("--out", self.out.is_some()),
+            ("--wait", self.wait),
+            ("--array", self.array.is_some()),
+        ])
+    }
+
+    /// True if the command waits until the job has ended.
+    pub fn waits(&self) -> bool {
+        self.wait || self.out.is_some()
+    }
+
+    /// How long the submission is tried.
+    pub fn timeout(&self) -> Duration {
+        self.server_timeout.unwrap_or(SERVER_TIMEOUT)
+    }
+
+    /// The first of these options that only a script has.
+    pub fn of_scripts(&self) -> Option<&'static str> {
+        let options = [
+            ("--speedup", self.speedup.is_some()),
+            ("--rigid", self.rigid.is_some()),
+            ("--time", self.run.time.is_some()),
+            ("--job-name", self.run.job_name.is_some()),
+            ("--chdir", self.chdir.is_some()),
+            ("--env", !self.run.env.is_empty()),
+            ("--stdin", self.stdin.is_some()),
+            ("--merge-output", self.merge_output),
+            ("--ignore-sbatch", !self.run.ignore_sbatch.is_empty()),
+            ("--array", self.array.is_some()),
+        ];
+        first_given(options).or_else(|| self.resources.first()).or_else(|| self.schedule.first())
+    }
+
+    /// The script that these options describe, without the folder of `--chdir`.
+    pub fn script(
+        &self,
+        name: String,
+        text: ExactText,
+        arguments: Vec<String>,
+    ) -> Result<Script, RequestError> {
+        if self.chdir.is_some() && !self.inputs.is_empty() {
+            return Err(RequestError::input("expected --chdir or --in, found both")
+                .hint("a script that runs in a folder of yours reads its files there: leave --in out"));
+        }
+        let walltime = self.run.time.ok_or_else(|| {
+            RequestError::input("expected --time with a script, found none").hint(
+                "--time 1h, or a line `#PLIANT --time 1h`: how long it runs at most on one processor of speed 1",
+            )
+        })?;
+        let SpeedupSpec { speedup, procs } = match (&self.speedup, self.rigid) {
+            (Some(spec), _) => spec.clone(),
+            (None, procs) => {
+                let procs = Procs(procs.or(self.resources.nodes()).unwrap_or(1));
+                SpeedupSpec { speedup: Speedup::Rigid, procs }
+            }
+        };
+        let is_moldable = !matches!(speedup, Speedup::Rigid);
+        let resources = self.resources.resources(if is_moldable { Procs(u32::MAX) } else { procs })?;
+        let work = Work {
+            // A limit is never less than was asked for, unless the user says how the time changes.
+            fixed_time: self.speedup.is_none(),
+            resources: resources.map(Arc::new),
+            ..Work::new(procs, walltime, speedup)
+        };
+        let work = self.schedule.applied(work);
+        let name = self.run.job_name.clone().unwrap_or(name);
+        let environment: BTreeMap<String, String> = self.run.env.iter().cloned().collect();
+        if environment.len() > bounds::ARGUMENTS_MAX {
+            let (most, found) = (bounds::ARGUMENTS_MAX, environment.len());
+            let problem = format!("--env: expected at most {most} variables, found {found}");
+            return Err(RequestError::input(problem).hint("send a file with them, and read it in the script"));
+        }
+        let (stdin, merge_output) = (self.stdin_name()?, self.merge_output);
+        Ok(Script { arguments, environment, stdin, merge_output, ..Script::new(name, text, work) })
+    }
+
+    /// The input files of the job, its standard input among them.
+    pub fn files(&self) -> Vec<Input> {
+        let mut files = self.inputs.clone();
+        // It may be one of the others.
+        let stdin = self.stdin.iter().filter(|file| self.chdir.is_none() && !files.contains(file));
+        files.extend(stdin.cloned().collect::<Vec<Input>>());
+        files
+    }
+
+    /// The name of the script's standard input in the folder in which it runs.
+    fn stdin_name(&self) -> Result<Option<FileName>, RequestError> {
+        let Some(file) = &self.stdin else { return Ok(None) };
+        if self.chdir.is_none() {
+            return Ok(Some(file.name().clone()));
+        }
+        let path = file.path();
+        let name = path.to_str().and_then(|path| path.parse().ok());
+        name.map(Some).ok_or_else(|| {
+            let problem = format!(
+                "--stdin: with --chdir expected a path from that folder on, without `..`, found {}",
+                path.display()
+            );
+            RequestError::input(problem).hint("redirect other files in the script: `exec < FILE`")
+        })
+    }
+
+    /// The folder of `--chdir` as servers know it.
+    pub fn folder(&self, shared: &SharedFileSystems) -> Result<Option<SharedFolder>, RequestError> {
+        let Some(dir) = &self.chdir else { return Ok(None) };
+        let wrong = |error| {
+            let problem = format!("--chdir: expected a folder, found {}: {error}", dir.display());
+            RequestError::input(problem).hint("name one that is there")
+        };
+        let resolved = dir.canonicalize().map_err(wrong)?;
+        if !resolved.is_dir() {
+            return Err(wrong(std::io::ErrorKind::NotADirectory.into()));
+        }
+        // As it was written, then with its links resolved.
+        let written = std::path::absolute(dir).unwrap_or_default();
+        let found = shared.folder_at(&written).or_else(|| shared.folder_at(&resolved));
+        found.map(Some).ok_or_else(|| {
+            let known: Vec<String> = shared.iter().map(|(path, _)| path.display().to_string()).collect();
+            let expected = if known.is_empty() { "none is named".to_owned() } else { known.join(", ") };
+            let problem = format!(
+                "--chdir: expected a folder on a shared file system ({expected}), found {}",
+                resolved.display()
+            );
+            RequestError::input(problem)
+                .hint("[shared] of the client's file names them; without --chdir, send files with --in")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: JobOptions,
+    }
+
+    fn options(line: &str) -> JobOptions {
+        let words = std::iter::once("submit").chain(line.split_whitespace());
+        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).options
+    }
+
+    #[test]
+    fn options_win_over_weaker_ones() {
+        let check = |stronger: &str, weaker: &str, expected: &str| {
+            assert_eq!(
+                options(stronger).over(options(weaker)),
+                options(expected),
+                "{stronger} over {weaker}"
+            );
+        };
+        check("", "--time 1h --rigid 2 --wait", "--time 1h --rigid 2 --wait");
+        check("--time 2h", "--time 1h --out o", "--time 2h --out o");
+        check("--speedup folding:4", "--rigid 2", "--speedup folding:4");
+        check("--rigid 2", "--speedup folding:4 --server a", "--rigid 2 --server a");
+        check("--in b", "--in a --job-name n", "--in a --in b --job-name n");
+        check("--job-name m --chdir x", "--job-name n --chdir y", "--job-name m --chdir x");
+        check(
+            "--server-timeout 1s",
+            "--server-timeout 2s --ignore-sbatch",
+            "--server-timeout 1s --ignore-sbatch",
+        );
+    }
+
+    #[test]
+    fn names_of_jobs_are_names_of_files() {
+        for name in ["fit", "fit 3, second run", "é"] {
+            assert_eq!(job_name(name), Ok(name.to_owned()));
+        }
+        for name in ["", "..", "a/b", "a\nb", &"x".repeat(bounds::NAME_BYTES_MAX + 1)] {
+            assert!(job_name(name).is_err_and(|error| error.starts_with("expected a name")), "{name}");
+        }
+    }
+
+    #[test]
+    fn variables_have_a_name_and_a_value_on_one_line() {
+        let check = |text: &str, expected: Result<(&str, &str), &str>| match (variable(text), expected) {
+            (Ok((name, value)), Ok(expected)) => assert_eq!((&*name, &*value), expected, "{text}"),
+            (Err(found), Err(start)) => assert!(found.starts_with(start), "{text}: {found}"),
+            (found, _) => panic!("{text}: {found:?}"),
+        };
+        check("OMP_NUM_THREADS=4", Ok(("OMP_NUM_THREADS", "4")));
+        check("A=b=c d", Ok(("A", "b=c d")));
+        check("A=", Ok(("A", "")));
+        check("A", Err("expected NAME=VALUE, found `A`"));
+        for text in ["=b", "1A=b", "A B=c", "PLIANT_JOB=1", "SLURM_JOB_ID=1", "LD_PRELOAD=x", "IFS=x"] {
+            check(text, Err("expected a variable of letters"));
+        }
+        check("A=b\nc", Err("expected a value on one line"));
+        check(
+            &format!("A={}", "x".repeat(bounds::ARGUMENT_BYTES_MAX + 1)),
+            Err("expected a value on one line"),
+        );
+    }
+
+    #[test]
+    fn the_last_value_of_a_variable_counts_and_they_are_bounded() {
+        let script = |options: JobOptions| {
+            options.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new())
+        };
+        let given = options("--env A=3 --env A=4").over(options("--time 1h --env A=1 --env B=2"));
+        let environment = script(given).unwrap().environment;
+        assert_eq!(
+            environment,
+            [("A", "4"), ("B", "2")].map(|(name, value)| (name.into(), value.into())).into()
+        );
+        let many: String = (0..=bounds::ARGUMENTS_MAX).map(|number| format!(" --env A{number}=1")).collect();
+        let failure = script(options(&format!("--time 1h{many}"))).unwrap_err();
+        assert_eq!(failure.message(), "--env: expected at most 100 variables, found 101");
+    }
+
+    #[test]
+    fn standard_input_is_sent_unless_it_is_in_the_folder_of_the_user() {
+        let check = |line: &str, expected: Result<(&str, &[&str]), &str>| {
+            let given = options(&format!("--time 1h {line}"));
+            let files = given.files();
+            let files: Vec<&str> = files.iter().map(|file| file.name().as_str()).collect();
+            let script = given.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new());
+            match (script, expected) {
+                (Ok(script), Ok((name, sent))) => {
+                    assert_eq!(script.stdin.as_ref().map(FileName::as_str), Some(name), "{line}");
+                    assert_eq!(files, sent, "{line}");
+                }
+                (Err(failure), Err(start)) => assert!(failure.message().starts_with(start), "{line}"),
+                (found, _) => panic!("{line}: {found:?}"),
+            }
+        };
+        check("--stdin ../far/data", Ok(("data", &["data"])));
+        check("--stdin in/a=data --in b", Ok(("in/a", &["b", "in/a"])));
+        check("--stdin data --in data", Ok(("data", &["data"])));
+        check("--stdin in/data --chdir /home/alice", Ok(("in/data", &[])));
+        check("--stdin ../data --chdir /home/alice", Err("--stdin: with --chdir expected a path from that"));
+        check(
+            "--stdin /tmp/data --chdir /home/alice",
+            Err("--stdin: with --chdir expected a path from that"),
+        );
+    }
+
+    #[test]
+    fn a_folder_of_the_user_is_for_no_input_files() {
+        let both = options("--chdir a").over(options("--in b --time 1h"));
+        let failure = both.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new());
+        assert_eq!(failure.unwrap_err().message(), "expected --chdir or --in, found both");
+    }
+}
