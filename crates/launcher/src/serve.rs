@@ -62,12 +62,10 @@ fn serve(path: &Path) -> Result<(), Error> {
     load(path, caller)?;
     let request = privileges::as_caller(request)?;
     let request = request.map_err(|why| Error::lasting(format!("no request on standard input: {why}")))?;
-    if matches!(request.action, Action::Run { .. }) {
-        // From here on a terminal of the caller stops nothing either.
-        setsid().map_err(Error::system(
-            "begin a session (the caller must not make the launcher the leader of a process group)",
-        ))?;
-    }
+    // From here on a terminal of the caller stops nothing either.
+    setsid().map_err(Error::system(
+        "begin a session (the caller must not make the launcher the leader of a process group)",
+    ))?;
     privileges::hide_from_caller()?;
     // Again: a caller can take as long as it likes for its request, and begin it before an account is banned.
     let read = Instant::now();
@@ -77,7 +75,11 @@ fn serve(path: &Path) -> Result<(), Error> {
     let account = Account::allowed(&request.account, &config, caller, ends)?;
     match request.action {
         Action::Check => Ok(()),
-        Action::MakeFolder { folder } => JobFolder::allowed(&folder, &config, caller)?.make(&account),
+        Action::MakeFolder { folder } => {
+            let folder = JobFolder::allowed(&folder, &config, caller)?;
+            check_age(read)?;
+            folder.make(&account)
+        }
         Action::Run { program, environment, folder, processes_max } => {
             check_program(&program, &config)?;
             check_environment(&environment)?;
@@ -90,6 +92,7 @@ fn serve(path: &Path) -> Result<(), Error> {
         Action::Signal { signal, processes } => {
             let targets = processes.into_iter().map(Target::of).collect::<Result<Vec<Target>, Error>>()?;
             privileges::become_signaller(&account)?;
+            check_age(read)?;
             send(signal, &targets)
         }
     }
@@ -112,7 +115,7 @@ fn check_age(read: Instant) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::passing(format!(
-        "the program was ready {age:?} after the launcher's file was read (at most {AGE_MAX:?})"
+        "it was ready {age:?} after the launcher's file was read (at most {AGE_MAX:?})"
     )))
 }
 

@@ -168,10 +168,13 @@ fn stopped(site: &Site) -> usize {
             // A process takes some milliseconds to begin: the request is sent about when it does.
             let stopper = scope.spawn(move || stop(pid));
             std::thread::sleep(Duration::from_micros(call * 250));
-            let is_last = call + 1 == CALLS;
-            let stopped = is_last.then(|| stopper.join().unwrap());
+            if call + 1 == CALLS {
+                let stopped = stopper.join().unwrap();
+                stdin.write_all(&request).unwrap();
+                return stopped;
+            }
             stdin.write_all(&request).unwrap();
-            stopped.unwrap_or_else(|| stopper.join().unwrap())
+            stopper.join().unwrap()
         });
         drop(stdin);
         configure("caller = 'ptl-caller'\ndeny = ['ptl-alice']\nprograms = ['/bin/sh']\n");

@@ -85,6 +85,7 @@ mod table;
 mod tasks;
 mod throttle;
 mod watch;
+mod within;
 
 pub use account::NOT_STARTED_PREFIX;
 pub(crate) use account::PROGRAM_PATH;

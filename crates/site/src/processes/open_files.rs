@@ -5,15 +5,17 @@
 //! counts for every job of the account that it belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rustix::fs::{Dir, FileType};
 use rustix::process::{Pid, geteuid};
 
 use super::disk::BLOCK_BYTES;
-use super::table;
+use super::{table, within};
 
 const FOLDER: &str = "/dev/shm";
 /// The segments of all users, one a line.
@@ -111,7 +113,7 @@ impl Count {
                     && let Ok(file) = fs::metadata(entry.path())
                     && counts(&link, &file)
                 {
-                    self.add(&file);
+                    self.add((file.dev(), file.ino()), file.blocks());
                 }
             }
         }
@@ -120,17 +122,23 @@ impl Count {
 
     /// Counts the files of an account below a folder, whosever that is.
     fn files(&mut self, folder: &Path, account: u32) -> Result<(), String> {
-        let mut unvisited = vec![folder.to_owned()];
-        while let Some(folder) = unvisited.pop() {
-            let Ok(entries) = fs::read_dir(folder) else { continue };
+        let Ok(top) = within::open_top(folder) else { return Ok(()) };
+        let mut unvisited = vec![PathBuf::from(".")];
+        while let Some(path) = unvisited.pop() {
+            let Ok(folder) = within::open_folder(&top, &path) else { continue };
+            let Ok(entries) = Dir::read_from(&folder) else { continue };
             for entry in entries.flatten() {
-                let Ok(file) = entry.metadata() else { continue };
-                if file.uid() == account {
-                    self.look()?;
-                    self.add(&file);
+                let name = entry.file_name();
+                let Ok(file) = within::stat(&folder, name) else { continue };
+                if matches!(name.to_bytes(), b"." | b"..") {
+                    continue;
                 }
-                if file.is_dir() {
-                    unvisited.push(entry.path());
+                if file.st_uid == account {
+                    self.look()?;
+                    self.add((file.st_dev, file.st_ino), file.st_blocks.cast_unsigned());
+                }
+                if FileType::from_raw_mode(file.st_mode) == FileType::Directory {
+                    unvisited.push(path.join(OsStr::from_bytes(name.to_bytes())));
                 }
             }
         }
@@ -145,9 +153,9 @@ impl Count {
         }
     }
 
-    fn add(&mut self, file: &Metadata) {
-        if self.counted.insert((file.dev(), file.ino())) {
-            self.bytes = self.bytes.saturating_add(file.blocks().saturating_mul(BLOCK_BYTES));
+    fn add(&mut self, file: (u64, u64), blocks: u64) {
+        if self.counted.insert(file) {
+            self.bytes = self.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
         }
     }
 }

@@ -83,14 +83,6 @@ impl Process {
         pages_in(&self.folder())
     }
 
-    /// Whether one of its uids (real, effective, saved, of its file system) is that one. False if that cannot be read.
-    pub(super) fn has_uid(&self, uid: u32) -> bool {
-        // The owner of its folder in `/proc` is root, if it cannot be attached to.
-        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", self.pid)) else { return false };
-        let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-        uids.split_ascii_whitespace().any(|found| found.parse() == Ok(uid))
-    }
-
     /// Whether it was started with this in its environment. False if that cannot be read.
     pub(super) fn has_variable(&self, name: &str, value: &Path) -> bool {
         let Ok(environment) = fs::read(self.folder().join("environ")) else { return false };

@@ -70,7 +70,10 @@ async fn what_jobs_leave_in_memory_is_removed_with_the_last_of_their_account() {
     let gate = federation.path().join("gate");
     let makes = |name: &str| {
         let folder = format!("/dev/shm/pliant-accounts-{name}");
-        format!("ipcmk -M 4096 -Q -S 1 && mkdir {folder} && echo kept > {folder}/file")
+        // A closed folder keeps nothing else.
+        format!(
+            "ipcmk -M 4096 -Q -S 1 && mkdir -p {folder}/deep && echo kept > {folder}/deep/file && chmod 0 {folder}"
+        )
     };
     let first = submit(&alice, &order(rigid(&format!("{}; true", waiting_for(&gate)), 1, 600))).await;
     federation.reaches(&alice, &first.handle, JobState::Active).await;

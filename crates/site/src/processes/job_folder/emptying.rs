@@ -33,7 +33,7 @@ pub(super) fn empty(path: &Path, outputs_max: Option<u64>) -> Result<(), Staging
 }
 
 /// Opens a folder that is not a link. One of the user's own that the user cannot read is made readable first.
-fn open_folder(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+pub(super) fn open_folder(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = openat(&at, name, flags | OFlags::RDONLY, Mode::empty());
     if opened.as_ref().err() != Some(&Errno::ACCESS) {

@@ -4,19 +4,25 @@
 //! They are removed once the account has no process on the host, as systemd-logind does with `RemoveIPC=` for users who log in. They do not
 //! say which job they are of, so those of a job stay while another one of its account runs.
 
-use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr};
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::fs::{AtFlags, Dir, FileType, unlinkat};
+use rustix::io::Errno;
 use rustix::process::{geteuid, getpid};
 
 use super::call::{Call, Reply};
-use super::{FilesError, client};
+use super::{FilesError, client, emptying};
 use crate::accounts::AccountRun;
-use crate::processes::{PROGRAM_PATH, table};
+use crate::processes::{PROGRAM_PATH, within};
 
 const FOLDERS: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
 /// Lists of objects of all users, the column of their ids, and the option of ipcrm(1) that removes one.
@@ -25,104 +31,217 @@ const OBJECTS: [(&str, &str, &str); 3] = [
     ("/proc/sysvipc/sem", "semid", "--semaphore-id"),
     ("/proc/sysvipc/msg", "msqid", "--queue-id"),
 ];
-
-/// What belongs to no process.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct Leftovers {
-    files: Vec<PathBuf>,
-    /// Options of ipcrm(1).
-    objects: Vec<String>,
-}
+/// How many objects one program removes: the kernel limits the length of its arguments.
+const AT_ONCE: usize = 500;
+/// How many entries of a folder a supervisor looks at before it takes for granted that there is something.
+const LOOKED_AT_MOST: usize = 10_000;
+/// How deep the folders of an account are emptied.
+const DEPTH_MAX: usize = 64;
+/// How often, and after what pauses, a supervisor looks for other processes: another job may be ending at the same time.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long it is believed that the account has no other process.
+const BELIEVED_FOR: Duration = Duration::from_millis(10);
 
 /// Has the account of a job that has ended remove what it left, if no other process of it is seen but the one that measures the job's files.
 pub(crate) fn remove_leftovers(account: &AccountRun, meter: Option<i32>) -> Result<(), FilesError> {
-    let Some(uid) = fs::metadata(&account.folder).ok().map(|folder| folder.uid()) else { return Ok(()) };
-    if Leftovers::of(uid) == Leftovers::default() || has_other_process(uid, meter) {
+    let Some(uid) = fs::symlink_metadata(&account.folder).ok().map(|folder| folder.uid()) else {
+        return Ok(());
+    };
+    if !OBJECTS.into_iter().any(|list| !made_by(uid, list).is_empty()) && !has_files(uid) {
         return Ok(());
     }
-    match client::answered(account, &Call::RemoveLeftovers { meter })? {
-        Reply::Done => Ok(()),
-        _ => Err(client::unexpected(account)),
+    for attempt in 1..=TRIES {
+        // Where that cannot be seen, others are not disturbed.
+        if !has_other_process(uid, meter).unwrap_or(true) {
+            return match client::answered(account, &Call::RemoveLeftovers { meter })? {
+                Reply::Done => Ok(()),
+                _ => Err(client::unexpected(account)),
+            };
+        }
+        if attempt < TRIES {
+            thread::sleep(PAUSE);
+        }
     }
+    Ok(())
+}
+
+/// Whether a user has something in one of the folders, at their top.
+fn has_files(uid: u32) -> bool {
+    let is_own =
+        |folder: &OwnedFd, name: &CStr| within::stat(folder, name).is_ok_and(|found| found.st_uid == uid);
+    FOLDERS.iter().any(|path| {
+        let Ok(folder) = within::open_top(Path::new(path)) else { return false };
+        let Ok(entries) = Dir::read_from(&folder) else { return false };
+        let mut looked_at = 0;
+        entries.flatten().filter(|entry| !is_dots(entry.file_name())).any(|entry| {
+            looked_at += 1;
+            looked_at > LOOKED_AT_MOST || is_own(&folder, entry.file_name())
+        })
+    })
 }
 
 /// Removes what this user has left, unless it has another process.
 ///
 /// # Errors
-/// Something cannot be removed.
+/// Something remains, or it cannot be seen whether the user has other processes.
 pub(super) fn remove_own(meter: Option<i32>) -> io::Result<()> {
-    let uid = geteuid().as_raw();
-    let Leftovers { files, objects } = Leftovers::of(uid);
-    // Where a process hides from others, this one sees those of its own user alone.
-    if has_other_process(uid, meter) {
-        return Ok(());
+    let mut removal = Removal { uid: geteuid().as_raw(), meter, looked: None, failure: None };
+    for list in OBJECTS {
+        removal.objects(list)?;
     }
-    for file in files {
-        let removed = if file.is_dir() { fs::remove_dir_all(&file) } else { fs::remove_file(&file) };
-        if let Err(error) = removed
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(io::Error::new(error.kind(), format!("{}: {error}", file.display())));
+    for path in FOLDERS {
+        removal.folder(Path::new(path))?;
+    }
+    removal.failure.map_or(Ok(()), Err)
+}
+
+/// A removal under way. It ends with an error of [`Removal::is_alone`] alone; of all others the first one is kept.
+struct Removal {
+    uid: u32,
+    meter: Option<i32>,
+    /// When the user was last seen to have no other process.
+    looked: Option<Instant>,
+    failure: Option<io::Error>,
+}
+
+impl Removal {
+    /// Whether the user has no other process, as far as that was seen a moment ago.
+    fn is_alone(&mut self) -> io::Result<bool> {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= BELIEVED_FOR) {
+            if has_other_process(self.uid, self.meter)? {
+                return Ok(false);
+            }
+            self.looked = Some(Instant::now());
+        }
+        Ok(true)
+    }
+
+    fn failed(&mut self, what: &str, cause: impl Into<io::Error>) {
+        let cause = cause.into();
+        self.failure.get_or_insert_with(|| io::Error::new(cause.kind(), format!("{what}: {cause}")));
+    }
+
+    fn objects(&mut self, list: (&str, &str, &str)) -> io::Result<()> {
+        let (_, _, option) = list;
+        for ids in made_by(self.uid, list).chunks(AT_ONCE) {
+            if !self.is_alone()? {
+                return Ok(());
+            }
+            let mut ipcrm = Command::new("ipcrm");
+            ipcrm.args(ids.iter().map(|id| format!("{option}={id}"))).env("PATH", PROGRAM_PATH);
+            match ipcrm.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status() {
+                Ok(status) if status.success() => {}
+                Ok(status) => self.failed("ipcrm", io::Error::other(status.to_string())),
+                Err(error) => self.failed("ipcrm", error),
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, path: &Path) -> io::Result<()> {
+        match within::open_top(path) {
+            Ok(folder) => self.entries(&folder, 0),
+            Err(_) => Ok(()),
         }
     }
-    if objects.is_empty() || has_other_process(uid, meter) {
-        return Ok(());
-    }
-    let mut ipcrm = Command::new("ipcrm");
-    ipcrm
-        .args(objects)
-        .env("PATH", PROGRAM_PATH)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    match ipcrm.status()? {
-        status if status.success() => Ok(()),
-        status => Err(io::Error::other(format!("ipcrm: {status}"))),
+
+    /// Removes the user's own entries of a folder; what is mounted there and what belongs to others stays.
+    fn entries(&mut self, folder: &OwnedFd, depth: usize) -> io::Result<()> {
+        let entries = match Dir::read_from(folder) {
+            Ok(entries) => entries,
+            Err(cause) => {
+                self.failed("read a folder", cause);
+                return Ok(());
+            }
+        };
+        for entry in entries {
+            let Ok(entry) = entry else { break };
+            let name = entry.file_name();
+            let own = within::stat(folder, name).ok().filter(|found| found.st_uid == self.uid);
+            let Some(own) = own.filter(|_| !is_dots(name)) else { continue };
+            if !self.is_alone()? {
+                return Ok(());
+            }
+            let is_folder = FileType::from_raw_mode(own.st_mode) == FileType::Directory;
+            if is_folder && depth < DEPTH_MAX {
+                match emptying::open_folder(folder, name) {
+                    Ok(inner) => self.entries(&inner, depth + 1)?,
+                    Err(cause) => self.failed("open a folder", cause),
+                }
+            }
+            let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            match unlinkat(folder, name, flags) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(cause) => {
+                    self.failed(&format!("{}", OsStr::from_bytes(name.to_bytes()).display()), cause)
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-impl Leftovers {
-    fn of(uid: u32) -> Leftovers {
-        let in_folder = |folder: &str| {
-            let entries = fs::read_dir(Path::new(folder)).into_iter().flatten().flatten();
-            // Links are not followed.
-            let own = entries.filter(move |entry| entry.metadata().is_ok_and(|found| found.uid() == uid));
-            own.map(|entry| entry.path())
-        };
-        let listed = |(path, id, option): (&str, &str, &str)| {
-            // There is no list if the kernel has no such objects.
-            let list = fs::read_to_string(path).unwrap_or_default();
-            made_by(uid, &list, id).into_iter().map(move |id| format!("{option}={id}")).collect::<Vec<_>>()
-        };
-        Leftovers {
-            files: FOLDERS.into_iter().flat_map(in_folder).collect(),
-            objects: OBJECTS.into_iter().flat_map(listed).collect(),
-        }
-    }
+fn is_dots(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
 }
 
-/// The ids of the objects in a list that a user has made (proc_sysvipc(5)).
-fn made_by(uid: u32, list: &str, id: &str) -> BTreeSet<u32> {
+/// The ids of the objects of a list that a user has made (proc_sysvipc(5)).
+fn made_by(uid: u32, (path, id, _): (&str, &str, &str)) -> Vec<u32> {
+    // There is no list if the kernel has no such objects.
+    ids_in(&fs::read_to_string(path).unwrap_or_default(), uid, id)
+}
+
+fn ids_in(list: &str, uid: u32, id: &str) -> Vec<u32> {
     let mut lines = list.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<&str>>());
     let header = lines.next().unwrap_or_default();
     let column = |name: &str| header.iter().position(|&column| column == name);
     // The creator stays, and the owner can be changed.
-    let (Some(id), Some(creator)) = (column(id), column("cuid")) else { return BTreeSet::new() };
+    let (Some(id), Some(creator)) = (column(id), column("cuid")) else { return Vec::new() };
     let number = |line: &[&str], column: usize| line.get(column)?.parse::<u32>().ok();
     lines.filter(|line| number(line, creator) == Some(uid)).filter_map(|line| number(&line, id)).collect()
 }
 
 /// Whether a user has a process other than this one and that meter.
-fn has_other_process(uid: u32, meter: Option<i32>) -> bool {
+///
+/// # Errors
+/// That cannot be seen, as where processes are hidden from others (`hidepid`).
+fn has_other_process(uid: u32, meter: Option<i32>) -> io::Result<bool> {
+    fs::read("/proc/1/status")?;
     let known = [Some(getpid().as_raw_nonzero().get()), meter];
-    let is_other = |process: &table::Process| {
-        !known.contains(&Some(process.pid)) && !process.is_zombie && process.has_uid(uid)
-    };
-    table::all().iter().any(is_other)
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        if known.contains(&Some(pid)) {
+            continue;
+        }
+        match fs::read_to_string(format!("/proc/{pid}/status")) {
+            Ok(status) if is_alive_as(&status, uid) => return Ok(true),
+            Err(error) if !matches!(error.kind(), ErrorKind::NotFound) && !is_gone(&error) => {
+                return Err(error);
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::SRCH)
+}
+
+/// Whether a process has not ended, and has a uid (real, effective, saved, or of its file system), by its status (proc_pid_status(5)).
+fn is_alive_as(status: &str, uid: u32) -> bool {
+    let line =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+    !line("State:").starts_with(['Z', 'X'])
+        && line("Uid:").split_ascii_whitespace().any(|found| found.parse() == Ok(uid))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
     use super::*;
 
     #[test]
@@ -130,23 +249,53 @@ mod tests {
         let list = "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n\
                     0          3   600          1  1001  1001  1000  1000          0 1764000000\n\
                     -559038737          5   600          1  1000  1000  1001  1001          0 1764000000\n";
-        let check = |uid: u32, id: &str, expected: &[u32]| {
-            assert_eq!(made_by(uid, list, id), expected.iter().copied().collect(), "{uid} {id}");
-        };
+        let check =
+            |uid: u32, id: &str, expected: &[u32]| assert_eq!(ids_in(list, uid, id), expected, "{uid} {id}");
         check(1000, "semid", &[3]);
         check(1001, "semid", &[5]);
         check(1002, "semid", &[]);
         check(1000, "shmid", &[]);
-        assert_eq!(made_by(1000, "", "semid"), BTreeSet::new());
+        assert!(ids_in("", 1000, "semid").is_empty());
     }
 
     #[test]
-    fn a_user_with_another_process_is_seen() {
-        let uid = geteuid().as_raw();
-        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(has_other_process(uid, None));
-        other.kill().unwrap();
-        other.wait().unwrap();
-        assert!(!has_other_process(0xFFFF_FFF1, None));
+    fn a_process_is_of_each_of_its_users_until_it_ends() {
+        let check = |status: &str, expected: [bool; 2]| {
+            assert_eq!([7, 8].map(|uid| is_alive_as(status, uid)), expected, "{status}");
+        };
+        check("Name:\tsh\nState:\tS (sleeping)\nUid:\t7\t7\t7\t7\n", [true, false]);
+        check("Name:\tsh\nState:\tT (stopped)\nUid:\t0\t0\t8\t0\n", [false, true]);
+        check("Name:\tsh\nState:\tZ (zombie)\nUid:\t7\t7\t7\t7\n", [false, false]);
+        check("", [false, false]);
+    }
+
+    /// Files of others, what links lead to and what cannot be removed stay; the rest goes nevertheless.
+    #[test]
+    fn own_files_are_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (shm, outside) = (scratch.path().join("shm"), scratch.path().join("outside"));
+        for folder in [shm.join("a/deep"), shm.join("closed/deep"), shm.join("shared"), outside.clone()] {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("file"), "kept").unwrap();
+        }
+        symlink(&outside, shm.join("link")).unwrap();
+        fs::set_permissions(shm.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        let is_root = geteuid().is_root();
+        if is_root {
+            chown(shm.join("shared/file"), Some(54_321), None).unwrap();
+        }
+        // The test has other processes of its user: it is taken for alone.
+        let mut removal = Removal {
+            uid: geteuid().as_raw(),
+            meter: None,
+            looked: Some(Instant::now() + Duration::from_secs(3_600)),
+            failure: None,
+        };
+        removal.folder(&shm).unwrap();
+        let left: Vec<_> = fs::read_dir(&shm).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, if is_root { vec!["shared"] } else { vec![] }, "{:?}", removal.failure);
+        assert_eq!(shm.join("shared/file").exists(), is_root);
+        assert_eq!(removal.failure.is_some(), is_root, "a folder that holds files of others is not empty");
+        assert!(outside.join("file").exists());
     }
 }
