@@ -12,6 +12,8 @@ import pytest
 from federation import Federation, client, federation, gated, script  # noqa: F401
 
 import pliant
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 
 def test_a_service_from_the_estimate_to_its_results(client: pliant.Client, tmp_path: Path) -> None:
@@ -116,11 +118,27 @@ def test_errors_have_types_and_hints(client: pliant.Client, tmp_path: Path) -> N
     check(pliant.InputError, "array", lambda: client.submit(script=script(tmp_path, "#PLIANT --array 1-3"), time="1m"))
     check(pliant.InputError, "state: expected one of", lambda: client.queue(state="RUNNING"))
     check(pliant.FileError, "cannot read", lambda: pliant.Client(tmp_path / "none.toml"))
+    check(pliant.InputError, "script: expected a file", lambda: client.submit(script="-", time="1m"))
     check(TypeError, "nonsense", lambda: client.submit("pi", nonsense=1))
     slow = client.submit(script=script(tmp_path, "true"), time="5m", begin="now+1h")
     waits = check(pliant.NotRunError, "has not started", lambda: client.logs(slow))
     assert waits.job.id == slow.id
     client.cancel(slow)
+
+
+OPTIONS = ["--time", "--time=1m", "--rigid=2", "--in=", "--env=A=b", "--nodes=3", "--mem=1G", "--gpus=a:1", "--begin=now", "--", "pi", "samples=3"]
+WORDS = st.lists(st.sampled_from(OPTIONS) | st.text(max_size=8) | st.text(max_size=8).map("--time={}".format), max_size=5)
+
+
+@settings(max_examples=int(os.environ.get("PLIANT_EXAMPLES", "2_000")), deadline=None)
+@given(WORDS)
+def test_any_words_give_estimates_or_an_error(client: pliant.Client, words: list[str]) -> None:
+    # A word that is the path of a file of this machine would be read.
+    assume(not any("/" in word or word == "-" for word in words))
+    try:
+        assert client._connection.estimate(words).wait().offers
+    except pliant.PliantError as error:
+        assert error.problem
 
 
 def test_ctrl_c_ends_a_wait_and_other_threads_run_meanwhile(client: pliant.Client, tmp_path: Path) -> None:

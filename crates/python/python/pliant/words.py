@@ -124,6 +124,8 @@ def words_of(service: Optional[str], options: Mapping[str, Any], names: Iterable
         words.append(f"--vary={name}={_values(name, values)}")
     script = options.get("script")
     if script is not None:
+        if os.fspath(script) == "-":
+            raise InputError("script: expected a file, found `-`, which is the standard input of the command")
         words.append(f"--script={os.fspath(script)}")
     if service is not None:
         if not isinstance(service, str):
