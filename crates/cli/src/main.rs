@@ -30,6 +30,7 @@ mod resource_options;
 mod runs;
 mod schedule_options;
 mod script_directives;
+mod script_words;
 mod service_arguments;
 mod submission_note;
 mod submit_options;
@@ -83,6 +84,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
+        Verb::Resubmit(arguments) => verbs::resubmit::run(output, &arguments),
         Verb::Fetch(arguments) => verbs::fetch::run(output, &arguments),
         Verb::Logs(arguments) => verbs::logs::run(output, &arguments),
         Verb::Servers(arguments) => verbs::servers::run(output, &arguments),

@@ -114,7 +114,10 @@ impl Client {
             let (handle, name) = (handle.clone(), file.name.clone());
             Download { handle, name, offset, follow: false, run: None }
         };
-        let begin = async |offset| self.chunks(&wanted(offset)).await;
+        let begin = |offset| {
+            let wanted = wanted(offset);
+            async move { self.chunks(&wanted).await }
+        };
         fetched(file, folder, begin, |status| self.server_failed(handle, &status)).await
     }
 
@@ -199,27 +202,18 @@ impl Client {
 
 /// Fetches a file into a folder from where an earlier attempt broke off, and verifies its checksum. `begin` opens a stream from
 /// an offset, `broken` makes an error of a broken stream.
-pub(super) async fn fetched(
+pub(super) async fn fetched<F>(
     file: &Fetchable,
     folder: &Path,
-    begin: impl AsyncFn(u64) -> Result<Streaming<proto::Chunk>, ClientError>,
+    begin: impl Fn(u64) -> F,
     broken: impl Fn(Status) -> ClientError,
-) -> Result<(), ClientError> {
-    let failed = |error: staging::StagingError| ClientError::failed(error);
-    let once = async || {
-        let name = file.name.to_string().parse().map_err(ClientError::protocol)?;
-        let spec = FileSpec { name, size: file.size, sha256: file.sha256 };
-        let mut download = staging::Download::begin(folder, spec).map_err(failed)?;
-        let mut offset = download.offset();
-        let mut chunks = begin(offset).await?;
-        while let Some(chunk) = chunks.message().await.map_err(&broken)? {
-            offset = download.append(offset, &chunk.data).map_err(failed)?;
-        }
-        download.finish().map_err(failed)
-    };
+) -> Result<(), ClientError>
+where
+    F: Future<Output = Result<Streaming<proto::Chunk>, ClientError>>,
+{
     let mut attempt = 1;
     loop {
-        match once().await {
+        match fetched_once(file, folder, &begin, &broken).await {
             Err(error) if error.may_pass() && attempt < ATTEMPTS => {
                 attempt += 1;
                 tokio::time::sleep(Duration::from_millis(200)).await;
@@ -227,6 +221,27 @@ pub(super) async fn fetched(
             ended => return ended,
         }
     }
+}
+
+async fn fetched_once<F>(
+    file: &Fetchable,
+    folder: &Path,
+    begin: &impl Fn(u64) -> F,
+    broken: &impl Fn(Status) -> ClientError,
+) -> Result<(), ClientError>
+where
+    F: Future<Output = Result<Streaming<proto::Chunk>, ClientError>>,
+{
+    let failed = |error: staging::StagingError| ClientError::failed(error);
+    let name = file.name.to_string().parse().map_err(ClientError::protocol)?;
+    let spec = FileSpec { name, size: file.size, sha256: file.sha256 };
+    let mut download = staging::Download::begin(folder, spec).map_err(failed)?;
+    let mut offset = download.offset();
+    let mut chunks = begin(offset).await?;
+    while let Some(chunk) = chunks.message().await.map_err(broken)? {
+        offset = download.append(offset, &chunk.data).map_err(failed)?;
+    }
+    download.finish().map_err(failed)
 }
 
 /// Sends a file in pieces from an offset on.

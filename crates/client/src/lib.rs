@@ -16,6 +16,7 @@ mod same_executable;
 mod servers;
 mod signing;
 mod submit;
+mod submitted;
 mod sweeps;
 mod task_files;
 mod work_error;
@@ -61,6 +62,7 @@ pub use parameters::{
 };
 pub use placement::{PlacementReason, placement_reason};
 pub use submit::{SubmissionStep, SubmitOrder, without_estimate};
+pub use submitted::{InputState, SubmittedInput};
 pub use sweeps::{
     InstanceFacts, InstanceRecord, InstanceState, ServerInstances, SweepFolder, SweepPreview, SweepResults,
     SweepSpec, SweepStatus, SweepView, Sweeper,

@@ -51,6 +51,7 @@ macro_rules! for_each_message {
             questions_about_prospects: ProspectsQuery;
             files: FileSpec;
             submissions: Submission;
+            submitted_jobs: SubmittedJob;
             answers_to_submissions: SubmitAnswer;
             explanations: Explanation;
             uploads: Upload;

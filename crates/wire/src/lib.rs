@@ -95,7 +95,7 @@ pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};
 pub use server::{SubmissionRefusal, SubmitAnswer};
 pub use signed::SignedTasks;
-pub use submission::{Script, Submission, SubmittedWork};
+pub use submission::{Script, Submission, SubmittedJob, SubmittedWork};
 
 pub use pieces::{Pieces, in_pieces};
 

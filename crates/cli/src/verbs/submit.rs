@@ -131,7 +131,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// Submits until the job is accepted or the submission is given up.
-fn submit(
+pub(super) fn submit(
     session: &Session,
     order: &SubmitOrder,
     mut sent: Option<&mut SubmissionNote>,

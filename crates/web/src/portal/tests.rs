@@ -58,7 +58,10 @@ impl Site {
         let path = dir.path().join("portal.toml");
         std::fs::write(&path, text).unwrap();
         let file = PortalFile::read(&path).unwrap();
-        let scripts: ScriptReader = Arc::new(|_| Err(Problem::unprocessable("no scripts")));
+        let scripts = ScriptReader::new(
+            |_| Err(Problem::unprocessable("no scripts")),
+            |_, _| Err(Problem::unprocessable("no scripts")),
+        );
         let portal = Arc::new(Portal::new(&file, scripts).unwrap());
         Site { provider, router: router(portal.clone()), portal, dir }
     }

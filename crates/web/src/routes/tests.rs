@@ -12,6 +12,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::follow::tests::{ended, record};
+use crate::script::ScriptReader;
 use crate::state::STREAMS_MAX;
 use crate::tokens::{TokenKey, TokenScope};
 use crate::types::now;
@@ -40,7 +41,10 @@ pub(crate) fn closed() -> (Router, Arc<Guard>, Arc<Web>, tempfile::TempDir) {
     let file = ClientFile { agent: vec![agent], tls, shared: Default::default() };
     let web = Arc::new(Web::new(
         Client::new(&file).unwrap(),
-        Arc::new(|_| Err(Problem::unprocessable("no scripts"))),
+        ScriptReader::new(
+            |_| Err(Problem::unprocessable("no scripts")),
+            |_, _| Err(Problem::unprocessable("no scripts")),
+        ),
     ));
     let tokens = TokenKey::new(&dir.path().join("key"), "alice", false);
     let guard = Arc::new(Guard::new(OWN.parse::<SocketAddr>().unwrap(), tokens).unwrap());
