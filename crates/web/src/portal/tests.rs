@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::*;
 
 mod flood;
+mod logins;
 
 const PORTAL: &str = "portal.example";
 
@@ -450,6 +451,7 @@ async fn the_file_says_what_is_wrong_with_it() {
         ),
         ("[login]", "[session]\nusers = 0\n[login]", "session.users: expected 1 to 10000, found 0"),
         ("[login]", "nonsense = 1\n[login]", "nonsense"),
+        ("claim = ", "users = {}\nclaim = ", "login.users: expected at least one user, found an empty table"),
     ] {
         let error = read(from, to);
         assert!(error.contains(expected), "{to}: {error}");

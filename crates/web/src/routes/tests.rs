@@ -393,3 +393,24 @@ async fn the_description_names_every_call_and_every_field() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_with_a_body_are_bounded() {
+    let (_, _, web, _dir) = closed();
+    let ask = |body: Body| {
+        let request = Request::post("/api/v1/jobs").header(CONTENT_TYPE, "application/json");
+        content(web.clone()).oneshot(request.body(body).unwrap())
+    };
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..BODIES_MAX {
+        slow.spawn(ask(Body::from_stream(tokio_stream::pending::<Result<bytes::Bytes, std::io::Error>>())));
+    }
+    while web.bodies.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ask(Body::from("{}")).await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+    let page = Request::get("/api/v1/openapi.json").body(Body::empty()).unwrap();
+    assert_eq!(content(web.clone()).oneshot(page).await.unwrap().status(), StatusCode::OK, "reading goes on");
+    slow.shutdown().await;
+    assert_eq!(ask(Body::from("{}")).await.unwrap().status(), StatusCode::BAD_REQUEST);
+}
