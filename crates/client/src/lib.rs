@@ -1,6 +1,7 @@
 //! The client library, which the command line uses for every call.
 
 mod admin;
+mod changes;
 mod client_file;
 mod driver;
 mod error;

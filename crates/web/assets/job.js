@@ -182,10 +182,14 @@ Web.timeline = ({ job, waits, estimates }) => {
 // What happened to the job, in the order of time.
 Web.history = ({ job, estimates, moves }) => {
   const planned = (plan) => `start ${Web.instant(plan.start_s)}, completion ${Web.instant(plan.completion_s)}`;
-  const against = (plan) => Web.against(plan.start_s - job.expected.start_s).replace("as promised", "start as promised");
-  const first = moves.length > 0 ? null : job.expected;
-  const events = [[job.submitted_s, first ? `submitted; ${job.server} promised ${planned(first)}` : "submitted"]];
-  for (const { at_s: at, plan } of estimates) events.push([at, `planned anew: ${planned(plan)} (${against(plan)})`]);
+  // A job that has moved brings what was promised at first along.
+  const promise = moves.length > 0 && estimates.length > 0 && estimates[0].at_s <= job.submitted_s ? estimates[0] : null;
+  const first = moves.length > 0 ? promise?.plan : job.expected;
+  // Against what was promised at the time.
+  const promised = (at) => moves.filter((move) => move.at_s < at).at(-1)?.expected ?? first ?? job.expected;
+  const against = (at, plan) => Web.against(plan.start_s - promised(at).start_s).replace("as promised", "start as promised");
+  const events = [[job.submitted_s, first ? `submitted; ${moves[0]?.from ?? job.server} promised ${planned(first)}` : "submitted"]];
+  for (const { at_s: at, plan } of estimates.filter((one) => one !== promise)) events.push([at, `planned anew: ${planned(plan)} (${against(at, plan)})`]);
   for (const move of moves) events.push([move.at_s, `moved from ${move.from} to ${move.to}: ${Web.moveWord(move.reason)}; promised ${planned(move.expected)}`]);
   if (job.started_s !== null) events.push([job.started_s, `started, ${Web.against(job.start_error_s)}`]);
   if (job.ended_s !== null) events.push([job.ended_s, job.completion_error_s === null ? "ended" : `ended, ${Web.against(job.completion_error_s)}`]);

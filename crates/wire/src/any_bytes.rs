@@ -42,6 +42,8 @@ macro_rules! for_each_message {
             queries_of_jobs: JobsQuery;
             positions_of_jobs: JobCursor;
             pages_of_jobs: JobsPage;
+            queries_of_changes: ChangesQuery;
+            pages_of_changes: ChangesPage;
             located_jobs: LocatedJob;
             accuracies_of_servers: Accuracy;
             days_of_promises: PromiseDay;

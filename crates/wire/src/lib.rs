@@ -81,8 +81,8 @@ pub use launch::{
 };
 pub use link::{DownloadProbe, LinkMeasurement, LinkProbe, links, links_reply};
 pub use listing::{
-    Accuracy, AccuracyQuery, AgentStatus, Federation, JobCursor, JobsPage, JobsQuery, LocatedJob,
-    ServerStatus, accuracies, accuracy_reply,
+    Accuracy, AccuracyQuery, AgentStatus, ChangePosition, ChangesPage, ChangesQuery, Federation, JobCursor,
+    JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies, accuracy_reply,
 };
 pub use malformed::Malformed;
 pub use moves::{
