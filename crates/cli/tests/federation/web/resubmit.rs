@@ -115,7 +115,7 @@ async fn a_job_that_never_started_is_submitted_again() {
     assert_eq!(code, 0, "{error}");
     let second = document["job_id"].as_str().unwrap();
     assert_eq!(user.run(&format!("wait {second}")).0, 0);
-    assert_eq!(pages.get(&format!("/api/v1/jobs/{second}/log")).text(), "hi\n");
+    assert_eq!(pages.get(&format!("/api/v1/jobs/{second}/log")).text(), "<hi>");
     // What was not kept is said so.
     let folder = federation.folder("lyon").join("state/jobs").join(second.rsplit('.').next().unwrap());
     assert!(folder.join("submitted.json").exists(), "{}", folder.display());
