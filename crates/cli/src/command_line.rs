@@ -62,6 +62,8 @@ pub(crate) enum Verb {
     /// Cancels jobs, launches, sweeps and explorations.
     #[command(visible_alias = "rm")]
     Cancel(verbs::cancel::Arguments),
+    /// Submits again what was submitted as an earlier job.
+    Resubmit(verbs::resubmit::Arguments),
     /// Serves web pages of the federation on this machine: clusters, jobs, submission.
     Web(verbs::web::Arguments),
     /// Creates and revokes tokens for programs that use the API of `web`.
@@ -156,7 +158,7 @@ const GROUPS: [Group; 4] = [
         heading: "Work",
         verbs: &[
             "submit", "sweep", "explore", "launch", "queue", "status", "explain", "logs", "wait", "fetch",
-            "cancel",
+            "cancel", "resubmit",
         ],
         example: "submit",
     },

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Each verb, the words after `pliant`, and its example.
-const EXAMPLES: [(&str, &str); 61] = [
+const EXAMPLES: [(&str, &str); 62] = [
     ("submit", "pliant submit --script job.sh --time 10m --speedup amdahl:0.9,16 --out results"),
     ("sweep", "pliant sweep pi samples=2000000 --vary seed=1..20 --out results"),
     ("explore", "pliant explore pi --min 3 --deadline 8h --vary seed=1..500 --out results"),
@@ -18,6 +18,7 @@ const EXAMPLES: [(&str, &str); 61] = [
     ("wait", "pliant wait lyon.17 nancy.4"),
     ("fetch", "pliant fetch lyon.17 --out results"),
     ("cancel", "pliant cancel lyon.17"),
+    ("resubmit", "pliant resubmit lyon.17"),
     ("web", "pliant web"),
     ("token", "pliant token create --read --for 7d"),
     ("token create", "pliant token create --read --for 7d"),

@@ -21,6 +21,7 @@ mod progress;
 mod read_ahead;
 mod reallocation_keys;
 mod refusals;
+mod script_words;
 mod table;
 mod time_text;
 mod typed_script;
@@ -74,6 +75,7 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Users(arguments) => verbs::users::run(output, &arguments),
         Verb::Wait(arguments) => verbs::wait::run(output, &arguments),
         Verb::Cancel(arguments) => verbs::cancel::run(output, &arguments),
+        Verb::Resubmit(arguments) => verbs::resubmit::run(output, &arguments),
         Verb::Fetch(arguments) => verbs::fetch::run(output, &arguments),
         Verb::Logs(arguments) => verbs::logs::run(output, &arguments),
         Verb::Servers(arguments) => verbs::servers::run(output, &arguments),

@@ -37,6 +37,7 @@ pub(crate) mod policies;
 pub(crate) mod queue;
 pub(crate) mod reallocate;
 pub(crate) mod report;
+pub(crate) mod resubmit;
 pub(crate) mod run_job;
 pub(crate) mod run_tasks;
 pub(crate) mod server;

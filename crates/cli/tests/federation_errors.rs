@@ -10,7 +10,7 @@ use std::path::Path;
 use support::{Said, call, pliant, refused, run};
 
 /// One call of every verb.
-const VERBS: [&str; 9] = [
+const VERBS: [&str; 10] = [
     "submit pi samples=10",
     "status lyon.1",
     "queue",
@@ -18,6 +18,7 @@ const VERBS: [&str; 9] = [
     "explain lyon.1",
     "wait lyon.1",
     "cancel lyon.1",
+    "resubmit lyon.1",
     "fetch lyon.1 --out out",
     "logs lyon.1",
 ];

@@ -1,6 +1,7 @@
 //! The client library, which the command line uses for every call.
 
 mod admin;
+mod changes;
 mod client_file;
 mod driver;
 mod error;
@@ -16,6 +17,7 @@ mod same_executable;
 mod servers;
 mod signing;
 mod submit;
+mod submitted;
 mod sweeps;
 mod task_files;
 mod waiting;
@@ -62,6 +64,7 @@ pub use parameters::{
 };
 pub use placement::{PlacementReason, placement_reason};
 pub use submit::{SubmissionStep, SubmitOrder, without_estimate};
+pub use submitted::{InputState, SubmittedInput};
 pub use sweeps::{
     InstanceFacts, InstanceRecord, InstanceState, ServerInstances, SweepFolder, SweepPreview, SweepResults,
     SweepSpec, SweepStatus, SweepView, Sweeper,

@@ -190,7 +190,7 @@ impl Client {
         file: &Fetchable,
         folder: &Path,
     ) -> Result<(), ClientError> {
-        let begin = async |offset| {
+        let begin = |offset| async move {
             let wanted = TaskDownload { of: of.clone(), name: file.name.clone(), offset };
             // A stream has no deadline: a file may be large.
             let mut request = Request::new(proto::TaskDownload::from(&wanted));

@@ -40,7 +40,7 @@ use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
-use crate::job::{ComparedEstimate, Hop, JobRecord, Work, is_false};
+use crate::job::{ComparedEstimate, EstimateChange, Hop, JobRecord, Work, is_false};
 use crate::names::{Handle, Key, Name, User};
 use crate::reason::DiscoverySummary;
 use crate::runtime_sample::RuntimeSample;
@@ -175,6 +175,9 @@ pub struct Handoff {
     pub requeues: u32,
     /// The earlier moves of the job.
     pub hops: Vec<Hop>,
+    /// The plans of the job as they changed while it waited, with what was promised at first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub estimates: Vec<EstimateChange>,
     /// The completion that its source expects; [`Time::MAX`] if the job has no plan there.
     pub before: Time,
     /// The latest completion at the target for which the job moves.

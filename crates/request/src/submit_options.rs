@@ -238,11 +238,13 @@ impl JobOptions {
         self.schedule.requeues()
     }
 
-    /// The first of these options that reads or writes files of this machine, or has the command do more than submit one job.
-    pub fn of_this_machine(&self) -> Option<&'static str> {
+    /// The first of these options that reads or writes files of this machine besides those that are `sent` along, or has the command do
+    /// more than submit one job.
+    pub fn of_this_machine(&self, sent: &[FileName]) -> Option<&'static str> {
+        let is_here = |file: &Input| !sent.contains(file.name());
         first_given([
-            ("--in", !self.inputs.is_empty()),
-            ("--stdin", self.stdin.is_some()),
+            ("--in", self.inputs.iter().any(is_here)),
+            ("--stdin", self.stdin.as_ref().is_some_and(is_here)),
             ("--chdir", self.chdir.is_some()),
             ("--out", self.out.is_some()),
             ("--wait", self.wait),

@@ -130,11 +130,31 @@ impl Folder {
 
     /// Puts a file in the place of another, or where none was: whole and durably, or not at all.
     pub(crate) fn replace(&self, name: &str, content: &[u8], mode: Mode) -> Result<(), StagingError> {
+        self.written(name, (content, mode), |file| file.sync_all())?;
+        self.sync()
+    }
+
+    /// The same without waiting for the disk: after a power failure the file may be missing or empty.
+    pub(crate) fn replace_unsynced(
+        &self,
+        name: &str,
+        content: &[u8],
+        mode: Mode,
+    ) -> Result<(), StagingError> {
+        self.written(name, (content, mode), |_| Ok(()))
+    }
+
+    fn written(
+        &self,
+        name: &str,
+        (content, mode): (&[u8], Mode),
+        sync: impl FnOnce(&File) -> std::io::Result<()>,
+    ) -> Result<(), StagingError> {
         let draft = format!("{name}.new");
         // What a crash left behind may have another mode, or be longer.
         self.remove(&draft)?;
         let written = self.file_to_write(&draft, mode).and_then(|mut file| {
-            let written = file.write_all(content).and_then(|()| file.sync_all());
+            let written = file.write_all(content).and_then(|()| sync(&file));
             written.map_err(|error| StagingError::io(self.path_of(name), error))
         });
         if let Err(error) = written.and_then(|()| self.rename(&draft, self, name)) {
@@ -142,7 +162,7 @@ impl Folder {
             let _ = self.remove(&draft);
             return Err(error);
         }
-        self.sync()
+        Ok(())
     }
 
     /// Moves `name` to `target`, in the place of what is there.

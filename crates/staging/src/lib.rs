@@ -56,7 +56,7 @@ pub use receive::{copy_inputs, receive_inputs, receive_shared};
 pub use results::{
     LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
 };
-pub use script::{SCRIPT, TASKS, put_script, put_tasks};
+pub use script::{SCRIPT, SUBMITTED, TASKS, put_script, put_submitted, put_tasks, submitted};
 pub use sealed::{SealedFile, SealedResults, keep_sealed, seal, sealed, sum_up};
 pub use share::SHARED;
 pub use store::{Store, Upload};

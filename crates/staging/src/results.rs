@@ -61,6 +61,8 @@ pub struct Results {
     pub left_out: Vec<LeftOut>,
     /// How much is not given back.
     pub left_out_count: usize,
+    /// The input files that the job left as they were, as far as their names fit in [`Results::NAME_BYTES_MAX`].
+    pub inputs: Vec<FileName>,
 }
 
 /// Something in the working folder that is not given back.
@@ -114,6 +116,7 @@ pub fn results(job_dir: &Path, limits: ResultLimits) -> Result<Results, StagingE
         bytes_left: limits.bytes,
         files_left: limits.files,
         name_bytes_left: Results::NAME_BYTES_MAX,
+        input_name_bytes_left: Results::NAME_BYTES_MAX,
         entries_left: limits.files.saturating_mul(2).saturating_add(Results::ENTRIES_BEYOND),
         found: Results::default(),
     };
@@ -167,6 +170,8 @@ struct Walk {
     bytes_left: u64,
     files_left: usize,
     name_bytes_left: usize,
+    /// The same for the names of inputs.
+    input_name_bytes_left: usize,
     /// How many entries are looked at, whatever they are.
     entries_left: usize,
     found: Results,
@@ -235,6 +240,10 @@ impl Walk {
 
     fn file(&mut self, name: FileName, metadata: &Metadata) -> Result<(), LeftOutReason> {
         if self.inputs.has_unchanged(name.as_str(), metadata) {
+            if let Some(left) = self.input_name_bytes_left.checked_sub(name.as_str().len()) {
+                self.input_name_bytes_left = left;
+                self.found.inputs.push(name);
+            }
             return Ok(());
         }
         if self.files_left == 0 {

@@ -18,7 +18,7 @@ use super::results::{
 const SEALED: &str = "results.json";
 
 /// The results of an ended job.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct SealedResults {
     /// The standard outputs, then the files in the order of their names.
     pub files: Vec<SealedFile>,
@@ -26,6 +26,9 @@ pub struct SealedResults {
     pub left_out: Vec<LeftOut>,
     /// How much is not given back.
     pub left_out_count: usize,
+    /// The input files that the job left as they were, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<FileName>,
 }
 
 impl SealedResults {
@@ -38,6 +41,8 @@ impl SealedResults {
         // The standard outputs do not count.
         self.files.len() <= limits.files.saturating_add(2)
             && self.files.iter().map(|file| name_bytes(&file.name)).sum::<usize>() <= Results::NAME_BYTES_MAX
+            && self.inputs.len() <= limits.files
+            && self.inputs.iter().map(|name| name.as_str().len()).sum::<usize>() <= Results::NAME_BYTES_MAX
             && self.left_out.len() <= Results::LEFT_OUT_MAX
             && self.left_out.iter().all(|left| left.name.len() <= FileName::LENGTH_MAX)
     }
@@ -79,8 +84,10 @@ pub fn sum_up(job_dir: &Path, limits: ResultLimits) -> Result<SealedResults, Sta
 
 /// Reads listed results, each up to the size that it had when it was listed.
 fn with_checksums(job_dir: &Path, listed: Results) -> SealedResults {
-    let Results { files, left_out, left_out_count } = listed;
-    let mut sealed = SealedResults { files: Vec::with_capacity(files.len()), left_out, left_out_count };
+    let Results { files, left_out, left_out_count, mut inputs } = listed;
+    inputs.sort();
+    let mut sealed =
+        SealedResults { files: Vec::with_capacity(files.len()), left_out, left_out_count, inputs };
     for ResultFile { name, size, modified } in files {
         let read = open_result(job_dir, &name, 0).and_then(|reader| {
             Checksum::of_reader(reader.take(size))

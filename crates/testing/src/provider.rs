@@ -35,6 +35,8 @@ pub enum Fault {
     Signature,
     /// They are not signed.
     Unsigned,
+    /// There are none: the provider does not know the portal.
+    Client,
 }
 
 /// A provider that answers on a loopback port until the process ends.
@@ -53,6 +55,8 @@ struct State {
     /// Codes of logins that have not been used.
     codes: BTreeMap<String, Login>,
     logins: usize,
+    /// How often the description was asked for.
+    described: usize,
     /// How often tokens were asked for.
     asked: usize,
 }
@@ -126,6 +130,7 @@ impl Provider {
             other_key: Key::new("first"),
             codes: BTreeMap::new(),
             logins: 0,
+            described: 0,
             asked: 0,
         };
         let provider = Provider { issuer: format!("http://{address}"), state: Arc::new(Mutex::new(state)) };
@@ -153,6 +158,11 @@ impl Provider {
     /// From now on tokens are signed with a new key, which is published.
     pub fn change_key(&self) {
         self.state().key = Key::new("second");
+    }
+
+    /// How often the description was asked for.
+    pub fn described(&self) -> usize {
+        self.state().described
     }
 
     /// How often tokens were asked for.
@@ -192,7 +202,10 @@ impl Provider {
         reader.read_exact(&mut body)?;
         let (path, query) = path.split_once('?').unwrap_or((&path, ""));
         let (status, more, text) = match path {
-            "/.well-known/openid-configuration" => ("200 OK", String::new(), self.description()),
+            "/.well-known/openid-configuration" => {
+                self.state().described += 1;
+                ("200 OK", String::new(), self.description())
+            }
             "/keys" => {
                 let key = self.state().key.published();
                 ("200 OK", String::new(), format!("{{ \"keys\": [{key}] }}"))
@@ -253,7 +266,7 @@ impl Provider {
         let expected = STANDARD.encode(format!("{}:{}", encoded(CLIENT_ID), encoded(CLIENT_SECRET)));
         let mut state = self.state();
         state.asked += 1;
-        if authorization != format!("Basic {expected}") {
+        if authorization != format!("Basic {expected}") || state.fault == Fault::Client {
             return Err("invalid_client");
         }
         let of = |name: &str| pairs.get(name).map_or("", String::as_str);

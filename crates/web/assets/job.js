@@ -6,6 +6,7 @@ Web.job = () => {
 
   const log = Web.log(path);
   const files = Web.files(path);
+  const submitted = Web.submitted(id, path);
 
   const show = () => {
     const { job } = detail;
@@ -22,6 +23,7 @@ Web.job = () => {
     showMoves();
     log.follow(job);
     files.show(job);
+    submitted.show(job);
     document.body.dataset.rendered = `job:${job.state}`;
   };
 
@@ -180,10 +182,14 @@ Web.timeline = ({ job, waits, estimates }) => {
 // What happened to the job, in the order of time.
 Web.history = ({ job, estimates, moves }) => {
   const planned = (plan) => `start ${Web.instant(plan.start_s)}, completion ${Web.instant(plan.completion_s)}`;
-  const against = (plan) => Web.against(plan.start_s - job.expected.start_s).replace("as promised", "start as promised");
-  const first = moves.length > 0 ? null : job.expected;
-  const events = [[job.submitted_s, first ? `submitted; ${job.server} promised ${planned(first)}` : "submitted"]];
-  for (const { at_s: at, plan } of estimates) events.push([at, `planned anew: ${planned(plan)} (${against(plan)})`]);
+  // A job that has moved brings what was promised at first along.
+  const promise = moves.length > 0 && estimates.length > 0 && estimates[0].at_s <= job.submitted_s ? estimates[0] : null;
+  const first = moves.length > 0 ? promise?.plan : job.expected;
+  // Against what was promised at the time.
+  const promised = (at) => moves.filter((move) => move.at_s < at).at(-1)?.expected ?? first ?? job.expected;
+  const against = (at, plan) => Web.against(plan.start_s - promised(at).start_s).replace("as promised", "start as promised");
+  const events = [[job.submitted_s, first ? `submitted; ${moves[0]?.from ?? job.server} promised ${planned(first)}` : "submitted"]];
+  for (const { at_s: at, plan } of estimates.filter((one) => one !== promise)) events.push([at, `planned anew: ${planned(plan)} (${against(at, plan)})`]);
   for (const move of moves) events.push([move.at_s, `moved from ${move.from} to ${move.to}: ${Web.moveWord(move.reason)}; promised ${planned(move.expected)}`]);
   if (job.started_s !== null) events.push([job.started_s, `started, ${Web.against(job.start_error_s)}`]);
   if (job.ended_s !== null) events.push([job.ended_s, job.completion_error_s === null ? "ended" : `ended, ${Web.against(job.completion_error_s)}`]);
@@ -265,6 +271,52 @@ Web.files = (path) => {
         if (found.stdout_cut || found.stderr_cut) notes.push("It wrote more on its standard outputs than was kept.");
         if (found.left_out_count > 0) notes.push(`Not kept: ${found.left_out.slice(0, 5).map((one) => `${one.name} (${one.why})`).join(", ")}${found.left_out_count > 5 ? `, and ${Pliant.count(found.left_out_count - 5)} more` : ""}.`);
         Web.$("files-note").textContent = notes.join(" ");
+      });
+    },
+  };
+};
+
+// What was submitted, with its input files; read again once the job has ended, when the files can be read.
+Web.submitted = (id, path) => {
+  const STATES = { pending: "can be downloaded once the job has ended", kept: "as submitted", changed: "changed by the job", removed: "removed" };
+  let read = null;
+  const show = ({ work, why_not: whyNot, server, inputs }) => {
+    const facts = [];
+    if (work?.kind === "service") facts.push(["service", work.name], ...Object.entries(work.arguments).map(([name, value]) => [name, value]));
+    if (work?.kind === "script") {
+      facts.push(["script", work.name]);
+      if (work.options.length > 0) facts.push(["options", Web.quotedWords(work.options)]);
+      if (work.arguments.length > 0) facts.push(["arguments", Web.quotedWords(work.arguments)]);
+    }
+    if (server !== null) facts.push(["server", `${server}, chosen by its user`]);
+    const nodes = [Pliant.facts(facts)];
+    if (work?.kind === "script") nodes.push(Web.node("pre", { tabindex: 0, "aria-label": "Text of the script" }, work.text));
+    Web.$("submitted").replaceChildren(...nodes);
+    Web.$("resubmit").hidden = work === null;
+    Web.$("submitted-note").textContent = work === null ? `The form cannot hold it (${whyNot}). On the command line: pliant resubmit ${id}` : "";
+    Web.$("inputs-part").hidden = inputs.length === 0;
+    const link = (name) => `/api/v1${path}/files/work/${name.split("/").map(encodeURIComponent).join("/")}`;
+    Web.rows(Web.$("inputs"), inputs.slice(0, 1000).map(({ name, bytes, sha256, state }) => Web.row(name, [
+      { text: name, head: true, node: state === "kept" ? () => Web.node("a", { href: link(name), download: name.split("/").pop() }, name) : undefined },
+      { text: Pliant.count(bytes), number: true }, { text: sha256.slice(0, 16), title: sha256, className: "mono" }, STATES[state],
+    ])));
+    Web.$("inputs-note").textContent = inputs.length > 1000 ? `The first 1,000 of ${Pliant.count(inputs.length)} input files are listed.` : "";
+    Web.$("submitted-section").hidden = false;
+  };
+  Web.$("resubmit").addEventListener("click", () => { location.href = `/submit?${Web.query({ from: id })}`; });
+  return {
+    show(job) {
+      if (read === Web.isFinal(job.state)) return;
+      read = Web.isFinal(job.state);
+      Web.attempt("submitted", async () => {
+        try {
+          show(await Web.read(`${path}/submitted`));
+        } catch (error) {
+          // Old jobs, and batches of sweeps.
+          if (error.status !== 404 && error.status !== 422) throw error;
+          Web.$("submitted-section").hidden = false;
+          Web.$("submitted-note").textContent = error.message;
+        }
       });
     },
   };

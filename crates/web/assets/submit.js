@@ -3,17 +3,13 @@
 Web.submit = () => {
   const form = Web.$("submit"), field = form.elements, given = new URLSearchParams(location.search);
   let services = [], key = null, asked = 0, reading = 0;
+  // What an earlier job was given, to submit it again.
+  const from = given.get("from");
+  let values = given, inputsOf;
 
   // A key for each submission, so that one that was interrupted is not accepted twice.
   const draw = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const kind = () => field.kind.value;
-
-  // Words as a shell splits them: quotes keep spaces, nothing is expanded.
-  const words = (text) => {
-    const found = [];
-    for (const [word] of text.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)) found.push(word.replace(/"([^"]*)"|'([^']*)'/g, (_, one, other) => one ?? other));
-    return found;
-  };
 
   const service = () => services[Number(field.service.value)];
 
@@ -25,18 +21,18 @@ Web.submit = () => {
     }
     const options = [];
     if (field.time.value.trim()) options.push("--time", field.time.value.trim());
-    const more = words(field.options.value);
+    const more = Web.words(field.options.value);
     // A speedup model says the size itself.
     if (field.rigid.value && !more.some((word) => word.startsWith("--speedup"))) options.push("--rigid", field.rigid.value);
-    return { kind: "script", name: field.name.value, text: field.text.value.replace(/\r\n/g, "\n"), options: [...options, ...more], arguments: words(field.arguments.value) };
+    return { kind: "script", name: field.name.value, text: field.text.value.replace(/\r\n/g, "\n"), options: [...options, ...more], arguments: Web.words(field.arguments.value) };
   };
-  const body = () => ({ work: work(), server: field.server.value || undefined });
+  const body = () => ({ work: work(), server: field.server.value || undefined, inputs_of: inputsOf });
 
   const showArguments = () => {
     const chosen = service();
     Web.$("service-summary").textContent = chosen ? `${chosen.summary ? `${chosen.summary}. ` : ""}On ${chosen.servers.join(", ")}${chosen.resources ? `, with ${chosen.resources}` : ""}${chosen.for_others ? ", for other users" : ""}.` : "";
     Web.$("arguments").replaceChildren(...(chosen?.arguments ?? []).map((argument) => {
-      const input = Web.node("input", { name: argument.name, required: argument.required, placeholder: argument.default, autocomplete: "off", value: given.get(argument.name) });
+      const input = Web.node("input", { name: argument.name, required: argument.required, placeholder: argument.default, autocomplete: "off", value: values.get(argument.name) });
       return Web.node("label", { class: "field" }, Web.node("span", {}, argument.name, argument.required ? Web.node("abbr", { title: "required" }, " *") : null), input, Web.node("small", {}, argument.takes));
     }));
   };
@@ -73,6 +69,36 @@ Web.submit = () => {
     Web.empty(Web.$("estimates"), "No estimate.");
     Web.$("refusals").replaceChildren();
     document.body.dataset.rendered = "estimates:0";
+  };
+
+  // Fills the form with what was submitted as an earlier job.
+  const fill = ({ work, why_not: whyNot, server, inputs }) => {
+    if (work === null) throw new Web.Problem({ detail: `What was submitted as ${from} cannot be filled in: ${whyNot}`, hint: `pliant resubmit ${from}` }, 422);
+    form.querySelector(`[value=${work.kind}]`).checked = true;
+    if (work.kind === "service") {
+      values = new Map(Object.entries(work.arguments));
+      const wanted = services.findIndex(({ name }) => name === work.name);
+      if (wanted < 0) throw new Web.Problem({ detail: `Service ${work.name} of ${from} is not offered any more` }, 422);
+      field.service.value = String(wanted);
+    } else {
+      const options = [...work.options], take = (name) => {
+        const at = options.indexOf(name);
+        return at < 0 ? "" : options.splice(at, 2)[1];
+      };
+      field.name.value = work.name;
+      field.time.value = take("--time");
+      field.rigid.value = take("--rigid");
+      field.text.value = work.text;
+      field.options.value = Web.quotedWords(options);
+      field.arguments.value = Web.quotedWords(work.arguments);
+    }
+    if (server !== null && [...field.server.options].some(({ value }) => value === server)) field.server.value = server;
+    if (inputs.length > 0) inputsOf = from;
+    const lost = inputs.filter(({ state }) => state !== "kept");
+    Web.$("inputs-of").hidden = inputs.length === 0;
+    Web.$("inputs-of").textContent = lost.length === 0
+      ? `Input files of ${from} are sent along: ${inputs.map(({ name }) => name).slice(0, 20).join(", ")}${inputs.length > 20 ? ", ..." : ""}.`
+      : `Input files of ${from} cannot be sent along as they were submitted: ${lost.map(({ name, state }) => `${name} (${state})`).slice(0, 20).join(", ")}. On the command line: pliant resubmit --in FILE ${from}`;
   };
 
   // Estimates follow what is typed; an incomplete form has none.
@@ -117,9 +143,13 @@ Web.submit = () => {
     field.server.append(...servers.map((server) => Web.node("option", { value: server }, server)));
     if (services.length === 0 && found.scripts.length > 0) form.querySelector("[value=script]").checked = true;
     if (found.silent.length > 0) Web.$("submit-note").textContent = `Not asked: ${found.silent.map(({ server }) => server).join(", ")}`;
-    showArguments();
-    showKind();
-    estimate();
+    try {
+      if (from) fill(await Web.read(`/jobs/${encodeURIComponent(from)}/submitted`));
+    } finally {
+      showArguments();
+      showKind();
+      estimate();
+    }
   });
   showKind();
   Web.live({ health: Web.showReach });

@@ -81,3 +81,16 @@ Web.bytes = (count) => {
   while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
   return `${unit === 0 || count >= 100 ? Math.round(count) : count.toFixed(1)} ${units[unit]}`;
 };
+
+// Words as a shell splits them: quotes keep spaces, nothing is expanded.
+Web.words = (text) => {
+  const found = [];
+  for (const [word] of text.matchAll(/(?:[^\s"']|"[^"]*"|'[^']*')+/g)) found.push(word.replace(/"([^"]*)"|'([^']*)'/g, (_, one, other) => one ?? other));
+  return found;
+};
+
+// The text that is split into these words.
+Web.quotedWords = (words) => words.map((word) => {
+  if (/^[^\s"']+$/.test(word)) return word;
+  return word.split("'").map((part) => part === "" ? "" : `'${part}'`).join(`"'"`) || "''";
+}).join(" ");

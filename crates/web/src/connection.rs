@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,26 @@ use axum::{BoxError, Router};
 use bytes::Bytes;
 use http::Request;
 use http_body::Body;
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tower::Service;
 
-/// Whose session or token was first on a connection, if any was.
+/// Whose session or token came last on a connection, if any did. A proxy sends requests of several users on one connection, one after the
+/// other.
 #[derive(Clone, Default)]
-pub(crate) struct Trusted(Arc<OnceLock<Box<str>>>);
+pub(crate) struct Trusted(Arc<Mutex<Option<Arc<str>>>>);
 
 impl Trusted {
     /// Notes that a request of that user has come.
     pub(crate) fn note(&self, user: &str) {
-        // The first one counts.
-        let _ = self.0.get_or_init(|| user.into());
+        let mut last = self.0.lock();
+        if last.as_deref() != Some(user) {
+            *last = Some(user.into());
+        }
     }
 
-    fn user(&self) -> Option<&str> {
-        self.0.get().map(|user| &**user)
+    fn user(&self) -> Option<Arc<str>> {
+        self.0.lock().clone()
     }
 }
 
@@ -113,11 +117,35 @@ impl OpenConnections {
     }
 
     fn of_the_greediest(&self, of_a_user: usize) -> Option<usize> {
-        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let mut counts: BTreeMap<Arc<str>, (usize, usize)> = BTreeMap::new();
         for (at, connection) in self.0.iter().enumerate() {
-            counts.entry(connection.trusted.user().unwrap_or_default()).or_insert((0, at)).0 += 1;
+            counts.entry(connection.trusted.user().unwrap_or_else(|| "".into())).or_insert((0, at)).0 += 1;
         }
         let (count, oldest) = counts.into_values().max_by_key(|(count, _)| *count)?;
         (count > of_a_user).then_some(oldest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_counts_for_the_user_of_its_last_request() {
+        let mut open = OpenConnections::default();
+        let mut tasks = Vec::new();
+        let mut connect = |open: &mut OpenConnections| {
+            let trusted = Trusted::default();
+            let task = tokio::spawn(std::future::pending::<()>());
+            open.add(task.abort_handle(), trusted.clone());
+            tasks.push(task);
+            trusted
+        };
+        // A proxy has sent a request of alice on each, and later one of another user on all but two.
+        let connections: Vec<Trusted> = (0..6).map(|_| connect(&mut open)).collect();
+        connections.iter().for_each(|one| one.note("alice"));
+        connections[..4].iter().zip(["bob", "carol", "dave", "erin"]).for_each(|(one, user)| one.note(user));
+        assert_eq!(open.of_the_greediest(2), None, "no user has more than two");
+        assert_eq!(open.of_the_greediest(1), Some(4), "the first one of alice");
     }
 }

@@ -1,16 +1,23 @@
 //! What handlers take from a request; what is wrong with it is a problem document.
 
+use std::time::Duration;
+
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{StatusCode, header};
 use pliant_control::names::Handle;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use crate::problem::Problem;
 
 /// The most bytes of a body: more than the longest script as JSON.
 const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// How long a body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A body of JSON.
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -25,12 +32,21 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
             let problem = format!("expected a body of type application/json, found {found}");
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
         }
-        let bytes = to_bytes(request.into_body(), BODY_BYTES_MAX).await.map_err(|_| {
-            let problem = format!("expected a body of at most {BODY_BYTES_MAX} bytes that comes whole");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
-        })?;
+        let bytes = whole(request.into_body(), BODY_TIMEOUT).await?;
         serde_json::from_slice(&bytes).map(JsonBody).map_err(Problem::bad_request)
     }
+}
+
+/// The bytes of a body, if they come in that time.
+async fn whole(body: Body, within: Duration) -> Result<Bytes, Problem> {
+    let read = timeout(within, to_bytes(body, BODY_BYTES_MAX)).await.map_err(|_| {
+        let problem = format!("expected a body that comes within {} s, found a slower one", within.as_secs());
+        Problem::new(StatusCode::REQUEST_TIMEOUT, problem)
+    })?;
+    read.map_err(|_| {
+        let problem = format!("expected a body of at most {BODY_BYTES_MAX} bytes that comes whole");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
+    })
 }
 
 /// The query of a URL.
@@ -56,5 +72,20 @@ impl<S: Send + Sync> FromRequestParts<S> for JobId {
             Path::from_request_parts(parts, state).await.map_err(Problem::bad_request)?;
         let id = params.iter().find(|(name, _)| name == "id").map_or("", |(_, id)| id.as_str());
         id.parse().map(JobId).map_err(|error| Problem::new(StatusCode::NOT_FOUND, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let body = || Body::from_stream(tokio_stream::pending::<Result<Bytes, Infallible>>());
+        let refused = whole(body(), Duration::from_millis(1)).await.unwrap_err();
+        assert_eq!(refused.status(), StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(whole(Body::from("{}"), BODY_TIMEOUT).await.unwrap(), "{}");
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::header::SET_COOKIE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 
 use crate::extract::QueryOf;
@@ -16,12 +16,26 @@ use crate::guard::{Guard, guard_session};
 use crate::origin::guard_all;
 use crate::pages;
 use crate::problem::Problem;
-use crate::state::Web;
+use crate::state::{BODIES_MAX, Web};
 use crate::{api, assets};
 
 /// The pages and calls of a user, for requests that know their session.
 pub(crate) fn content(web: Arc<Web>) -> Router {
-    pages::routes().nest("/api/v1", api::routes()).with_state(web)
+    let bounded = from_fn_with_state(web.clone(), bound_bodies);
+    pages::routes().nest("/api/v1", api::routes()).with_state(web).layer(bounded)
+}
+
+/// Refuses more requests with a body than are answered at a time.
+async fn bound_bodies(State(web): State<Arc<Web>>, request: Request, next: Next) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return next.run(request).await;
+    }
+    let Ok(_permit) = web.bodies.try_acquire() else {
+        let problem = format!("expected at most {BODIES_MAX} requests with a body at a time, found one more");
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem);
+        return problem.hint("try again when one of them is answered").into_response();
+    };
+    next.run(request).await
 }
 
 /// All routes behind their guards.

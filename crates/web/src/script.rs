@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::names::Name;
+use pliant_staging::FileName;
 use pliant_wire::Script;
 
 use crate::problem::Problem;
@@ -19,6 +20,8 @@ pub struct TypedScript {
     pub options: Vec<String>,
     /// The arguments of the script.
     pub arguments: Vec<String>,
+    /// The names of the files that are sent along: those of an earlier job.
+    pub inputs: Vec<FileName>,
 }
 
 /// A script with everything that its options and its lines say.
@@ -32,6 +35,32 @@ pub struct ReadScript {
     pub timeout: Duration,
 }
 
-/// Reads scripts. The command line has the options and the lines in scripts that describe jobs, so it hands its reader to the pages:
-/// what is submitted here is what the same command would submit.
-pub type ScriptReader = Arc<dyn Fn(&TypedScript) -> Result<ReadScript, Problem> + Send + Sync>;
+type Read = dyn Fn(&TypedScript) -> Result<ReadScript, Problem> + Send + Sync;
+type Write = dyn Fn(&Script, &[FileName]) -> Result<TypedScript, Problem> + Send + Sync;
+
+/// Reads scripts as they are typed, and writes them so. The command line has the options and the lines in scripts that describe jobs, so
+/// it hands its reader to the pages: what is submitted here is what the same command would submit.
+#[derive(Clone)]
+pub struct ScriptReader {
+    read: Arc<Read>,
+    write: Arc<Write>,
+}
+
+impl ScriptReader {
+    /// A reader. `write` says how a script has to be typed, with these files sent along, so that `read` reads the same script, or why it
+    /// cannot be typed into a form.
+    pub fn new(
+        read: impl Fn(&TypedScript) -> Result<ReadScript, Problem> + Send + Sync + 'static,
+        write: impl Fn(&Script, &[FileName]) -> Result<TypedScript, Problem> + Send + Sync + 'static,
+    ) -> ScriptReader {
+        ScriptReader { read: Arc::new(read), write: Arc::new(write) }
+    }
+
+    pub(crate) fn read(&self, typed: &TypedScript) -> Result<ReadScript, Problem> {
+        (self.read)(typed)
+    }
+
+    pub(crate) fn write(&self, script: &Script, inputs: &[FileName]) -> Result<TypedScript, Problem> {
+        (self.write)(script, inputs)
+    }
+}

@@ -80,11 +80,13 @@ impl Sessions {
 
 /// The values of the cookies with that name, as the request has them.
 pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
+    all_cookies(headers).filter_map(move |(found, value)| (found == name).then_some(value))
+}
+
+/// The names and values of all cookies, as the request has them.
+pub(crate) fn all_cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    lines.flat_map(|line| line.split(';')).filter_map(move |one| {
-        let (found, value) = one.trim().split_once('=')?;
-        (found == name).then_some(value)
-    })
+    lines.flat_map(|line| line.split(';')).filter_map(|one| one.trim().split_once('='))
 }
 
 #[cfg(test)]

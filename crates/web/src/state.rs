@@ -15,12 +15,17 @@ use crate::works::Works;
 /// The most event streams that are open at a time.
 pub(crate) const STREAMS_MAX: usize = 64;
 
+/// The most requests with a body that are answered at a time: their bodies are in memory.
+pub(crate) const BODIES_MAX: usize = 16;
+
 /// What all pages share.
 pub(crate) struct Web {
     pub(crate) follower: Arc<Follower>,
     pub(crate) scripts: ScriptReader,
     /// Permits of event streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// Permits of requests with a body.
+    pub(crate) bodies: Arc<Semaphore>,
     /// How many streams may be open.
     pub(crate) streams_max: usize,
     /// The present plans of waiting jobs.
@@ -43,6 +48,7 @@ impl Web {
             follower: Follower::new(client),
             scripts,
             streams: Arc::new(Semaphore::new(streams_max)),
+            bodies: Arc::new(Semaphore::new(BODIES_MAX)),
             streams_max,
             plans: Plans::default(),
             works: None,

@@ -42,6 +42,8 @@ macro_rules! for_each_message {
             queries_of_jobs: JobsQuery;
             positions_of_jobs: JobCursor;
             pages_of_jobs: JobsPage;
+            queries_of_changes: ChangesQuery;
+            pages_of_changes: ChangesPage;
             located_jobs: LocatedJob;
             accuracies_of_servers: Accuracy;
             days_of_promises: PromiseDay;
@@ -51,6 +53,7 @@ macro_rules! for_each_message {
             questions_about_prospects: ProspectsQuery;
             files: FileSpec;
             submissions: Submission;
+            submitted_jobs: SubmittedJob;
             answers_to_submissions: SubmitAnswer;
             explanations: Explanation;
             uploads: Upload;

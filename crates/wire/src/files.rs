@@ -2,7 +2,7 @@
 
 use pliant_control::names::{Handle, Key, Name};
 use pliant_control::signed::SignedClaim;
-use pliant_staging::{Checksum, FileSpec, LeftOut, ResultName, SealedFile};
+use pliant_staging::{Checksum, FileName, FileSpec, LeftOut, ResultName, SealedFile};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -125,6 +125,8 @@ message! {
         stdout_cut: bool,
         /// True if standard error was cut.
         stderr_cut: bool,
+        /// The input files that are still as they were submitted, by name.
+        inputs: Vec<FileName> = list(FILE_NAME, bounds::INPUTS_MAX),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Handoffs of waiting jobs: proposals of agents, and messages between servers.
 
 use pliant_control::handoff::{HandoffDecision, HandoffId, MoveOutcome, MoveProposal, Reply, StayReason};
-use pliant_control::job::{ComparedEstimate, Hop};
+use pliant_control::job::{ComparedEstimate, ESTIMATES_MAX, EstimateChange, Hop};
 use pliant_control::names::{Key, User};
 use pliant_control::reason::DiscoverySummary;
 use pliant_control::signed::{HandoffSignature, SignedClaim};
@@ -57,6 +57,8 @@ message! {
         claim: SignedClaim = required(A_CLAIM),
         /// How often it was queued again after a node had failed under it.
         requeues: u32 = REQUEUE,
+        /// Its plans as they changed while it waited.
+        estimates: Vec<EstimateChange> = list(nested(), ESTIMATES_MAX),
     }
 
     /// A source's commit of a handoff.

@@ -81,8 +81,8 @@ pub use launch::{
 };
 pub use link::{DownloadProbe, LinkMeasurement, LinkProbe, links, links_reply};
 pub use listing::{
-    Accuracy, AccuracyQuery, AgentStatus, Federation, JobCursor, JobsPage, JobsQuery, LocatedJob,
-    ServerStatus, accuracies, accuracy_reply,
+    Accuracy, AccuracyQuery, AgentStatus, ChangePosition, ChangesPage, ChangesQuery, Federation, JobCursor,
+    JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies, accuracy_reply,
 };
 pub use malformed::Malformed;
 pub use moves::{
@@ -95,7 +95,7 @@ pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};
 pub use server::{SubmissionRefusal, SubmitAnswer};
 pub use signed::SignedTasks;
-pub use submission::{Script, Submission, SubmittedWork};
+pub use submission::{Script, Submission, SubmittedJob, SubmittedWork};
 
 pub use pieces::{Pieces, in_pieces};
 

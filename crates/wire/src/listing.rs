@@ -108,6 +108,39 @@ message! {
     }
 }
 
+message! {
+    /// What a client asks for that knows the jobs up to some change.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    proto::ChangesRequest <=> pub struct ChangesQuery {
+        /// The jobs of all users; for operators.
+        all: bool,
+        /// The position of the last answer; none asks for the present position alone.
+        after: Option<ChangePosition> = optional(nested()),
+    }
+
+    /// A position among the changes of jobs at an agent.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    proto::ChangePosition <=> pub struct ChangePosition {
+        /// The run of the agent: after a restart positions begin again.
+        run: u64,
+        /// The number of the change.
+        number: u64,
+    }
+
+    /// Jobs that changed, each as it is now.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::ChangesReply <=> pub struct ChangesPage {
+        /// The jobs.
+        jobs: Vec<JobRecord> = list(nested(), bounds::JOBS_MAX),
+        /// Where the next question begins.
+        position: ChangePosition = required("a position"),
+        /// True if there are more changes now.
+        more: bool,
+        /// True if the agent does not know any more what changed: lists are to be read again.
+        forgotten: bool,
+    }
+}
+
 impl JobCursor {
     /// The position of this job.
     pub fn of(record: &JobRecord) -> JobCursor {

@@ -41,6 +41,19 @@ message! {
     }
 }
 
+message! {
+    /// What a user submitted as a job.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::SubmittedReply <=> pub struct SubmittedJob {
+        /// What runs.
+        what: SubmittedWork = one_of::<proto::submitted_reply::What, _>(),
+        /// Its input files. The results of the job say which are still there as they were.
+        inputs: Vec<FileSpec> = list(nested(), bounds::INPUTS_MAX).exact(),
+        /// The user chose the server.
+        pinned: bool,
+    }
+}
+
 /// What is to run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -122,6 +135,12 @@ one_of! {
     }
 
     proto::submitted_work::What <=> SubmittedWork {
+        Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
+        Script <=> Script(nested()),
+        Batch <=> Batch(nested()),
+    }
+
+    proto::submitted_reply::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Batch <=> Batch(nested()),

@@ -101,7 +101,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
 }
 
 /// Submits until the job is accepted or the submission is given up.
-fn submit(
+pub(super) fn submit(
     session: &Session,
     order: &SubmitOrder,
     sent: Option<&mut SubmissionNote>,

@@ -53,7 +53,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let config = WebConfig {
         address: arguments.listen,
         client: session.client.clone(),
-        scripts: Arc::new(typed_script::read),
+        scripts: typed_script::reader(),
         tokens: token::key(&session)?,
         work: work_folders::registry()?,
         replay: replay_command(arguments.access.words()),
@@ -80,7 +80,7 @@ fn serve_portal(output: Output, path: &Path) -> Result<(), Failure> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
     runtime.block_on(async {
-        let server = PortalServer::bind(file, Arc::new(typed_script::read)).await;
+        let server = PortalServer::bind(file, typed_script::reader()).await;
         let server = server.map_err(|error| Failure::system(error).hint(SITE_HINT))?;
         let (url, address) = (server.url().to_owned(), server.address().to_string());
         let value = json!({ "link": url, "address": address });

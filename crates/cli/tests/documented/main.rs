@@ -17,7 +17,7 @@ use support::{folder, run};
 /// The pages about the command, with the verbs of each. A page about several verbs has a section of each, by its name.
 const PAGES: [(&str, &[&str]); 12] = [
     ("submit", &["submit"]),
-    ("jobs", &["queue", "status", "explain", "wait", "cancel", "fetch", "logs"]),
+    ("jobs", &["queue", "status", "explain", "wait", "cancel", "resubmit", "fetch", "logs"]),
     ("sweep", &["sweep"]),
     ("explore", &["explore"]),
     ("federation", &["servers", "users", "web", "token create", "token revoke", "reallocate", "what-if"]),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pliant_client::Client;
+use pliant_client::{Client, InputState};
 use pliant_control::agent::ReallocationConfig;
 use pliant_control::handoff::{HandoffDecision, HandoffId};
 use pliant_control::job::{Exit, JobRecord, JobState};
@@ -105,6 +105,12 @@ async fn a_waiting_job_moves_with_its_files_and_keeps_its_handle() {
         assert_eq!(output, b"counting\n");
         let explained = client.explain(&waiting.handle).await.unwrap();
         assert_eq!(explained.record.hops, ended.hops);
+        let first = &explained.record.estimates[0];
+        assert_eq!((first.at, first.plan), (waiting.submitted, waiting.expected), "what was promised first");
+        let submitted = client.submitted(&waiting.handle).await.unwrap();
+        assert_eq!((&submitted.what, submitted.pinned), (&asked.what, false));
+        let inputs = client.submitted_inputs(&ended, &submitted.inputs).await.unwrap();
+        assert_eq!(inputs.iter().map(|input| input.state).collect::<Vec<_>>(), [InputState::Kept]);
     }
     // It is filed under its last server.
     let at = |server: &str| JobsQuery {

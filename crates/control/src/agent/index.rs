@@ -88,6 +88,7 @@ impl Agent {
     /// record is kept for good, because earlier servers of the job may still report it.
     pub(super) fn archive_departed(&mut self, now: Time, record: JobRecord, commands: &mut Vec<Command>) {
         self.jobs.remove(&record.handle);
+        self.changes.note(&record);
         self.departed.insert(now, &record);
         commands.push(Command::Archive(Box::new(record)));
     }
@@ -118,6 +119,7 @@ impl Agent {
             self.ended.push_back((now, record.handle.clone()));
             commands.push(Command::Archive(Box::new(record.clone())));
         }
+        self.changes.note(&record);
         self.jobs.insert(record);
     }
 
@@ -172,6 +174,16 @@ impl Agent {
     /// A job in memory: one that has not ended, or ended just now.
     pub fn job(&self, handle: &Handle) -> Option<&JobRecord> {
         self.jobs.get(handle)
+    }
+
+    /// The number of the last change of a job since this agent was made.
+    pub fn last_change(&self) -> u64 {
+        self.changes.last()
+    }
+
+    /// The changes of jobs after one, the oldest first: the number, the job and its owner. None if they are not all known any more.
+    pub fn changes_after(&self, number: u64) -> Option<impl Iterator<Item = (u64, &Handle, &User)>> {
+        self.changes.after(number)
     }
 
     /// The jobs in memory after one, by server and number.

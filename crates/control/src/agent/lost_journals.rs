@@ -182,6 +182,7 @@ impl Agent {
             self.archive_departed(now, record, commands);
         } else if has_ended_before {
             // Nothing is learned from it: such jobs come in no order.
+            self.changes.note(&record);
             commands.push(Command::Archive(Box::new(record)));
         } else {
             self.update_index(now, record, commands);

@@ -15,6 +15,7 @@ mod lost_journals;
 mod offers;
 mod promise_days;
 mod reallocation;
+mod recent_changes;
 mod reports;
 mod runtimes;
 mod snapshot;
@@ -173,6 +174,7 @@ pub struct Agent {
     discoveries: BTreeMap<u64, discovery::OpenDiscovery>,
     next_discovery: u64,
     jobs: known_jobs::KnownJobs,
+    changes: recent_changes::RecentChanges,
     /// Jobs that have ended, by when the agent learned that; forgotten in that order.
     ended: VecDeque<(Time, Handle)>,
     /// Ended jobs that were moved, which are kept longer.
@@ -220,6 +222,7 @@ impl Agent {
             moves: VecDeque::new(),
             learned: runtimes::empty(),
             promise_days: promise_days::PromiseDays::default(),
+            changes: recent_changes::RecentChanges::default(),
         }
     }
 

@@ -5,8 +5,11 @@
 //! for it (at first the promise), and noted in its record if the start has changed by at least a minute and a tenth of the
 //! remaining wait. A record has at most [`ESTIMATES_MAX`] changes: of more, every second one of the older half is left out.
 //! O(waiting jobs) each time; nothing is journaled, since a replay of the same events notes the same changes.
+//!
+//! A job that moves takes its changes along, and as the first one what was promised when it was submitted: its record has the promise of
+//! its present server.
 
-use pliant_model::{JobId, Span, Time};
+use pliant_model::{Estimate, JobId, Span, Time};
 
 use super::Server;
 use crate::job::{ESTIMATES_MAX, EstimateChange, JobRecord};
@@ -26,7 +29,7 @@ impl Server {
         for waiting in self.batch.waiting(now) {
             let JobId(number) = waiting.job;
             let is_new = |record: &JobRecord| {
-                let last = record.estimates.last().map_or(&record.expected, |last| &last.plan);
+                let last = last_noted(record);
                 let apart = Span((waiting.plan.start - last.start).0.abs());
                 apart >= Span(((last.start - now).0 / 10).max(CHANGE_MIN.0))
             };
@@ -38,6 +41,30 @@ impl Server {
             }
         }
     }
+}
+
+/// The plan at this server that was noted last: at first the promise.
+fn last_noted(record: &JobRecord) -> &Estimate {
+    let is_here = |change: &&EstimateChange| record.hops.last().is_none_or(|hop| change.at > hop.at);
+    record.estimates.last().filter(is_here).map_or(&record.expected, |change| &change.plan)
+}
+
+/// The estimates that a job takes to another server.
+pub(super) fn carried(record: &JobRecord) -> Vec<EstimateChange> {
+    let mut estimates = record.estimates.clone();
+    if record.hops.is_empty() {
+        let promise = EstimateChange { at: record.submitted, plan: record.expected };
+        estimates.insert(0, promise);
+        if estimates.len() > ESTIMATES_MAX {
+            estimates.remove(1);
+        }
+    }
+    estimates
+}
+
+/// The estimates that a job brings, by the clock of this server: all were noted before it came.
+pub(super) fn taken_over(estimates: Vec<EstimateChange>, now: Time) -> Vec<EstimateChange> {
+    estimates.into_iter().map(|change| EstimateChange { at: change.at.min(now), ..change }).collect()
 }
 
 fn add(estimates: &mut Vec<EstimateChange>, change: EstimateChange) {

@@ -19,6 +19,7 @@ fn a_waiting_job_moves_in_three_steps() {
     assert_eq!(bench.decision("lyon", 1), UNDECIDED);
     let prepare = bench.pending_call();
     assert!(matches!(&prepare.call, Call::Prepare(handoff) if handoff.from.name == name("lyon")));
+    let promised = bench.servers[&name("lyon")].job(2).unwrap().expected;
     let prepared = bench.make(prepare.clone());
     assert_eq!((bench.prepared("nancy"), bench.record("nancy", "lyon.2")), (1, None));
     bench.at(101);
@@ -33,6 +34,10 @@ fn a_waiting_job_moves_in_three_steps() {
     let answers = bench.answered(&commit, done);
     assert!(matches!(proposal_outcome(&answers), MoveOutcome::Moved(hop) if hop.to == name("nancy")));
     assert_eq!(bench.record("lyon", "lyon.2"), Some((JobState::Queued, "nancy")));
+    let number = bench.servers[&name("nancy")].number_of(&handle("lyon.2")).unwrap();
+    let moved = bench.servers[&name("nancy")].job(number).unwrap().clone();
+    let carried: Vec<_> = moved.estimates.iter().map(|change| (change.at, change.plan)).collect();
+    assert_eq!(carried, [(moved.submitted, promised)], "the page of a moved job shows the first promise");
     bench.at(102);
     assert_eq!(bench.record("nancy", "lyon.2"), Some((JobState::Active, "nancy")));
     bench.at(5000);

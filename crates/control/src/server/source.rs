@@ -4,6 +4,7 @@ use pliant_model::{Estimate, JobId, MoveReason, Span, Time};
 use pliant_policy::completion::{is_late, latest_with_gain, tolerated};
 use serde::{Deserialize, Serialize};
 
+use super::estimate_history::carried;
 use super::{Answer, Command, Server, ServerJob, audit, report};
 use crate::audit::{Actor, AuditAct};
 use crate::handoff::{
@@ -192,6 +193,7 @@ impl Server {
             discovery: record.discovery.clone(),
             requeues: record.requeues,
             hops: record.hops.clone(),
+            estimates: carried(record),
             before: outgoing.before,
             latest: outgoing.latest,
             sibling: outgoing.sibling,

@@ -3,6 +3,7 @@
 use pliant_model::{Estimate, JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
+use super::estimate_history::taken_over;
 use super::incoming_siblings::{self, SiblingState};
 use super::waiting::bytes_of_handoff;
 use super::{AdmissionRefusal, Answer, Command, Server, ServerJob, audit, report};
@@ -287,6 +288,7 @@ impl Server {
             discovery,
             requeues,
             mut hops,
+            estimates,
             before,
             reason,
             payload,
@@ -328,7 +330,7 @@ impl Server {
             runtime: None,
             size_choice,
             gpus,
-            estimates: Vec::new(),
+            estimates: taken_over(estimates, now),
             claim,
         };
         self.keys.insert(key, number);

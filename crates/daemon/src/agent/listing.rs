@@ -10,13 +10,13 @@ use pliant_control::agent::Agent;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name, User};
 use pliant_journal::Filter;
-use pliant_wire::{JobCursor, JobsPage, JobsQuery};
+use pliant_wire::{ChangePosition, ChangesPage, ChangesQuery, JobCursor, JobsPage, JobsQuery, bounds};
 use tonic::Status;
 
 use super::child_connection::stopped;
 use super::child_connections::ChildConnections;
 use crate::gate::for_operators;
-use crate::host::{Mailbox, SharedArchive, listed, record};
+use crate::host::{Mailbox, SharedArchive, archived, listed, record};
 
 /// What a user does who asks for the jobs of others.
 pub(super) const OWN_JOBS: &str = "your own jobs are listed without --all and --user";
@@ -43,6 +43,64 @@ pub(super) async fn page(
     let Some(filter) = in_archive else { return Ok(with_ended(Vec::new())) };
     let rows = listed(archive, &caller.user, move |archive| archive.jobs(&filter)).await?;
     Ok(with_ended(rows.iter().map(record).collect::<Result<_, _>>()?))
+}
+
+/// The jobs that changed after a position of that run of the agent, and that a caller may see.
+pub(super) async fn changes(
+    mailbox: &Mailbox<Agent>,
+    archive: &SharedArchive,
+    run: u64,
+    caller: &Caller,
+    query: ChangesQuery,
+) -> Result<ChangesPage, Status> {
+    if query.all && !caller.operator {
+        return Err(for_operators("see the jobs of other users", OWN_JOBS));
+    }
+    let owner = (!query.all).then(|| caller.user.clone());
+    let changed = move |agent: &mut Agent, _| changed(agent, run, owner.as_ref(), query.after);
+    let (mut page, gone) = mailbox.ask(changed).await.map_err(|_| stopped())?;
+    for handle in gone {
+        // It has ended, or went to a server below another agent. One that is in neither was deleted since.
+        let look = move |archive: &mut dyn pliant_journal::Archive| {
+            archive.job(handle.server.as_str(), handle.number)
+        };
+        page.jobs.extend(archived(archive, look).await?.as_ref().map(record).transpose()?);
+    }
+    Ok(page)
+}
+
+/// The changed jobs that are in memory, and those that are not any more.
+fn changed(
+    agent: &Agent,
+    run: u64,
+    owner: Option<&User>,
+    after: Option<ChangePosition>,
+) -> (ChangesPage, Vec<Handle>) {
+    let position = |number| ChangePosition { run, number };
+    let none = |forgotten| {
+        let position = position(agent.last_change());
+        (ChangesPage { jobs: Vec::new(), position, more: false, forgotten }, Vec::new())
+    };
+    let Some(after) = after else { return none(false) };
+    let changes =
+        Some(after).filter(|after| after.run == run).and_then(|after| agent.changes_after(after.number));
+    let Some(changes) = changes else { return none(true) };
+    let (mut jobs, mut gone, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut reached, mut more) = (after.number, false);
+    for (number, handle, of) in changes {
+        if seen.len() == bounds::JOBS_MAX {
+            more = true;
+            break;
+        }
+        reached = number;
+        if owner.is_none_or(|owner| owner == of) && seen.insert(handle) {
+            match agent.job(handle) {
+                Some(record) => jobs.push(record.clone()),
+                None => gone.push(handle.clone()),
+            }
+        }
+    }
+    (ChangesPage { jobs, position: position(reached), more, forgotten: false }, gone)
 }
 
 /// The page of those in memory and those in the archive, each the first ones and one more than the page holds. A job that is in

@@ -14,6 +14,7 @@ pub(crate) mod service;
 mod skew;
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use child_connections::ChildConnections;
 use children::AgentChild;
@@ -142,6 +143,7 @@ pub async fn serve(
         archive,
         numbers,
         denials: Denials::default(),
+        run: run_number(),
         clock,
         tls: front.certificates.server.clone(),
         timeout: file.timeout(),
@@ -158,6 +160,12 @@ pub async fn serve(
     tracing::info!(name = %file.name, address = %front.address, role, "agent ready");
     ready(front.address);
     front.serve(routes, std::iter::once(thread).chain(coordinator).collect(), stop).await
+}
+
+/// A number that no earlier run of an agent has: the time in microseconds.
+fn run_number() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_micros()).unwrap_or_default()
 }
 
 /// Reports the time since the last contact with each child.

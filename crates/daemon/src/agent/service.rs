@@ -59,6 +59,8 @@ pub(super) struct Service {
     /// Which refusals for lack of rights the audit trail gets.
     pub(super) denials: Denials,
     pub(super) clock: Clock,
+    /// Distinguishes this run of the agent from earlier ones.
+    pub(super) run: u64,
     pub(super) tls: Arc<ServerTls>,
     pub(super) timeout: Span,
     pub(super) stop: watch::Receiver<bool>,
@@ -109,6 +111,21 @@ impl proto::agent_server::Agent for Service {
         let (caller, _pass) = self.gate.user(&request)?;
         let query = request.into_inner().try_into()?;
         let page = listing::page(&self.mailbox, &self.archive, &self.connections, &caller, query).await;
+        let page = page.inspect_err(|refused| {
+            if refused.code() == Code::PermissionDenied {
+                self.denied(&caller, "see the jobs of other users");
+            }
+        })?;
+        Ok(Response::new((&page).into()))
+    }
+
+    async fn changes(
+        &self,
+        request: Request<proto::ChangesRequest>,
+    ) -> Result<Response<proto::ChangesReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let query = request.into_inner().try_into()?;
+        let page = listing::changes(&self.mailbox, &self.archive, self.run, &caller, query).await;
         let page = page.inspect_err(|refused| {
             if refused.code() == Code::PermissionDenied {
                 self.denied(&caller, "see the jobs of other users");

@@ -237,6 +237,7 @@ fn gathered(
         left_out_count: found.left_out_count as u64,
         stdout_cut,
         stderr_cut,
+        inputs: found.inputs,
     })
 }
 

@@ -87,6 +87,7 @@ impl Service {
             discovery: prepare.discovery,
             requeues,
             hops: prepare.hops,
+            estimates: prepare.estimates,
             before: prepare.before,
             latest: prepare.latest,
             sibling: prepare.sibling,

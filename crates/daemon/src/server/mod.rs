@@ -28,6 +28,7 @@ mod root;
 mod sealing;
 mod service;
 mod subjobs;
+mod submitted;
 mod upkeep;
 mod user_metrics;
 mod warnings;

@@ -185,6 +185,7 @@ impl PeerServers {
             request: program.request,
             claim: claim.clone(),
             requeues: handoff.requeues,
+            estimates: handoff.estimates.clone(),
         };
         let reply = server.prepare(timed((&prepare).into())).await?.into_inner();
         Reply::try_from(reply).map_err(|malformed| Failed::Lasting(malformed.to_string()))

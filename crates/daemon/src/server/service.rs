@@ -278,6 +278,15 @@ impl proto::server_server::Server for Service {
         files::results(&self.sealing, &record, dir).await.map(Response::new)
     }
 
+    async fn submitted(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::SubmittedReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let record = self.find_here(&caller, &request.into_inner().handle).await?;
+        Ok(Response::new((&self.submitted_of(&record).await?).into()))
+    }
+
     async fn prepare(
         &self,
         request: Request<proto::PrepareRequest>,
@@ -434,8 +443,10 @@ impl Service {
         let Some(number) = self.number(handle).await? else {
             return Ok(Response::new((&self.archived(caller, handle).await?).into()));
         };
+        let submitted = self.submitted_before_start(handle).await;
         match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
             Answer::Cancelling(record) | Answer::Elsewhere(record) => {
+                self.keep_without_start(&record, submitted).await;
                 Ok(Response::new((&record.without_signatures()).into()))
             }
             // It may have ended long ago.

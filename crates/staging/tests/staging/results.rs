@@ -193,7 +193,7 @@ fn names_of_results_are_bounded() {
     more.files.push(found.files[2].clone());
     assert!(!more.is_within(limits));
     let shown = found.left_out[0].clone();
-    let more = SealedResults { files: Vec::new(), left_out: vec![shown; 101], left_out_count: 101 };
+    let more = SealedResults { left_out: vec![shown; 101], left_out_count: 101, ..SealedResults::default() };
     assert!(!more.is_within(limits));
 }
 

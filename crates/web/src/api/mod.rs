@@ -9,6 +9,7 @@ mod jobs;
 mod launches;
 mod log;
 mod submit;
+mod submitted;
 mod what_if;
 mod work;
 
@@ -50,6 +51,7 @@ use crate::state::Web;
         log::log,
         files::files,
         files::file,
+        submitted::submitted,
         submit::services,
         submit::estimates,
         submit::submit,
@@ -106,6 +108,7 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/jobs/{id}/log", get(log::log))
         .route("/jobs/{id}/files", get(files::files))
         .route("/jobs/{id}/files/{*name}", get(files::file))
+        .route("/jobs/{id}/submitted", get(submitted::submitted))
         .route("/services", get(submit::services))
         .route("/estimates", post(submit::estimates))
         .route("/launches", get(launches::launches))

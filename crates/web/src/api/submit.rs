@@ -11,6 +11,7 @@ use pliant_control::names::{Key, Name};
 use pliant_wire::{SubmittedWork, bounds};
 
 use super::Json;
+use super::submitted::EarlierInputs;
 use crate::extract::JsonBody;
 use crate::problem::Problem;
 use crate::script::{ReadScript, TypedScript};
@@ -51,7 +52,8 @@ pub(super) async fn estimates(
     JsonBody(body): JsonBody<SubmissionBody>,
 ) -> Result<Json<EstimatesView>, Problem> {
     let command = command(&body);
-    let order = order(&web, body)?;
+    let inputs = earlier_inputs(&web, &body).await?;
+    let order = order(&web, body, inputs.as_ref())?;
     let found = web.follower.client().estimates(&order).await?;
     Ok(Json(EstimatesView::of(&found, now().0, command)))
 }
@@ -63,7 +65,7 @@ pub(super) async fn estimates(
             headers(("location" = String, description = "The job in this API."))),
         (status = 400, body = Problem, description = "The work is wrong."),
         (status = 403, body = Problem, description = "The request lacks the token of the session."),
-        (status = 422, body = Problem, description = "No server takes the work; `causes` says why."),
+        (status = 422, body = Problem, description = "No server takes the work; `causes` says why. Or an input file of the earlier job is not there any more."),
         (status = 502, body = Problem, description = "A server may have accepted the work: submit it again with the same key."),
         (status = 503, body = Problem, description = "No server answers."),
     ))]
@@ -71,7 +73,12 @@ pub(super) async fn submit(
     State(web): State<Arc<Web>>,
     JsonBody(body): JsonBody<SubmissionBody>,
 ) -> Result<Response, Problem> {
-    let order = order(&web, body)?;
+    let inputs = earlier_inputs(&web, &body).await?;
+    let mut order = order(&web, body, inputs.as_ref())?;
+    let _copies = match &inputs {
+        Some(inputs) => inputs.add_to(&web, &mut order).await?,
+        None => None,
+    };
     let record = web.follower.client().submit(&order, |_| Ok(())).await.map_err(|error| {
         let key = order.key;
         let problem = Problem::from(error);
@@ -92,8 +99,16 @@ pub(super) async fn submit(
     Ok(response)
 }
 
-/// What is submitted.
-fn order(web: &Web, body: SubmissionBody) -> Result<SubmitOrder, Problem> {
+/// The input files of the earlier job that is named.
+async fn earlier_inputs(web: &Web, body: &SubmissionBody) -> Result<Option<EarlierInputs>, Problem> {
+    match body.inputs_of.as_deref().filter(|job| !job.is_empty()) {
+        Some(job) => EarlierInputs::of(web, job).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// What is submitted, without its input files.
+fn order(web: &Web, body: SubmissionBody, inputs: Option<&EarlierInputs>) -> Result<SubmitOrder, Problem> {
     let key = match &body.key {
         Some(key) => key.parse().map_err(|error| Problem::bad_request(format!("key: {error}")))?,
         None => drawn()?,
@@ -108,8 +123,9 @@ fn order(web: &Web, body: SubmissionBody) -> Result<SubmitOrder, Problem> {
             Ok(SubmitOrder { only, ..SubmitOrder::new(key, SubmittedWork::Service { name, arguments }) })
         }
         WorkBody::Script { name, text, options, arguments } => {
+            let inputs = inputs.map(EarlierInputs::names).unwrap_or_default();
             let ReadScript { script, server, timeout } =
-                (web.scripts)(&TypedScript { name, text, options, arguments })?;
+                web.scripts.read(&TypedScript { name, text, options, arguments, inputs })?;
             let what = SubmittedWork::Script(script);
             Ok(SubmitOrder { only: only.or(server), timeout, ..SubmitOrder::new(key, what) })
         }

@@ -1,6 +1,7 @@
 //! Changes as they go to the pages: numbered, and kept for a while for streams that were interrupted.
 
 use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tokio::sync::broadcast;
@@ -33,7 +34,6 @@ pub(crate) struct Changes {
     sender: broadcast::Sender<(u64, Change)>,
 }
 
-#[derive(Default)]
 struct KeptChanges {
     /// The number of the last change.
     last: u64,
@@ -51,12 +51,20 @@ pub(crate) struct Subscription {
 }
 
 impl Default for Changes {
+    /// Numbers begin at the time, in microseconds: what a page has seen of an earlier follower, or of another process, has a lower number.
     fn default() -> Changes {
-        Changes { kept: Mutex::default(), sender: broadcast::Sender::new(KEPT) }
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Changes::after(u64::try_from(elapsed.as_micros()).unwrap_or_default())
     }
 }
 
 impl Changes {
+    /// No changes; the first one comes after that number.
+    fn after(last: u64) -> Changes {
+        let kept = KeptChanges { last, changes: VecDeque::new() };
+        Changes { kept: Mutex::new(kept), sender: broadcast::Sender::new(KEPT) }
+    }
+
     /// Sends changes to all streams; one for everything if they are very many.
     pub(crate) fn send(&self, changes: impl IntoIterator<Item = Change>) {
         let mut changes: Vec<Change> = changes.into_iter().collect();
@@ -111,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_stream_gets_what_it_missed() {
-        let changes = Changes::default();
+        let changes = Changes::after(0);
         changes.send((1..=5).map(removed));
         let missed = |after| changes.subscribe(after).missed;
         assert_eq!(missed(None), []);
@@ -123,8 +131,24 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_missed_too_much_reads_everything_again() {
+    fn a_stream_of_an_earlier_follower_reads_everything_again() {
+        let earlier = Changes::default();
+        earlier.send((1..=9).map(removed));
+        let seen = earlier.subscribe(None).last;
+        // It has sent less than the earlier one.
+        std::thread::sleep(std::time::Duration::from_millis(1));
         let changes = Changes::default();
+        for sent in 0..3 {
+            let missed = changes.subscribe(Some(seen)).missed;
+            assert_eq!(missed.len(), 1, "after {sent} changes");
+            assert_eq!(missed[0].1, Change::Refresh, "after {sent} changes");
+            changes.send([removed(sent)]);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_missed_too_much_reads_everything_again() {
+        let changes = Changes::after(0);
         (0..KEPT + 2).for_each(|number| changes.send([removed(number)]));
         let last = (KEPT + 2) as u64;
         assert_eq!(changes.subscribe(Some(1)).missed, [(last, Change::Refresh)]);
@@ -133,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn very_many_changes_are_one() {
-        let changes = Changes::default();
+        let changes = Changes::after(0);
         assert!(!changes.is_followed());
         let mut follows = changes.subscribe(None);
         assert!(changes.is_followed());

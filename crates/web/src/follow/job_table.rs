@@ -265,7 +265,7 @@ impl JobTable {
         self.open.values().filter_map(|key| self.rows.get(key)).map(|row| &row.job)
     }
 
-    /// A page of the jobs that match.
+    /// A page of the jobs that match. Only the jobs up to the end of the page are sorted.
     pub(crate) fn select(
         &self,
         filter: &JobFilter,
@@ -273,27 +273,36 @@ impl JobTable {
         skipped: usize,
         most: usize,
     ) -> Selection {
-        let mut states: BTreeMap<StateView, usize> = BTreeMap::new();
-        let mut found: Vec<&JobView> = Vec::new();
+        let mut states = [0; StateView::ALL.len()];
+        let mut found: Vec<(usize, &JobView)> = Vec::new();
         for job in self.all().filter(|job| filter.matches_but_state(job)) {
-            *states.entry(job.state).or_default() += 1;
+            states[job.state as usize] += 1;
             if filter.matches_state(job) {
-                found.push(job);
+                found.push((found.len(), job));
             }
         }
+        let matching = found.len();
         // The table is in the order of submission already.
         match order {
             JobOrder { by: SortKey::Submitted, ascending: false } => {}
             JobOrder { by: SortKey::Submitted, ascending: true } => found.reverse(),
-            order => found.sort_by(|one, other| order.compare(one, other)),
+            order => {
+                let compare = |(place, one): &(usize, &JobView), (other_place, other): &(usize, &JobView)| {
+                    order.compare(one, other).then(place.cmp(other_place))
+                };
+                let end = skipped.saturating_add(most);
+                if (1..found.len()).contains(&end) {
+                    found.select_nth_unstable_by(end - 1, compare);
+                    found.truncate(end);
+                }
+                found.sort_unstable_by(compare);
+            }
         }
+        let counted = StateView::ALL.into_iter().zip(states).filter(|(_, jobs)| *jobs > 0);
         Selection {
-            matching: found.len(),
-            jobs: found.into_iter().skip(skipped).take(most).cloned().collect(),
-            states: states
-                .into_iter()
-                .map(|(state, jobs)| GroupView { value: state.word().to_owned(), jobs })
-                .collect(),
+            matching,
+            jobs: found.into_iter().skip(skipped).take(most).map(|(_, job)| job.clone()).collect(),
+            states: counted.map(|(state, jobs)| GroupView { value: state.word().to_owned(), jobs }).collect(),
         }
     }
 

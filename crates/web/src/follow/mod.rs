@@ -1,7 +1,9 @@
 //! What the federation is now, read again and again while a page is open, and what has changed.
 //!
-//! Agents answer questions and send no notices, so one task asks for everyone: the clusters, the jobs that wait or run, and the
-//! newest jobs. A job that neither waits nor runs any more is asked for by its ID. Older jobs are read page by page after that.
+//! Agents answer questions and send no notices, so one task asks for everyone: the clusters, and at first the jobs that wait or run and
+//! the newest jobs. Older jobs are read page by page after that. From then on the agent is asked which jobs have changed, which takes no
+//! longer with very many jobs. Agents of earlier versions are asked for all jobs that wait or run each time; a job that neither waits
+//! nor runs any more is then asked for by its ID.
 
 mod changes;
 mod job_table;
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pliant_client::{Client, ClientError};
 use pliant_control::job::JobRecord;
+use pliant_wire::ChangePosition;
 use tokio::sync::{Notify, watch};
 
 pub(crate) use changes::{Change, Changes, Subscription};
@@ -54,6 +57,8 @@ struct FollowedState {
     answered: Option<Instant>,
     answered_s: Option<i64>,
     problem: Option<ClientError>,
+    /// Up to which change of the agent the jobs are known; none if all that wait or run are to be read.
+    position: Option<ChangePosition>,
     /// What may be missing in lists of jobs.
     incomplete: Option<String>,
     /// The clock of the agent minus ours.
@@ -73,6 +78,7 @@ impl Follower {
                 answered: None,
                 answered_s: None,
                 problem: None,
+                position: None,
                 incomplete: None,
                 clock_ahead_s: 0,
                 asked: Instant::now(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use pliant_client::{Client, ClientError};
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::Handle;
-use pliant_wire::{JobsPage, JobsQuery, bounds};
+use pliant_wire::{ChangePosition, ChangesQuery, JobsPage, JobsQuery, bounds};
 use tokio::task::JoinSet;
 
 use super::{Change, Follower};
@@ -20,13 +20,24 @@ const NEWEST: u32 = 100;
 /// How many pages of older jobs are read in one poll.
 const OLDER_PAGES: usize = 5;
 
+/// How many pages of changes are read in one poll; of more, all jobs that wait or run are read again.
+const CHANGES_PAGES: usize = 20;
+
 /// What one poll has found.
 struct Found {
     clusters: ClustersView,
     agent_now_s: Option<i64>,
-    open: Vec<JobRecord>,
-    newest: Vec<JobRecord>,
-    incomplete: Option<String>,
+    jobs: FoundJobs,
+    /// Up to which change of the agent this is; none if it does not know.
+    position: Option<ChangePosition>,
+}
+
+/// The jobs that one poll has found.
+enum FoundJobs {
+    /// Those that wait or run, and the newest ones.
+    All { open: Vec<JobRecord>, newest: Vec<JobRecord>, incomplete: Option<String> },
+    /// Those that have changed since the last poll.
+    Changed(Vec<JobRecord>),
 }
 
 impl Follower {
@@ -46,16 +57,55 @@ impl Follower {
     }
 
     async fn ask(&self) -> Result<Found, ClientError> {
+        let position = {
+            let state = self.state.lock();
+            // While children report again what the agent has lost, lists say what may be missing.
+            state.position.filter(|_| state.incomplete.is_none())
+        };
+        if let Some(after) = position {
+            let (federation, changed) = tokio::try_join!(self.client.servers(), self.changed_after(after))?;
+            if let Some((jobs, position)) = changed {
+                return Ok(Found {
+                    clusters: (&federation).into(),
+                    agent_now_s: federation.now.map(|now| now.0),
+                    jobs: FoundJobs::Changed(jobs),
+                    position: Some(position),
+                });
+            }
+        }
+        // Before the lists are read, so that no change is missed.
+        let all = self.client.is_operator();
+        let position =
+            self.client.changes(&ChangesQuery { all, after: None }).await?.map(|page| page.position);
         let open = JobState::ALL.into_iter().filter(|state| !state.is_final()).collect();
         let (federation, open, newest) =
             tokio::try_join!(self.client.servers(), all_pages(&self.client, open), self.newest())?;
+        let incomplete = incomplete(&open);
         Ok(Found {
             clusters: (&federation).into(),
             agent_now_s: federation.now.map(|now| now.0),
-            incomplete: incomplete(&open),
-            open: open.jobs,
-            newest,
+            jobs: FoundJobs::All { open: open.jobs, newest, incomplete },
+            position,
         })
+    }
+
+    /// The jobs that changed after a position, and the position that was reached; none if the agent does not know them, or they are
+    /// very many.
+    async fn changed_after(
+        &self,
+        mut after: ChangePosition,
+    ) -> Result<Option<(Vec<JobRecord>, ChangePosition)>, ClientError> {
+        let (all, mut jobs) = (self.client.is_operator(), Vec::new());
+        for _ in 0..CHANGES_PAGES {
+            let page = self.client.changes(&ChangesQuery { all, after: Some(after) }).await?;
+            let Some(page) = page.filter(|page| !page.forgotten) else { return Ok(None) };
+            jobs.extend(page.jobs);
+            after = page.position;
+            if !page.more {
+                return Ok(Some((jobs, after)));
+            }
+        }
+        Ok(None)
     }
 
     /// Takes over what was found, then asks for jobs that neither wait nor run any more, and for older ones.
@@ -67,20 +117,34 @@ impl Follower {
             let is_first = state.answered.is_none();
             (state.answered, state.answered_s, state.problem) = (Some(Instant::now()), Some(now().0), None);
             state.clock_ahead_s = found.agent_now_s.map_or(0, |agent| agent - now().0);
-            state.incomplete = found.incomplete;
+            state.position = found.position;
             if state.clusters != found.clusters {
                 state.clusters = found.clusters;
                 changes.push(Change::Clusters(state.clusters.clone()));
             }
             // The agent lists the newest after the open ones, so a job in both is as it is there.
-            let changed: Vec<_> =
-                found.open.iter().chain(&found.newest).filter_map(|job| state.jobs.list(job)).collect();
+            let jobs: Vec<&JobRecord> = match &found.jobs {
+                FoundJobs::All { open, newest, .. } => open.iter().chain(newest).collect(),
+                FoundJobs::Changed(jobs) => jobs.iter().collect(),
+            };
+            let changed: Vec<_> = jobs.into_iter().filter_map(|job| state.jobs.list(job)).collect();
             changes.extend(changed.into_iter().map(|job| Change::Job(Box::new(job))));
+            let lost_sight = match found.jobs {
+                FoundJobs::All { open, incomplete, .. } => {
+                    state.incomplete = incomplete;
+                    state.jobs.lost_sight(&open, LOST_SIGHT_MAX)
+                }
+                FoundJobs::Changed(_) => Vec::new(),
+            };
             let health = state.health();
             if !before.says_the_same(&health) {
                 changes.push(Change::Health(health));
             }
-            (is_first, state.jobs.lost_sight(&found.open, LOST_SIGHT_MAX))
+            if lost_sight.len() >= LOST_SIGHT_MAX {
+                // There may be more, which the next poll finds.
+                state.position = None;
+            }
+            (is_first, lost_sight)
         };
         // Pages that were loaded before the first answer have nothing.
         self.changes.send(if is_first { vec![Change::Refresh] } else { changes });
@@ -109,7 +173,10 @@ impl Follower {
                     self.state.lock().jobs.remove(&handle).then(|| Change::Removed(handle.to_string()))
                 }
                 // The next poll asks again.
-                Err(_) => None,
+                Err(_) => {
+                    self.state.lock().position = None;
+                    None
+                }
             };
             self.changes.send(change);
         }

@@ -31,6 +31,7 @@ pub(super) async fn page(
                 h1 { "Job " (id) " " span id="state" class="state" role="status" {} }
                 span class="tools" {
                     span id="operator" class="tools" hidden {}
+                    button type="button" id="resubmit" hidden { "Resubmit" }
                     button type="button" id="cancel" class="danger" hidden { "Cancel job" }
                 }
             }
@@ -66,6 +67,18 @@ pub(super) async fn page(
                 (table("moves", "Moves to other servers", &[
                     ("When", false), ("From", false), ("To", false), ("Why", false), ("Expected completion", false),
                 ]))
+            }
+            section aria-labelledby="submitted-title" id="submitted-section" hidden {
+                h2 id="submitted-title" { "What was submitted" }
+                div id="submitted" {}
+                div id="inputs-part" hidden {
+                    h3 { "Input files" }
+                    (table("inputs", "Input files of the job", &[
+                        ("Name", false), ("Bytes", true), ("SHA-256", false), ("State", false),
+                    ]))
+                    p id="inputs-note" class="quiet" {}
+                }
+                p id="submitted-note" class="quiet" {}
             }
             section aria-labelledby="log-title" {
                 div class="bar" {

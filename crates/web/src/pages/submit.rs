@@ -44,6 +44,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                         " in the script. Files and folders of this machine are given on the command line only."
                     }
                 }
+                p id="inputs-of" class="quiet" hidden {}
                 label class="field" { "Server" select name="server" id="server" { option value="" { "the best one" } } }
                 p class="bar" {
                     button type="submit" class="primary" { "Submit" }

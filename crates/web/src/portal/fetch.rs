@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const BYTES_MAX: usize = 1 << 20;
 
 /// Why the provider could not be asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum FetchError {
     /// The URL is not one that may be asked.
     #[error("expected an https URL, found `{0}`")]
@@ -76,6 +76,9 @@ impl Fetcher {
                 for certificate in certificates {
                     let certificate = certificate.map_err(|error| failed(&error))?;
                     roots.add(certificate).map_err(|error| failed(&error))?;
+                }
+                if roots.is_empty() {
+                    return Err(failed(&"expected at least one certificate, found none"));
                 }
             }
             None => {

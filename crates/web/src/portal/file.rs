@@ -72,7 +72,7 @@ pub(super) struct LoginSection {
     pub(super) suffix: String,
     /// Users by the value of the claim; with it, nothing else is a user.
     #[serde(default)]
-    pub(super) users: BTreeMap<String, User>,
+    pub(super) users: Option<BTreeMap<String, User>>,
 }
 
 /// How long sessions last.
@@ -160,7 +160,13 @@ impl PortalFile {
                 return wrong(key, "expected a text, found an empty one".to_owned(), None);
             }
         }
-        if !self.login.users.is_empty() && !self.login.suffix.is_empty() {
+        // It reads as if it let every user in, or none.
+        if self.login.users.as_ref().is_some_and(BTreeMap::is_empty) {
+            let message = "expected at least one user, found an empty table".to_owned();
+            let hint = "without the key, every value of the claim names a user who has an identity";
+            return wrong("login.users", message, Some(hint));
+        }
+        if self.login.users.is_some() && !self.login.suffix.is_empty() {
             let message = "expected either a suffix or a table of users, found both".to_owned();
             return wrong("login.suffix", message, None);
         }

@@ -36,7 +36,7 @@ pub(super) struct Expected<'a> {
 }
 
 /// Why a token is refused.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TokenError {
     /// It is no signed token.
     #[error("expected a signed token, found something else: {0}")]
@@ -116,22 +116,20 @@ impl Keys {
             return Err(TokenError::Form("extensions that have to be understood"));
         }
         let signature = bytes(signature).ok_or(TokenError::Form("the signature is not base64url"))?;
-        let mut tried = false;
+        let mut failed = None;
         for key in self.0.iter().filter(|key| key.may_sign(&header)) {
-            tried = true;
-            if key.verify(&header.alg, message.as_bytes(), &signature)? {
-                return json(payload, "the claims");
+            match key.verify(&header.alg, message.as_bytes(), &signature) {
+                Ok(true) => return json(payload, "the claims"),
+                Ok(false) => failed = Some(TokenError::Signature),
+                // A key that is damaged says nothing about the others.
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
-        match tried {
-            true => Err(TokenError::Signature),
-            false => {
-                check_algorithm(&header.alg)?;
-                Err(TokenError::Key(
-                    header.kid.map_or("none".to_owned(), |kid| kid.escape_debug().to_string()),
-                ))
-            }
+        if let Some(failed) = failed {
+            return Err(failed);
         }
+        check_algorithm(&header.alg)?;
+        Err(TokenError::Key(header.kid.map_or("none".to_owned(), |kid| kid.escape_debug().to_string())))
     }
 }
 

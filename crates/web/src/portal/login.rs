@@ -13,10 +13,15 @@ use parking_lot::Mutex;
 use pliant_model::Time;
 
 use crate::secret::Secret;
-use crate::sessions::cookies;
+use crate::sessions::{all_cookies, cookies};
 
-/// The cookie of a login. `__Host-`: only this host can set it, and only over TLS.
-const COOKIE: &str = "__Host-pliant-login";
+/// The cookie of a login, before the beginning of its state: each tab that logs in has its own. `__Host-`: only this host can set it, and
+/// only over TLS.
+const COOKIE: &str = "__Host-pliant-login-";
+/// How many digits of the state are in the name of the cookie.
+const NAME_DIGITS: usize = 16;
+/// The most logins that a browser has begun; of more, the oldest one is given up.
+const OF_A_BROWSER_MAX: usize = 5;
 /// How long a login may take, in seconds.
 const LIFE_S: i64 = 600;
 /// How many ended logins are remembered, so that none begins a second session.
@@ -56,20 +61,28 @@ impl Logins {
         Ok(Logins { key: Secret::draw()?, spent: Mutex::default() })
     }
 
-    /// Begins a login that leads to a page: with its state and its cookie.
-    pub(super) fn begin(&self, page: &str, now: Time) -> std::io::Result<(Login, String, String)> {
+    /// Begins a login that leads to a page: with its state, and the cookies that the browser is to keep and to give up.
+    pub(super) fn begin(
+        &self,
+        headers: &HeaderMap,
+        page: &str,
+        now: Time,
+    ) -> std::io::Result<(Login, String, Vec<String>)> {
         let login = Login { secret: Secret::draw()?, begun: now, page: own_page(page) };
         let state = self.state(&login).hex();
         let page = URL_SAFE_NO_PAD.encode(&login.page);
         let value = format!("{}.{}.{page}", login.secret.hex(), login.begun.0);
+        let name = cookie_name(&state).unwrap_or_default();
         // Lax: the provider sends the browser back from another site.
-        let cookie = format!("{COOKIE}={value}; Max-Age={LIFE_S}; Secure; HttpOnly; SameSite=Lax; Path=/");
-        Ok((login, state, cookie))
+        let cookie = format!("{name}={value}; Max-Age={LIFE_S}; Secure; HttpOnly; SameSite=Lax; Path=/");
+        let given_up = older_than(headers, OF_A_BROWSER_MAX - 1).map(|name| without(&name));
+        Ok((login, state, std::iter::once(cookie).chain(given_up).collect()))
     }
 
     /// The login that this state and the cookie of the request are of; none if it is another one's, too old, or has ended.
     pub(super) fn find(&self, headers: &HeaderMap, state: &str, now: Time) -> Option<Login> {
-        let login = cookies(headers, COOKIE).filter_map(read).find(|login| self.state(login).is(state))?;
+        let name = cookie_name(state)?;
+        let login = cookies(headers, &name).filter_map(read).find(|login| self.state(login).is(state))?;
         let is_fresh = login.begun <= now && now.0 - login.begun.0 < LIFE_S;
         (is_fresh && !self.spent.lock().contains_key(&login.secret.hash())).then_some(login)
     }
@@ -87,15 +100,40 @@ impl Logins {
         spent.insert(login.secret.hash(), login.begun).is_none()
     }
 
-    /// Removes the cookie of a login.
-    pub(super) fn no_cookie() -> String {
-        format!("{COOKIE}=; Max-Age=0; Secure; HttpOnly; SameSite=Lax; Path=/")
+    /// Removes the cookie of the login with that state; none if it is no state.
+    pub(super) fn no_cookie(state: &str) -> Option<String> {
+        cookie_name(state).map(|name| without(&name))
     }
 
     fn state(&self, login: &Login) -> Secret {
         let Login { secret, begun, page } = login;
         self.key.derived(&format!("state {} {} {page}", secret.hex(), begun.0))
     }
+}
+
+/// The name of the cookie of a login with that state; none if it is no state.
+fn cookie_name(state: &str) -> Option<String> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let digits = state.get(..NAME_DIGITS).filter(|digits| digits.bytes().all(is_digit))?;
+    Some(format!("{COOKIE}{digits}"))
+}
+
+fn without(name: &str) -> String {
+    format!("{name}=; Max-Age=0; Secure; HttpOnly; SameSite=Lax; Path=/")
+}
+
+/// The names of the cookies of logins that a browser has begun, but for so many that were begun last.
+fn older_than(headers: &HeaderMap, last: usize) -> impl Iterator<Item = String> {
+    // Their names come from the browser and go back to it.
+    let is_name =
+        |name: &str| name.strip_prefix(COOKIE).is_some_and(|rest| cookie_name(rest).as_deref() == Some(name));
+    let begun = all_cookies(headers).filter(|(name, _)| is_name(name)).map(|(name, value)| {
+        let begun = read(value).map_or(i64::MIN, |login| login.begun.0);
+        (begun, name.to_owned())
+    });
+    let mut begun: Vec<(i64, String)> = begun.collect();
+    begun.sort_by(|one, other| other.cmp(one));
+    begun.into_iter().skip(last).map(|(_, name)| name)
 }
 
 fn read(cookie: &str) -> Option<Login> {
@@ -129,10 +167,50 @@ mod tests {
         HeaderMap::from_iter([(http::header::COOKIE, cookie.split(';').next().unwrap().parse().unwrap())])
     }
 
+    /// A login of a browser without cookies.
+    fn begun(logins: &Logins, page: &str, now: i64) -> (Login, String, String) {
+        let (login, state, mut cookies) = logins.begin(&HeaderMap::new(), page, Time(now)).unwrap();
+        assert_eq!(cookies.len(), 1);
+        (login, state, cookies.remove(0))
+    }
+
+    #[test]
+    fn logins_of_several_tabs_have_cookies_of_their_own() {
+        let logins = Logins::new().unwrap();
+        let mut kept: Vec<(String, String)> = Vec::new();
+        let headers = |kept: &[(String, String)]| {
+            let line = kept.iter().map(|(_, cookie)| cookie.as_str()).collect::<Vec<_>>().join("; ");
+            HeaderMap::from_iter([(http::header::COOKIE, line.parse().unwrap())])
+        };
+        for number in 0..8 {
+            let (_, state, cookies) = logins.begin(&headers(&kept), "/", Time(1000 + number)).unwrap();
+            for cookie in &cookies {
+                let pair = cookie.split(';').next().unwrap().to_owned();
+                let name = pair.split('=').next().unwrap().to_owned();
+                kept.retain(|(_, kept)| !kept.starts_with(&format!("{name}=")));
+                if !cookie.contains("Max-Age=0") {
+                    kept.push((state.clone(), pair));
+                }
+            }
+        }
+        let found =
+            kept.iter().filter(|(state, _)| logins.find(&headers(&kept), state, Time(1010)).is_some());
+        assert_eq!((found.count(), kept.len()), (OF_A_BROWSER_MAX, OF_A_BROWSER_MAX));
+        let first = logins.find(&headers(&kept), &kept[0].0, Time(1010)).unwrap();
+        assert_eq!(first.begun, Time(1003), "the oldest ones are given up");
+        // What the browser calls such a cookie is not sent back.
+        let odd = HeaderMap::from_iter([(
+            http::header::COOKIE,
+            format!("{COOKIE}x y=1; {COOKIE}{}=1", "0".repeat(NAME_DIGITS + 1)).parse().unwrap(),
+        )]);
+        assert_eq!(older_than(&odd, 0).count(), 0);
+        assert_eq!(Logins::no_cookie("../../etc/passwd"), None);
+    }
+
     #[test]
     fn a_login_ends_once_and_in_the_browser_that_began_it() {
         let logins = Logins::new().unwrap();
-        let (login, state, cookie) = logins.begin("/jobs?state=QUEUED", Time(1000)).unwrap();
+        let (login, state, cookie) = begun(&logins, "/jobs?state=QUEUED", 1000);
         assert!(
             cookie.starts_with("__Host-") && cookie.ends_with("; Secure; HttpOnly; SameSite=Lax; Path=/")
         );
@@ -140,7 +218,7 @@ mod tests {
         let found = logins.find(&own, &state, Time(1599)).unwrap();
         assert_eq!((found.page.as_str(), found.nonce()), ("/jobs?state=QUEUED", login.nonce()));
         assert!(found.nonce() != found.verifier() && found.verifier().len() == 64);
-        let (_, other, other_cookie) = logins.begin("/", Time(1000)).unwrap();
+        let (_, other, other_cookie) = begun(&logins, "/", 1000);
         let elsewhere = Logins::new().unwrap();
         assert!(logins.find(&own, &other, Time(1000)).is_none(), "the state of another login");
         assert!(logins.find(&with_cookie(&other_cookie), &state, Time(1000)).is_none(), "another browser");
@@ -183,7 +261,7 @@ mod tests {
     fn ended_logins_are_forgotten_when_they_are_too_old_to_be_found() {
         let logins = Logins::new().unwrap();
         for number in 0..20 {
-            let (login, ..) = logins.begin("/", Time(number * 100)).unwrap();
+            let (login, ..) = begun(&logins, "/", number * 100);
             assert!(logins.spend(&login, Time(number * 100)));
         }
         assert_eq!(logins.spent.lock().len(), 6);

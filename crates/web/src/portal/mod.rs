@@ -18,7 +18,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -27,6 +27,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::header::{AUTHORIZATION, LOCATION, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use pliant_telemetry::LineLimit;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -56,6 +57,9 @@ use users::{OpenUsers, check_private, user_of};
 const PORTAL_LIMITS: Limits = Limits { connections: 2048, of_a_user: 64, ..LIMITS };
 /// How often sessions and users are looked at whose time may be over.
 const SWEEP: Duration = Duration::from_secs(5);
+
+/// The lines about refused logins.
+static REFUSED: LineLimit = LineLimit::new();
 
 /// Why a portal cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -184,14 +188,18 @@ struct LoginQuery {
 }
 
 /// Sends the browser to the provider.
-async fn log_in(State(portal): State<Arc<Portal>>, QueryOf(query): QueryOf<LoginQuery>) -> Response {
-    let begun = portal.logins.begin(&query.to, now());
-    let (login, state, cookie) = match begun {
+async fn log_in(
+    State(portal): State<Arc<Portal>>,
+    headers: HeaderMap,
+    QueryOf(query): QueryOf<LoginQuery>,
+) -> Response {
+    let begun = portal.logins.begin(&headers, &query.to, now());
+    let (login, state, cookies) = match begun {
         Ok(begun) => begun,
         Err(error) => return pages::problem_page(&Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error)),
     };
     match portal.provider.login_url(&state, &login.nonce(), &login.verifier()).await {
-        Ok(url) => leading_to(&url, &[&cookie]),
+        Ok(url) => leading_to(&url, &cookies),
         Err(error) => pages::problem_page(&unavailable(&error)),
     }
 }
@@ -212,9 +220,20 @@ async fn call_back(
     headers: HeaderMap,
     QueryOf(query): QueryOf<CallbackQuery>,
 ) -> Response {
+    let no_cookie = Logins::no_cookie(&query.state);
     match session_of(&portal, &headers, query).await {
-        Ok((page, cookie)) => leading_to(&page, &[&cookie, &Logins::no_cookie()]),
-        Err(problem) => with_cookies(pages::problem_page(&problem), &[&Logins::no_cookie()]),
+        Ok((page, cookie)) => {
+            leading_to(&page, &[Some(cookie), no_cookie].into_iter().flatten().collect::<Vec<_>>())
+        }
+        Err(problem) => {
+            // Everyone who reaches the port can have logins refused.
+            if problem.status().is_client_error()
+                && let Some(left_out) = REFUSED.admit("", Instant::now())
+            {
+                tracing::warn!(reason = problem.detail(), left_out, "a login was refused");
+            }
+            with_cookies(pages::problem_page(&problem), no_cookie.as_slice())
+        }
     }
 }
 
@@ -243,21 +262,19 @@ async fn session_of(
         return Err(refused(format!("the provider refuses the login: {error}")));
     }
     let code = query.code.ok_or_else(|| refused("expected the code of a login, found none".to_owned()))?;
+    // Before the provider is asked: each login asks it once, however often its callback comes.
+    if !portal.logins.spend(&login, now()) {
+        return Err(refused("expected a login that has not ended, found one that has".to_owned()));
+    }
     let claims = portal.provider.claims(&code, &login.nonce(), &login.verifier()).await;
     let claims = claims.map_err(|error| match error.is_refusal() {
-        true => {
-            tracing::warn!(%error, "a login was refused");
-            refused(error.to_string())
-        }
+        true => refused(error.to_string()),
         false => unavailable(&error),
     })?;
     let user = user_of(&portal.file, &claims)?;
     // Without an identity there is no session.
     drop(portal.users.pages(&user, now())?);
     let random = |error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error);
-    if !portal.logins.spend(&login, now()) {
-        return Err(refused("this login has begun a session already".to_owned()));
-    }
     // A session that this browser had ends: none goes on as another user's.
     portal.sessions.end(headers);
     let cookie = portal.sessions.begin(user.clone(), now()).map_err(random)?;
@@ -275,7 +292,7 @@ async fn log_out(State(portal): State<Arc<Portal>>, request: Request) -> Respons
     }
     portal.sessions.end(request.headers());
     tracing::info!(%user, "logged out");
-    with_cookies(StatusCode::NO_CONTENT.into_response(), &[&PortalSessions::no_cookie()])
+    with_cookies(StatusCode::NO_CONTENT.into_response(), &[PortalSessions::no_cookie()])
 }
 
 /// Passes a request on to the pages and calls of its user.
@@ -324,15 +341,15 @@ fn unavailable(error: &provider::ProviderError) -> Problem {
 }
 
 /// Sends the browser to another page.
-fn leading_to(url: &str, cookies: &[&str]) -> Response {
+fn leading_to(url: &str, cookies: &[String]) -> Response {
     match HeaderValue::try_from(url) {
         Ok(url) => with_cookies((StatusCode::SEE_OTHER, [(LOCATION, url)]).into_response(), cookies),
         Err(error) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
     }
 }
 
-fn with_cookies(mut response: Response, cookies: &[&str]) -> Response {
-    for cookie in cookies.iter().filter_map(|cookie| HeaderValue::try_from(*cookie).ok()) {
+fn with_cookies(mut response: Response, cookies: &[String]) -> Response {
+    for cookie in cookies.iter().filter_map(|cookie| HeaderValue::try_from(cookie).ok()) {
         response.headers_mut().append(SET_COOKIE, cookie);
     }
     response

@@ -1,15 +1,18 @@
 //! The OpenID provider: its addresses, its keys, and what it says of a user who logged in (authorization code flow with PKCE).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use form_urlencoded::{Serializer, byte_serialize};
-use http::StatusCode;
+use http::{StatusCode, Uri};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::fetch::{FetchError, Fetcher, Form};
 use super::file::{LoginSection, is_protected};
@@ -18,19 +21,23 @@ use crate::types::now;
 
 /// How long the provider's addresses and keys are kept.
 const KEPT: Duration = Duration::from_secs(3600);
-/// How old keys are before they are read again for a key that is not among them.
-const KEYS_PAUSE: Duration = Duration::from_secs(60);
-/// How many logins ask the provider at a time.
+/// How often the keys are read again in [`KEYS_PERIOD`] for a key that is not among them: a provider may change its keys twice in a row.
+const KEYS_READ_MAX: usize = 5;
+/// See [`KEYS_READ_MAX`].
+const KEYS_PERIOD: Duration = Duration::from_secs(60);
+/// How many logins ask the provider for a token at a time.
 const AT_A_TIME: usize = 16;
+/// How long a login waits until it may ask.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the provider did not say who the user is.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum ProviderError {
     /// It cannot be reached.
     #[error("{0}")]
     Fetch(#[from] FetchError),
     /// Too many logins at a time.
-    #[error("expected at most {AT_A_TIME} logins at a time, found one more")]
+    #[error("expected at most {AT_A_TIME} logins at a time, found more for {} s", PERMIT_TIMEOUT.as_secs())]
     Busy,
     /// It answers something unexpected.
     #[error("{url}: expected {expected}, found {found}")]
@@ -64,7 +71,9 @@ pub(super) struct Provider {
     /// Where the provider sends browsers back to.
     redirect: String,
     fetcher: Fetcher,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<Arc<Known>>>,
+    /// Locked while the provider is asked for what it publishes: several logins ask once.
+    reading: tokio::sync::Mutex<Reads>,
     calls: Semaphore,
 }
 
@@ -73,6 +82,15 @@ struct Known {
     document: Document,
     keys: Keys,
     read: Instant,
+}
+
+/// How the provider was asked for what it publishes.
+#[derive(Default)]
+struct Reads {
+    /// When the last attempt failed, and why. Those who waited for it do not ask again.
+    failed: Option<(Instant, ProviderError)>,
+    /// When keys were read again because one was missing.
+    for_keys: Vec<Instant>,
 }
 
 /// The provider's description of itself (OpenID Connect Discovery 1.0, section 3).
@@ -96,6 +114,29 @@ struct Refusal {
     error: String,
 }
 
+impl Document {
+    /// Checks that it is of that issuer, and that others on the network can neither read nor change what is sent: what was expected, and
+    /// what was found.
+    fn check(&self, issuer: &str) -> Result<(), (&'static str, &str)> {
+        if self.issuer != issuer {
+            return Err(("the issuer of login.issuer", &self.issuer));
+        }
+        // Plain HTTP is for a provider of this machine alone: another one does not send its users here.
+        let is_remote = is_https(issuer);
+        let is_right = |url: &str| if is_remote { is_https(url) } else { is_protected(url) };
+        let all = [&self.authorization_endpoint, &self.token_endpoint, &self.jwks_uri];
+        match all.into_iter().find(|url| !is_right(url)) {
+            Some(found) => Err(("https URLs", found)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// True for a URL whose scheme is https.
+fn is_https(url: &str) -> bool {
+    is_protected(url) && url.parse::<Uri>().is_ok_and(|uri| uri.scheme_str() == Some("https"))
+}
+
 impl Provider {
     /// The provider of a portal at that URL.
     ///
@@ -106,7 +147,7 @@ impl Provider {
         let fetcher = Fetcher::new(login.ca.as_deref())?;
         let redirect = format!("{}/login/callback", url.trim_end_matches('/'));
         let (known, calls) = (Mutex::new(None), Semaphore::new(AT_A_TIME));
-        Ok(Provider { login, secret, redirect, fetcher, known, calls })
+        Ok(Provider { login, secret, redirect, fetcher, known, reading: Default::default(), calls })
     }
 
     /// The issuer, as configured.
@@ -121,8 +162,8 @@ impl Provider {
         nonce: &str,
         verifier: &str,
     ) -> Result<String, ProviderError> {
-        let _permit = self.calls.try_acquire().map_err(|_| ProviderError::Busy)?;
-        let document = self.document().await?;
+        let known = self.published().await?;
+        let document = &known.document;
         let scope = ["openid"].into_iter().chain(self.login.scopes.iter().map(String::as_str));
         let query = Serializer::new(String::new())
             .append_pair("response_type", "code")
@@ -146,64 +187,94 @@ impl Provider {
         nonce: &str,
         verifier: &str,
     ) -> Result<Claims, ProviderError> {
-        let _permit = self.calls.try_acquire().map_err(|_| ProviderError::Busy)?;
-        let document = self.document().await?;
-        let token = self.exchange(&document, code, verifier).await?;
+        let known = self.published().await?;
+        let token = {
+            let permit = timeout(PERMIT_TIMEOUT, self.calls.acquire()).await;
+            let _permit = permit.ok().and_then(Result::ok).ok_or(ProviderError::Busy)?;
+            self.exchange(&known.document, code, verifier).await?
+        };
         let expected =
             Expected { issuer: &self.login.issuer, client_id: &self.login.client_id, nonce, now: now() };
-        match self.check(&token, &expected).await {
+        match known.keys.check(&token, &expected) {
             // The provider may have a new key.
-            Err(ProviderError::Token(TokenError::Key(_) | TokenError::Signature))
-                if self.forget_keys().await =>
-            {
-                self.document().await?;
-                self.check(&token, &expected).await
+            Err(refused @ (TokenError::Key(_) | TokenError::Signature)) => {
+                match self.published_after(&known).await? {
+                    Some(newer) => Ok(newer.keys.check(&token, &expected)?),
+                    None => Err(refused.into()),
+                }
             }
-            checked => checked,
+            checked => Ok(checked?),
         }
     }
 
-    async fn check(&self, token: &str, expected: &Expected<'_>) -> Result<Claims, ProviderError> {
-        let known = self.known.lock().await;
-        let no_keys = Keys::default();
-        Ok(known.as_ref().map_or(&no_keys, |known| &known.keys).check(token, expected)?)
+    /// The provider's addresses and keys.
+    async fn published(&self) -> Result<Arc<Known>, ProviderError> {
+        if let Some(known) = self.kept() {
+            return Ok(known);
+        }
+        let asked = Instant::now();
+        let mut reads = self.reading.lock().await;
+        if let Some(known) = self.kept() {
+            return Ok(known);
+        }
+        self.read_published(&mut reads, asked).await
     }
 
-    /// Forgets the keys if they are old enough to be read again.
-    async fn forget_keys(&self) -> bool {
-        let mut known = self.known.lock().await;
-        let is_old = known.as_ref().is_none_or(|known| known.read.elapsed() >= KEYS_PAUSE);
-        if is_old {
-            *known = None;
+    /// What the provider publishes now, if that may be newer than what is known; none if it was read again too often.
+    async fn published_after(&self, old: &Arc<Known>) -> Result<Option<Arc<Known>>, ProviderError> {
+        let asked = Instant::now();
+        let mut reads = self.reading.lock().await;
+        // Another login may have read it meanwhile.
+        if let Some(known) = self.kept().filter(|known| !Arc::ptr_eq(known, old)) {
+            return Ok(Some(known));
         }
-        is_old
+        reads.for_keys.retain(|read| read.elapsed() < KEYS_PERIOD);
+        if reads.for_keys.len() >= KEYS_READ_MAX {
+            return Ok(None);
+        }
+        reads.for_keys.push(asked);
+        self.read_published(&mut reads, asked).await.map(Some)
     }
 
-    /// The provider's addresses; its keys are read with them.
-    async fn document(&self) -> Result<Document, ProviderError> {
-        // Locked while the provider is asked: several logins ask once.
-        let mut known = self.known.lock().await;
-        if let Some(known) = known.as_ref().filter(|known| known.read.elapsed() < KEPT) {
-            return Ok(known.document.clone());
+    /// What is known of the provider, unless it is too old.
+    fn kept(&self) -> Option<Arc<Known>> {
+        self.known.lock().clone().filter(|known| known.read.elapsed() < KEPT)
+    }
+
+    /// Asks the provider, unless it was asked in vain since `asked`.
+    async fn read_published(&self, reads: &mut Reads, asked: Instant) -> Result<Arc<Known>, ProviderError> {
+        if let Some((failed, error)) = &reads.failed
+            && *failed >= asked
+        {
+            return Err(error.clone());
         }
+        match self.ask_published().await {
+            Ok(known) => {
+                let known = Arc::new(known);
+                *self.known.lock() = Some(known.clone());
+                reads.failed = None;
+                Ok(known)
+            }
+            Err(error) => {
+                reads.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn ask_published(&self) -> Result<Known, ProviderError> {
         let url = format!("{}/.well-known/openid-configuration", self.login.issuer.trim_end_matches('/'));
         let document: Document = self.read(&url, "the description of an OpenID provider").await?;
-        if document.issuer != self.login.issuer {
-            let found = document.issuer.escape_debug().to_string();
-            return Err(ProviderError::Answer { url, expected: "the issuer of login.issuer", found });
-        }
-        let Document { authorization_endpoint, token_endpoint, jwks_uri, .. } = &document;
-        for found in [authorization_endpoint, token_endpoint, jwks_uri] {
-            if !is_protected(found) {
-                let found = found.escape_debug().to_string();
-                return Err(ProviderError::Answer { url, expected: "https URLs", found });
-            }
-        }
+        document.check(&self.login.issuer).map_err(|(expected, found)| ProviderError::Answer {
+            url,
+            expected,
+            found: found.escape_debug().to_string(),
+        })?;
+        let jwks_uri = &document.jwks_uri;
         let (status, text) = self.fetcher.get(jwks_uri).await?;
         let keys = Keys::read(&text).ok().filter(|_| status == StatusCode::OK);
         let keys = keys.ok_or_else(|| unexpected(jwks_uri, "a set of keys", status))?;
-        *known = Some(Known { document: document.clone(), keys, read: Instant::now() });
-        Ok(document)
+        Ok(Known { document, keys, read: Instant::now() })
     }
 
     async fn read<T: DeserializeOwned>(&self, url: &str, expected: &'static str) -> Result<T, ProviderError> {
@@ -251,7 +322,16 @@ impl Provider {
         if status.is_client_error()
             && let Ok(Refusal { error }) = serde_json::from_slice(&text)
         {
-            return Err(ProviderError::Refused(error.escape_debug().take(200).collect()));
+            let error: String = error.escape_debug().take(200).collect();
+            // RFC 6749, section 5.2: all other errors are of the portal's registration or of its request.
+            return Err(match error.as_str() {
+                "invalid_grant" => ProviderError::Refused(error),
+                _ => ProviderError::Answer {
+                    url: url.clone(),
+                    expected: "an ID token",
+                    found: format!("the error {error}"),
+                },
+            });
         }
         let answer: Option<TokenAnswer> =
             serde_json::from_slice(&text).ok().filter(|_| status == StatusCode::OK);
@@ -264,5 +344,39 @@ fn unexpected(url: &str, expected: &'static str, status: StatusCode) -> Provider
         url: url.to_owned(),
         expected,
         found: format!("something else, with status {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_provider_has_no_addresses_without_tls() {
+        let document = |token: &str| Document {
+            issuer: "https://id.example".to_owned(),
+            authorization_endpoint: "https://id.example/authorize".to_owned(),
+            token_endpoint: token.to_owned(),
+            jwks_uri: "https://keys.example/keys".to_owned(),
+            token_endpoint_auth_methods_supported: Vec::new(),
+        };
+        let check = |issuer: &str, token: &str| {
+            let document = Document { issuer: issuer.to_owned(), ..document(token) };
+            document.check(issuer).map_err(|(_, found)| found.to_owned())
+        };
+        assert_eq!(check("https://id.example", "https://id.example/token"), Ok(()));
+        assert_eq!(
+            check("HTTPS://id.example", "http://127.0.0.1/token"),
+            Err("http://127.0.0.1/token".to_owned())
+        );
+        for token in
+            ["http://127.0.0.1:80/token", "http://[::1]/token", "http://id.example/token", "", "ftp://x"]
+        {
+            assert_eq!(check("https://id.example", token), Err(token.to_owned()));
+        }
+        assert_eq!(check("http://127.0.0.1:9", "http://127.0.0.1:9/token"), Ok(()));
+        let other =
+            document("https://id.example/token").check("https://other.example").unwrap_err().1.to_owned();
+        assert_eq!(other, "https://id.example");
     }
 }

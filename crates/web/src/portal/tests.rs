@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::*;
 
 mod flood;
+mod logins;
 
 const PORTAL: &str = "portal.example";
 
@@ -58,7 +59,10 @@ impl Site {
         let path = dir.path().join("portal.toml");
         std::fs::write(&path, text).unwrap();
         let file = PortalFile::read(&path).unwrap();
-        let scripts: ScriptReader = Arc::new(|_| Err(Problem::unprocessable("no scripts")));
+        let scripts = ScriptReader::new(
+            |_| Err(Problem::unprocessable("no scripts")),
+            |_, _| Err(Problem::unprocessable("no scripts")),
+        );
         let portal = Arc::new(Portal::new(&file, scripts).unwrap());
         Site { provider, router: router(portal.clone()), portal, dir }
     }
@@ -447,6 +451,7 @@ async fn the_file_says_what_is_wrong_with_it() {
         ),
         ("[login]", "[session]\nusers = 0\n[login]", "session.users: expected 1 to 10000, found 0"),
         ("[login]", "nonsense = 1\n[login]", "nonsense"),
+        ("claim = ", "users = {}\nclaim = ", "login.users: expected at least one user, found an empty table"),
     ] {
         let error = read(from, to);
         assert!(error.contains(expected), "{to}: {error}");

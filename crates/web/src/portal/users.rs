@@ -47,8 +47,26 @@ struct OpenUser {
     pages: Router,
     polls: AbortHandle,
     used: Time,
-    /// When the files of the identity were changed.
+    /// The files of the identity that it was made from.
+    version: IdentityVersion,
+}
+
+/// When the certificate and the key of an identity were changed, and whether it has a revocation list. Changes of the list are followed by
+/// the client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct IdentityVersion {
     changed: [Option<SystemTime>; 2],
+    has_list: bool,
+}
+
+impl IdentityVersion {
+    fn of(files: &Credentials) -> IdentityVersion {
+        let changed = |file: &Path| std::fs::metadata(file).ok()?.modified().ok();
+        IdentityVersion {
+            changed: [changed(&files.cert), changed(&files.key)],
+            has_list: files.crl.as_ref().is_some_and(|list| list.exists()),
+        }
+    }
 }
 
 impl Drop for OpenUser {
@@ -81,15 +99,20 @@ impl OpenUsers {
     pub(super) fn pages(&self, user: &User, now: Time) -> Result<Router, Problem> {
         let folder = self.identities.join(user.as_str());
         let files = Credentials::in_folder(&folder);
-        let changed = [&files.cert, &files.key].map(|file| std::fs::metadata(file).ok()?.modified().ok());
+        let version = IdentityVersion::of(&files);
+        if let Some(pages) = self.known(user, version, now) {
+            return Ok(pages);
+        }
+        // Without the lock: requests of other users do not wait for these files.
+        let client = self.client(user, files);
         let mut open = self.open.lock();
-        if let Some(known) = open.get_mut(user).filter(|known| known.changed == changed) {
-            known.used = known.used.max(now);
+        // Another request may have been faster.
+        if let Some(known) = open.get(user).filter(|known| known.version == version) {
             return Ok(known.pages.clone());
         }
         // A renewed certificate, or one that was taken away.
         open.remove(user);
-        let client = self.client(user, files)?;
+        let client = client?;
         if open.len() >= self.most && !end_idlest(&mut open) {
             let problem = format!("expected at most {} users at a time, found one more", self.most);
             return Err(
@@ -99,8 +122,16 @@ impl OpenUsers {
         let web = Arc::new(Web::with_streams(client, self.scripts.clone(), STREAMS_MAX));
         let polls = tokio::spawn(web.follower.clone().run()).abort_handle();
         let pages = content(web.clone());
-        open.insert(user.clone(), OpenUser { web, pages: pages.clone(), polls, used: now, changed });
+        open.insert(user.clone(), OpenUser { web, pages: pages.clone(), polls, used: now, version });
         Ok(pages)
+    }
+
+    /// The pages of a user who is served with these files already.
+    fn known(&self, user: &User, version: IdentityVersion, now: Time) -> Option<Router> {
+        let mut open = self.open.lock();
+        let known = open.get_mut(user).filter(|known| known.version == version)?;
+        known.used = known.used.max(now);
+        Some(known.pages.clone())
     }
 
     /// A client with the identity of a user.
@@ -177,7 +208,7 @@ pub(super) fn user_of(login: &LoginSection, claims: &Claims) -> Result<User, Pro
         ));
     }
     let shown = value.escape_debug();
-    if !users.is_empty() {
+    if let Some(users) = users {
         let found = users.get(value).cloned();
         return found.ok_or_else(|| refused(format!("`{shown}` is no user of this portal")));
     }
@@ -191,6 +222,7 @@ pub(super) fn user_of(login: &LoginSection, claims: &Claims) -> Result<User, Pro
 
 #[cfg(test)]
 mod tests {
+    use pliant_transport::{Authority, CertificateRequest, Identity, Role};
     use serde_json::json;
 
     use super::*;
@@ -241,5 +273,66 @@ mod tests {
         assert_eq!((mode(0o700), mode(0o750)), (Ok(()), Ok(())));
         assert!(mode(0o755).unwrap_err().contains("mode 755") && mode(0o701).is_err());
         assert!(check_private(&dir.path().join("none"), "identities").is_err());
+    }
+
+    /// Users with identities of alice and bob, and the authority.
+    fn two_users() -> (OpenUsers, Authority, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let now = crate::types::now();
+        let authority = Authority::init(&dir.path().join("ca"), "test", now).unwrap();
+        let identities = dir.path().join("identities");
+        std::fs::create_dir(&identities).unwrap();
+        std::fs::set_permissions(&identities, std::fs::Permissions::from_mode(0o700)).unwrap();
+        for name in ["alice", "bob"] {
+            let request = CertificateRequest::new(Identity::new(Role::User, name).unwrap());
+            authority.issue_into(&identities.join(name), &request, now).unwrap();
+        }
+        let agent = AgentAddress { name: "master".parse().unwrap(), address: "127.0.0.1:9".to_owned() };
+        let none = || Problem::unprocessable("no scripts");
+        let scripts = ScriptReader::new(move |_| Err(none()), move |_, _| Err(none()));
+        (OpenUsers::new(&identities, vec![agent], scripts, 10).unwrap(), authority, dir)
+    }
+
+    #[tokio::test]
+    async fn a_revocation_list_that_comes_later_is_followed() {
+        let (users, authority, dir) = two_users();
+        let alice: User = "alice".parse().unwrap();
+        let list = dir.path().join("identities/alice/crl.pem");
+        // `issue_into` may have put one there.
+        let _ = std::fs::remove_file(&list);
+        let web = |at| {
+            drop(users.pages(&alice, Time(at)).unwrap());
+            users.open.lock()[&alice].web.clone()
+        };
+        let first = web(1);
+        assert!(Arc::ptr_eq(&first, &web(2)));
+        std::fs::copy(authority.crl_path(), &list).unwrap();
+        let second = web(3);
+        assert!(!Arc::ptr_eq(&first, &second), "a client that knows the list");
+        assert!(Arc::ptr_eq(&second, &web(4)));
+    }
+
+    /// A certificate on a file system that hangs.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn files_of_a_user_that_cannot_be_read_keep_no_other_user_waiting() {
+        let (users, _, dir) = two_users();
+        let cert = dir.path().join("identities/bob/cert.pem");
+        std::fs::remove_file(&cert).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&cert).status().unwrap().success());
+        let users = Arc::new(users);
+        let (of_bob, began) = (users.clone(), Arc::new(std::sync::Barrier::new(2)));
+        let begin = began.clone();
+        let waiting = tokio::task::spawn_blocking(move || {
+            begin.wait();
+            of_bob.pages(&"bob".parse().unwrap(), Time(1)).map(drop)
+        });
+        began.wait();
+        // Opened once the file is being read, so that the other task is in the middle of it.
+        let open =
+            tokio::task::spawn_blocking(move || std::fs::OpenOptions::new().write(true).open(cert).unwrap());
+        let pipe = open.await.unwrap();
+        drop(users.pages(&"alice".parse().unwrap(), Time(1)).unwrap());
+        drop(pipe);
+        assert!(waiting.await.unwrap().is_err(), "an empty file is no certificate");
     }
 }

@@ -12,6 +12,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::follow::tests::{ended, record};
+use crate::script::ScriptReader;
 use crate::state::STREAMS_MAX;
 use crate::tokens::{TokenKey, TokenScope};
 use crate::types::now;
@@ -40,7 +41,10 @@ pub(crate) fn closed() -> (Router, Arc<Guard>, Arc<Web>, tempfile::TempDir) {
     let file = ClientFile { agent: vec![agent], tls, shared: Default::default() };
     let web = Arc::new(Web::new(
         Client::new(&file).unwrap(),
-        Arc::new(|_| Err(Problem::unprocessable("no scripts"))),
+        ScriptReader::new(
+            |_| Err(Problem::unprocessable("no scripts")),
+            |_, _| Err(Problem::unprocessable("no scripts")),
+        ),
     ));
     let tokens = TokenKey::new(&dir.path().join("key"), "alice", false);
     let guard = Arc::new(Guard::new(OWN.parse::<SocketAddr>().unwrap(), tokens).unwrap());
@@ -380,7 +384,7 @@ async fn the_description_names_every_call_and_every_field() {
     assert_eq!(document["openapi"].as_str().unwrap().split('.').next(), Some("3"));
     let paths = document["paths"].as_object().unwrap();
     let calls: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
-    assert_eq!(calls, 42, "{:?}", paths.keys());
+    assert_eq!(calls, 43, "{:?}", paths.keys());
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         for (field, described) in schema["properties"].as_object().into_iter().flatten() {
             let alternative = described["oneOf"].as_array().into_iter().flatten();
@@ -388,4 +392,25 @@ async fn the_description_names_every_call_and_every_field() {
             assert!(has, "{name}.{field}: {described}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_with_a_body_are_bounded() {
+    let (_, _, web, _dir) = closed();
+    let ask = |body: Body| {
+        let request = Request::post("/api/v1/jobs").header(CONTENT_TYPE, "application/json");
+        content(web.clone()).oneshot(request.body(body).unwrap())
+    };
+    let mut slow = tokio::task::JoinSet::new();
+    for _ in 0..BODIES_MAX {
+        slow.spawn(ask(Body::from_stream(tokio_stream::pending::<Result<bytes::Bytes, std::io::Error>>())));
+    }
+    while web.bodies.available_permits() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ask(Body::from("{}")).await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+    let page = Request::get("/api/v1/openapi.json").body(Body::empty()).unwrap();
+    assert_eq!(content(web.clone()).oneshot(page).await.unwrap().status(), StatusCode::OK, "reading goes on");
+    slow.shutdown().await;
+    assert_eq!(ask(Body::from("{}")).await.unwrap().status(), StatusCode::BAD_REQUEST);
 }

@@ -26,6 +26,10 @@ pub(crate) enum StateView {
 }
 
 impl StateView {
+    /// Every state, in the order in which a job goes through them.
+    pub(crate) const ALL: [StateView; 6] =
+        [Self::New, Self::Queued, Self::Active, Self::Completed, Self::Failed, Self::Canceled];
+
     /// True if the state is final.
     pub(crate) fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled)

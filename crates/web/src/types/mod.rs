@@ -7,6 +7,7 @@ mod job;
 mod launch;
 mod placement;
 mod submission;
+mod submitted;
 mod what_if;
 mod work;
 
@@ -16,6 +17,7 @@ pub(crate) use job::*;
 pub(crate) use launch::*;
 pub(crate) use placement::*;
 pub(crate) use submission::*;
+pub(crate) use submitted::*;
 pub(crate) use what_if::*;
 pub(crate) use work::*;
 

@@ -25,6 +25,9 @@ pub(crate) struct SubmissionBody {
     /// Makes the submission unique: 32 hexadecimal digits. The same key again gives the same job. Without it one is drawn.
     #[serde(default)]
     pub(crate) key: Option<String>,
+    /// The ID of an earlier job whose input files go along, as they were submitted. The job must have ended.
+    #[serde(default)]
+    pub(crate) inputs_of: Option<String>,
 }
 
 /// What a job runs.

@@ -129,6 +129,7 @@ pub(crate) fn work_of_alice(
         request: "test".to_owned(),
         claim: claim.unwrap(),
         requeues: 0,
+        estimates: Vec::new(),
     }
 }
 

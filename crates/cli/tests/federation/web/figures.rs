@@ -12,7 +12,7 @@ use pliant_control::names::{Handle, Key};
 use pliant_control::reason::DiscoverySummary;
 use pliant_control::replay::Machine;
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::{Batch, JobRow, SnapshotPart};
+use pliant_journal::{Batch, Entry, JobRow, SnapshotPart};
 use pliant_model::{Estimate, Procs, Span, Speed, Speedup};
 use pliant_testing::browser::find;
 use pliant_wire::proto::agent_client::AgentClient;
@@ -124,7 +124,11 @@ fn write_journal(folder: &Path) {
         let (child, sequence) = (SERVER.parse().unwrap(), number.into());
         agent.on(at, Event::StatusUpdate { child, sequence, record }, &mut Vec::new());
     }
-    agent.on(at, Event::Detached { child: SERVER.parse().unwrap() }, &mut Vec::new());
+    let detached = Event::Detached { child: SERVER.parse().unwrap() };
+    // The last entry that the snapshot holds; those before it need not be there.
+    let entry = Entry { seq: 1, at: at.0, event: serde_json::to_string(&detached).unwrap(), commands: 0 };
+    journal.commit(&Batch { entries: vec![entry], ..Batch::default() }).unwrap();
+    agent.on(at, detached, &mut Vec::new());
     let bytes = serde_json::to_vec(&agent.dump(at)).unwrap();
     let last = bytes.len().div_ceil(1 << 20) - 1;
     for (number, piece) in bytes.chunks(1 << 20).enumerate() {

@@ -6,6 +6,7 @@ mod chromium;
 mod figures;
 mod http;
 mod portal;
+mod resubmit;
 mod work;
 
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ struct Portal {
     child: Child,
     url: String,
     provider: Provider,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Drop for Portal {
@@ -66,12 +66,13 @@ impl Portal {
         let file = dir.path().join("portal.toml");
         std::fs::write(&file, text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_pliant"));
-        command.args(["web", "--site"]).arg(&file).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(["web", "--site"]).arg(&file).stdout(Stdio::piped());
+        command.stderr(std::fs::File::create(dir.path().join("log")).unwrap());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, format!("{url} on 127.0.0.1:{port}\n"));
-        Portal { child, url, provider, _dir: dir }
+        Portal { child, url, provider, dir }
     }
 }
 
@@ -111,4 +112,7 @@ async fn users_log_in_at_a_portal_and_act_as_themselves() {
     alice.open(&format!("{}/", portal.url));
     alice.until("document.body.innerText.includes('ask the operators for an identity')");
     look(&mut alice, "portal-no-identity");
+    let log = std::fs::read_to_string(portal.dir.path().join("log")).unwrap();
+    let refused = log.lines().find(|line| line.contains("a login was refused")).unwrap_or_default();
+    assert!(refused.contains("carol"), "{log}");
 }

@@ -59,3 +59,38 @@ fn a_restored_server_notes_the_same_changes() {
     let of = |bench: &Bench| bench.server.job(3).unwrap().estimates.clone();
     assert_eq!(of(&bench), of(&again));
 }
+
+#[test]
+fn a_job_that_comes_brings_its_estimates() {
+    let mut bench = Bench::new("cbf", 1);
+    bench.now = Time(200);
+    bench.accepted(rigid(1, 1, 10_000));
+    bench.accepted(rigid(2, 1, 10_000));
+    bench.at(200);
+    let plan = |start| Estimate { procs: Procs(1), walltime: Span(100), start: Time(start) };
+    let changes = [(90, plan(150)), (140, plan(300)), (999, plan(400))];
+    let estimates = changes.map(|(at, plan)| crate::job::EstimateChange { at: Time(at), plan }).to_vec();
+    let handoff = Box::new(Handoff { estimates, ..super::handoffs::handoff_from_paris(5, 1) });
+    let id = handoff.id.clone();
+    bench.deliver(Event::Prepare { reply: Token(51), handoff });
+    bench.deliver(Event::Commit { reply: Token(52), id: id.clone(), cancelled: false, attempts: 1 });
+    let number = bench.server.number_of(&id.job).unwrap();
+    let noted = |bench: &Bench| {
+        let changes = &bench.server.job(number).unwrap().estimates;
+        changes.iter().map(|change| (change.at.0, change.plan.start.0)).collect::<Vec<_>>()
+    };
+    let promised = bench.server.job(number).unwrap().expected.start;
+    assert_eq!(promised, Time(20_200));
+    // The clock of paris is ahead.
+    assert_eq!(noted(&bench), [(90, 150), (140, 300), (200, 400)]);
+    bench.now = Time(300);
+    bench.accepted(rigid(3, 1, 10));
+    assert_eq!(noted(&bench).len(), 3, "its plan here is the promise still");
+    bench.now = Time(500);
+    bench.ended(1, Exit::Code(0));
+    bench.at(500);
+    assert_eq!(noted(&bench)[3..], [(500, 10_500)]);
+    bench.now = Time(600);
+    bench.accepted(rigid(4, 1, 10));
+    assert_eq!(noted(&bench).len(), 4, "and is compared with what was noted here");
+}

@@ -20,6 +20,7 @@ pub(super) fn handoff_from_paris(number: u32, attempt: u32) -> Handoff {
         discovery: DiscoverySummary::default(),
         requeues: 0,
         hops: Vec::new(),
+        estimates: Vec::new(),
         before: Time(100_000_000),
         latest: Time(100_000_000),
         sibling: false,

@@ -1,4 +1,6 @@
-use pliant_model::Time;
+use pliant_control::agent::{AgentConfig, ChildKind, Event};
+use pliant_control::job::JobState;
+use pliant_model::{Span, Time};
 use proptest::prelude::*;
 
 use super::*;
@@ -54,4 +56,56 @@ proptest! {
         }
         prop_assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn a_client_that_knows_a_position_gets_what_has_changed_since() {
+    let name = |name: &str| name.parse::<Name>().unwrap();
+    let config = AgentConfig { name: name("master"), root: true, timeout: Span(3), reallocation: None };
+    let mut agent = Agent::new(config);
+    let (child, kind) = (name("lyon"), ChildKind::Server);
+    agent.on(Time(0), Event::Attached { child, kind, journal: 1, servers: Vec::new() }, &mut Vec::new());
+    let mut sequence = 0;
+    let mut report = |agent: &mut Agent, number: u32, owner: &str, state: JobState| {
+        sequence += 1;
+        let record = Box::new(JobRecord { owner: owner.parse().unwrap(), state, ..record(number, 0) });
+        agent.on(Time(1), Event::StatusUpdate { child: name("lyon"), sequence, record }, &mut Vec::new());
+    };
+    let alice: User = "alice".parse().unwrap();
+    let ask = |agent: &Agent, run: u64, owner: Option<&User>, after: Option<(u64, u64)>| {
+        let after = after.map(|(run, number)| ChangePosition { run, number });
+        let (page, gone) = changed(agent, run, owner, after);
+        let mut found: Vec<u32> = page.jobs.iter().map(|job| job.handle.number).collect();
+        found.extend(gone.iter().map(|handle| handle.number));
+        (found, page.position.number, page.more, page.forgotten)
+    };
+    assert_eq!(ask(&agent, 5, None, None), (vec![], 0, false, false));
+    for number in 1..=3 {
+        report(&mut agent, number, if number == 2 { "bob" } else { "alice" }, JobState::Queued);
+    }
+    report(&mut agent, 1, "alice", JobState::Active);
+    assert_eq!(
+        ask(&agent, 5, None, Some((5, 0))),
+        (vec![1, 2, 3], 4, false, false),
+        "each once, as it is now"
+    );
+    assert_eq!(
+        changed(&agent, 5, None, Some(ChangePosition { run: 5, number: 0 })).0.jobs[0].state,
+        JobState::Active
+    );
+    assert_eq!(ask(&agent, 5, Some(&alice), Some((5, 1))), (vec![3, 1], 4, false, false));
+    assert_eq!(ask(&agent, 5, None, Some((5, 4))), (vec![], 4, false, false));
+    for (run, number) in [(4, 4), (5, 5), (6, 0)] {
+        assert_eq!(
+            ask(&agent, 5, None, Some((run, number))),
+            (vec![], 4, false, true),
+            "another run, or a later change"
+        );
+    }
+    for number in 0..1_500 {
+        report(&mut agent, 100 + number, "alice", JobState::Queued);
+    }
+    let (found, position, more, _) = ask(&agent, 5, None, Some((5, 4)));
+    assert_eq!((found.len(), position, more), (bounds::JOBS_MAX, 1_004, true));
+    assert_eq!(ask(&agent, 5, None, Some((5, position))).0.len(), 500);
 }

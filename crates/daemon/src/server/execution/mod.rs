@@ -14,6 +14,7 @@ mod prepare;
 mod program;
 mod retry;
 mod runner;
+mod submitted_file;
 mod timers;
 mod translate;
 
@@ -38,6 +39,7 @@ pub(super) use prepare::{Ready, located, of_account};
 pub(super) use program::{Program, RequestWork};
 pub(super) use retry::{Retry, blocking, find, find_in};
 pub(super) use runner::Runner;
+pub(super) use submitted_file::{keep_submitted, kept_submitted};
 pub(super) use timers::Timers;
 
 use super::subjobs::SubjobRun;

@@ -11,6 +11,7 @@ use pliant_site::{JobFiles, JobFolder};
 use pliant_staging::{FileSpec, SHARED, UploadSet, WORK, copy_inputs, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
+use super::submitted_file::keep_submitted;
 use super::{Allocation, Execution, Failure, Host, Program, Request, Work};
 
 /// Bytes for the notice that ends an output which was cut.
@@ -75,6 +76,9 @@ impl Execution {
             }
         }
         spec.write(dir)?;
+        if let Some(submitted) = program.submitted_job(record.pinned) {
+            keep_submitted(dir, submitted)?;
+        }
         specs.extend(of_account(&spec).map(|spec| (None, spec)));
         let own = if program.shared.is_none() { program.inputs.as_slice() } else { &[] };
         // A job that may run again keeps its files as they are: each run gets copies.

@@ -53,6 +53,36 @@ fn lists_are_filtered_sorted_and_paged() {
 }
 
 #[test]
+fn a_page_is_a_part_of_the_whole_list() {
+    let mut table = JobTable::default();
+    for number in 0..60 {
+        let mut job = record(if number % 3 == 0 { "lyon" } else { "nice" }, number, i64::from(number / 4));
+        job.procs.0 = number * 7 % 5;
+        table.list(&job);
+    }
+    use SortKey::{End, Id, Name, Owner, Procs, Server, Start, State, Submitted, Walltime};
+    for by in [Submitted, Id, Name, Owner, Server, State, Start, End, Procs, Walltime] {
+        for ascending in [false, true] {
+            let order = JobOrder { by, ascending };
+            let all = every(&table, order);
+            // The reference: equal jobs stay in the order of submission.
+            let mut expected: Vec<JobView> = table.all().cloned().collect();
+            match by {
+                Submitted if ascending => expected.reverse(),
+                Submitted => {}
+                _ => expected.sort_by(|one, other| order.compare(one, other)),
+            }
+            assert_eq!(ids(&all), ids(&expected), "{order:?}");
+            for (skipped, most) in [(0, 0), (0, 7), (20, 10), (55, 10), (60, 5), (70, 5), (0, usize::MAX)] {
+                let page = table.select(&JobFilter::default(), order, skipped, most);
+                let part: Vec<JobView> = expected.iter().skip(skipped).take(most).cloned().collect();
+                assert_eq!((ids(&page.jobs), page.matching), (ids(&part), 60), "{order:?} {skipped} {most}");
+            }
+        }
+    }
+}
+
+#[test]
 fn groups_count_states() {
     let mut table = JobTable::default();
     table.list(&record("lyon", 1, 10));

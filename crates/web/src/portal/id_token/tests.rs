@@ -38,6 +38,19 @@ fn signatures_of_the_standards_are_good() {
 }
 
 #[test]
+fn a_damaged_key_does_not_hide_the_others() {
+    let damaged = json!({ "kty": "EC", "crv": "P-256" });
+    let right = json!({ "kty": "EC", "crv": "P-256", "x": EC_X, "y": EC_Y });
+    for set in [json!([damaged, right]), json!([right, damaged])] {
+        assert_eq!(keys(set).signed(ES256).unwrap()["iss"], "joe");
+    }
+    assert_eq!(
+        keys(json!([damaged])).signed(ES256),
+        Err(TokenError::Form("a key of the provider lacks a part"))
+    );
+}
+
+#[test]
 fn anything_else_is_no_signature() {
     let keys = published();
     for token in [RS256, ES256, EDDSA] {
