@@ -211,12 +211,12 @@ impl Server {
         elapsed: Span,
         most: Span,
     ) -> (Span, Span) {
-        let expected_runtime = entry.and_then(|ServerJob { number, record, sample, .. }| {
+        let expected_runtime = entry.and_then(|entry| {
+            let ServerJob { number, record, sample, .. } = entry;
             let request = record.work.request(JobId(*number), Time::ZERO);
             let speed = self.config.speed;
             let walltimes = &request.on(self.procs(), speed)?;
-            let shape =
-                InShape { walltimes, procs, gpus: walltimes.gpus_at(record.procs, record.walltime), speed };
+            let shape = InShape { walltimes, procs, gpus: entry.gpus_of_size(speed), speed };
             let units = |level| sample.as_ref().map_or(1.0, |sample| sample.units(level));
             self.runtimes.predict_in_shape(&categories(record, sample.as_ref()), shape, units, elapsed)
         });
@@ -227,13 +227,14 @@ impl Server {
     pub(super) fn record_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let speed = self.config.speed;
         let processors = self.procs();
-        let Some(ServerJob { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };
+        let Some(entry) = self.jobs.get_mut(&number) else { return };
+        let gpus = entry.gpus_of_size(speed);
+        let ServerJob { record, sample, run, .. } = entry;
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
         let procs = run.as_ref().map_or(record.procs, |run| run.procs);
         let request = record.work.request(JobId(number), Time::ZERO);
         let Some(walltimes) = request.on(processors, speed) else { return };
-        let gpus = walltimes.gpus_at(record.procs, record.walltime);
         let shape = InShape { walltimes: &walltimes, procs, gpus, speed };
         let whole = Ran { shape, got: record.procs, elapsed };
         let unit = sample.as_ref().map(|sample| whole.unit_ms(sample.units(Level::Executable)));
