@@ -47,6 +47,7 @@ pub(super) fn spec(
         once: false,
         retries: requeues.unwrap_or(sweep::RETRIES),
         at_once: indices.at_once,
+        only: None,
         timeout: options.timeout(),
     })
 }
