@@ -69,12 +69,14 @@ struct Request {
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
     let request = arguments.request()?;
     if let (SubmittedWork::Script(script), Some(indices)) = (&request.what, &request.options.array) {
-        let array = submit_array::spec(script, indices, &request.options)?;
+        let mut array = submit_array::spec(script, indices, &request.options)?;
         if arguments.key.is_some() {
             let problem = "expected --key or --array, found both";
-            return Err(Failure::input(problem).hint("the folder of --out has the keys of the array's jobs"));
+            let hint = "leave --key out, and name a folder with --out: the same command with that folder continues the array, and runs no task twice";
+            return Err(Failure::input(problem).hint(hint));
         }
         let session = arguments.access.open()?;
+        submit_array::in_folder(&mut array, request.options.folder(&session.shared)?);
         return submit_array::run(
             output,
             &session,
