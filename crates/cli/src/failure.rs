@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 use pliant_client::{FolderError, WorkError};
+use pliant_control::reason::Cause;
 use pliant_report::FileError;
 use pliant_request::RequestError;
 use pliant_request::work_folders::ResultsError;
@@ -115,8 +116,12 @@ impl From<WorkError> for Failure {
             WorkError::Folder(error) => error.into(),
             WorkError::NoServer(ref servers) => {
                 let may_pass = servers.iter().any(|server| server.reason.cause.may_pass());
+                let is_late = servers.iter().any(|server| server.reason.cause == Cause::Deadline);
                 match may_pass || servers.is_empty() {
                     true => Failure::system(error).hint("try again in a moment"),
+                    false if is_late => {
+                        Failure::input(error).hint("give a later --deadline, or a shorter --time")
+                    }
                     false => Failure::input(error).hint(services),
                 }
             }

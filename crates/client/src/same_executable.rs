@@ -28,6 +28,13 @@ impl<W: Work> WorkFolder<W> {
             each.collect::<Vec<_>>().join(" ")
         };
         self.expect("--env", &variables(expected), &variables(found))?;
+        let folder =
+            |script: &ParameterScript| script.folder.as_ref().map_or("none".to_owned(), ToString::to_string);
+        self.expect("--chdir", &folder(expected), &folder(found))?;
+        let stdin =
+            |script: &ParameterScript| script.stdin.as_ref().map_or("none".to_owned(), ToString::to_string);
+        self.expect("--stdin", &stdin(expected), &stdin(found))?;
+        self.expect("--merge-output", &expected.merge_output, &found.merge_output)?;
         self.expect("time, processors and resources", &shown_work(expected), &shown_work(found))
     }
 }

@@ -266,6 +266,35 @@ impl<W: Work> WorkFolder<W> {
         Ok(WorkFolder { dir, journal, lines: Vec::new(), lock, work })
     }
 
+    /// Removes the folder of work that has no entry yet, unless anything else is in it. Returns whether it is gone.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or removed, or a client works on it.
+    pub fn remove_if_unbegun(dir: &Path) -> Result<bool, FolderError> {
+        let folder = WorkFolder::<W>::open(dir)?;
+        let own = [LOCK, JOURNAL, W::HEADER];
+        for entry in fs::read_dir(dir).map_err(at(dir))? {
+            let name = entry.map_err(at(dir))?.file_name();
+            if !own.iter().any(|own| name == *own) {
+                return Ok(false);
+            }
+        }
+        if folder.journal.metadata().map_err(at(dir))?.len() > 0 {
+            return Ok(false);
+        }
+        for name in own {
+            match fs::remove_file(dir.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(at(&dir.join(name))(error));
+                }
+                _ => {}
+            }
+        }
+        fs::remove_dir(dir).map_err(at(dir))?;
+        Ok(true)
+    }
+
     /// The folder.
     pub fn dir(&self) -> &Path {
         &self.dir

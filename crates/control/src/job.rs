@@ -369,6 +369,18 @@ impl JobRecord {
         self.gpus = self.work.gpus_in(procs, walltime, speed);
     }
 
+    /// The last instant at which the job can start and end before its deadline, by its expected walltime; none without a deadline.
+    pub fn latest_start(&self) -> Option<Time> {
+        Some(self.work.deadline? - self.expected.walltime)
+    }
+
+    /// True if the job never ran because its deadline could not be kept any more.
+    pub fn is_given_up(&self) -> bool {
+        let is_after = |ended: Time| self.latest_start().is_some_and(|latest| latest < ended);
+        let did_not_start = matches!(self.exit, Some(Exit::NotStarted(_))) && self.started.is_none();
+        did_not_start && self.ended.is_some_and(is_after)
+    }
+
     /// The server that has the job.
     pub fn server(&self) -> &Name {
         self.hops.last().map_or(&self.handle.server, |hop| &hop.to)

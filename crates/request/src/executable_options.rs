@@ -139,8 +139,8 @@ pub fn with_parameters(
     parameters: &BTreeSet<&str>,
     array: Option<TaskArray>,
 ) -> Result<ParameterScript, RequestError> {
-    let Script { name, text, work, arguments, environment, .. } = script;
+    let Script { name, text, work, arguments, environment, folder, stdin, merge_output } = script;
     check_placeholders(&arguments, parameters)
         .map_err(|refusal| RequestError::input(&refusal).hint(refusal.hint()))?;
-    Ok(ParameterScript { name, text, work, arguments, environment, array })
+    Ok(ParameterScript { name, text, work, arguments, environment, array, folder, stdin, merge_output })
 }

@@ -2,9 +2,10 @@
 
 use clap::Args;
 use pliant_control::job::Work;
-use pliant_model::Time;
+use pliant_model::{Span, Time};
 use pliant_wire::bounds;
 
+use crate::RequestError;
 use crate::instants::instant;
 use crate::numbers::whole;
 
@@ -53,8 +54,61 @@ impl ScheduleOptions {
     }
 
     /// The same work with these options.
-    pub fn applied(&self, work: Work) -> Work {
+    ///
+    /// # Errors
+    ///
+    /// If no server could ever complete it in time.
+    pub fn applied(&self, work: Work) -> Result<Work, RequestError> {
         let ScheduleOptions { begin, deadline, nice, requeue } = *self;
-        Work { begin, deadline, nice: nice.unwrap_or(0), requeue: requeue.unwrap_or(0), ..work }
+        let work = Work { begin, deadline, nice: nice.unwrap_or(0), requeue: requeue.unwrap_or(0), ..work };
+        let (Some(begin), Some(deadline)) = (begin, deadline) else { return Ok(work) };
+        // Elsewhere it may take less than that.
+        let takes = if work.fixed_time { work.walltime } else { Span(1) };
+        if begin + takes > deadline {
+            let least = if work.fixed_time { "by --time after --begin" } else { "after --begin" };
+            let (begin, deadline) = (begin.utc(), deadline.utc());
+            let problem = format!("expected --deadline {least} ({begin}) at least, found {deadline}");
+            return Err(
+                RequestError::input(problem).hint("the script has to begin and to complete in between")
+            );
+        }
+        Ok(work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_model::{Procs, Speedup};
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_leaves_the_time_after_the_begin() {
+        let check = |fixed_time: bool, begin: Option<i64>, deadline: Option<i64>, expected: Option<&str>| {
+            let (begin, deadline) = (begin.map(Time), deadline.map(Time));
+            let options = ScheduleOptions { begin, deadline, ..ScheduleOptions::default() };
+            let work = Work { fixed_time, ..Work::new(Procs(1), Span(100), Speedup::Rigid) };
+            let applied = options.applied(work).map(|work| (work.begin, work.deadline));
+            match expected {
+                None => assert_eq!(applied.unwrap(), (begin, deadline)),
+                Some(expected) => assert_eq!(applied.unwrap_err().message(), expected),
+            }
+        };
+        check(true, Some(50), None, None);
+        check(true, None, Some(20), None);
+        check(true, Some(50), Some(150), None);
+        check(
+            true,
+            Some(50),
+            Some(149),
+            Some(
+                "expected --deadline by --time after --begin (1970-01-01 00:00:50Z) at least, found 1970-01-01 00:02:29Z",
+            ),
+        );
+        // With a speedup it may take less.
+        check(false, Some(50), Some(51), None);
+        let after =
+            "expected --deadline after --begin (1970-01-01 00:00:50Z) at least, found 1970-01-01 00:00:50Z";
+        check(false, Some(50), Some(50), Some(after));
     }
 }

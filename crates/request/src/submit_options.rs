@@ -206,8 +206,13 @@ impl JobOptions {
             ("--array", self.array.is_some()),
             ("--out", self.out.is_some()),
             ("--server-timeout", self.server_timeout.is_some()),
+            ("--server", self.server.is_some()),
+            ("--speedup", self.speedup.is_some()),
+            ("--chdir", self.chdir.is_some()),
+            ("--stdin", self.stdin.is_some()),
+            ("--merge-output", self.merge_output),
         ];
-        let option = first_given(of_submit).or_else(|| self.without_use_in_array());
+        let option = first_given(of_submit);
         match runs {
             Runs::Instances => {
                 let again = ("--requeue", self.requeues().is_some_and(|requeues| requeues > 0));
@@ -219,18 +224,6 @@ impl JobOptions {
                 .or_else(|| self.resources.first())
                 .or_else(|| self.schedule.first()),
         }
-    }
-
-    /// The first of these options that an array has no use for.
-    pub fn without_use_in_array(&self) -> Option<&'static str> {
-        let of_jobs = [
-            ("--server", self.server.is_some()),
-            ("--speedup", self.speedup.is_some()),
-            ("--chdir", self.chdir.is_some()),
-            ("--stdin", self.stdin.is_some()),
-            ("--merge-output", self.merge_output),
-        ];
-        first_given(of_jobs)
     }
 
     /// How often a job may run again after its node failed, if that is given.
@@ -310,7 +303,7 @@ impl JobOptions {
             resources: resources.map(Arc::new),
             ..Work::new(procs, walltime, speedup)
         };
-        let work = self.schedule.applied(work);
+        let work = self.schedule.applied(work)?;
         let name = self.run.job_name.clone().unwrap_or(name);
         let environment: BTreeMap<String, String> = self.run.env.iter().cloned().collect();
         if environment.len() > bounds::ARGUMENTS_MAX {

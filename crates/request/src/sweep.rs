@@ -80,6 +80,7 @@ impl SweepOptions {
             once: self.allocate_once,
             retries: self.retries,
             at_once: self.at_once,
+            only: None,
             timeout: self.server_timeout,
         })
     }

@@ -2,6 +2,7 @@
 
 use pliant_client::SweepSpec;
 use pliant_control::multi_job::RETRIES_MAX;
+use pliant_control::shared_folder::SharedFolder;
 use pliant_policy::allocation::Strategy;
 use pliant_wire::{Executable, Script, TaskArray};
 
@@ -16,15 +17,8 @@ use crate::task_indices::TaskIndices;
 ///
 /// # Errors
 ///
-/// If an option has no use in an array.
+/// If the script has a placeholder of no parameter, or a file cannot be read.
 pub fn spec(script: &Script, indices: &TaskIndices, options: &JobOptions) -> Result<SweepSpec, RequestError> {
-    if let Some(option) = options.without_use_in_array() {
-        let problem =
-            format!("expected --array or {option}, found both, on the command line or in the script");
-        let hint =
-            "a task of an array is an instance of a sweep: `pliant sweep --help` has the options of that";
-        return Err(RequestError::input(problem).hint(hint));
-    }
     let mut script = script.clone();
     // A task that is lost runs again as an instance of the sweep, without those that have ended.
     let requeues = options.requeues().map(|requeues| requeues.min(u32::from(RETRIES_MAX)) as u8);
@@ -33,11 +27,19 @@ pub fn spec(script: &Script, indices: &TaskIndices, options: &JobOptions) -> Res
     Ok(SweepSpec {
         executable: Executable::Script(Box::new(script)),
         parameters: indices.space(),
-        inputs: announced("--in", &options.inputs)?,
+        inputs: announced("--in", &options.files())?,
         strategy: Strategy::Statistics,
         once: false,
         retries: requeues.unwrap_or(sweep::RETRIES),
         at_once: indices.at_once,
+        only: options.server.clone(),
         timeout: options.timeout(),
     })
+}
+
+/// Has the tasks run in a folder of the user's own.
+pub fn in_folder(spec: &mut SweepSpec, folder: Option<SharedFolder>) {
+    if let Executable::Script(script) = &mut spec.executable {
+        script.folder = folder;
+    }
 }

@@ -47,18 +47,30 @@ impl From<FileError> for ResultsError {
     }
 }
 
-/// Writes the tables of a sweep's results into its folder. Returns the first failed instances, at most `most`.
+/// What the tables of a sweep's results hold that a user is to see.
+#[derive(Default, Debug)]
+pub struct Tables {
+    /// The first failed instances.
+    pub failures: Vec<InstanceRecord>,
+    /// Why the first one did not run that no server completes in time.
+    pub late: Option<String>,
+}
+
+/// Writes the tables of a sweep's results into its folder. At most `most` failed instances are returned.
 ///
 /// # Errors
 ///
 /// If the journal cannot be read or a table cannot be written.
-pub fn write_results(rows: &mut SweepResults, most: usize) -> Result<Vec<InstanceRecord>, ResultsError> {
-    let mut failures = Vec::new();
+pub fn write_results(rows: &mut SweepResults, most: usize) -> Result<Tables, ResultsError> {
+    let Tables { mut failures, mut late } = Tables::default();
     let (dir, names, count) = (rows.dir().to_owned(), rows.names(), rows.len());
     write_instances::<ResultsError>(&dir, &names, count, |instance| {
         let row = rows.row(instance)?;
         if row.state == InstanceState::Failed && failures.len() < most {
             failures.push(row.clone());
+        }
+        if row.state == InstanceState::NotStarted {
+            late.get_or_insert_with(|| row.how.clone());
         }
         Ok(InstanceRow {
             instance: row.instance,
@@ -74,5 +86,5 @@ pub fn write_results(rows: &mut SweepResults, most: usize) -> Result<Vec<Instanc
             error: row.error.into(),
         })
     })?;
-    Ok(failures)
+    Ok(Tables { failures, late })
 }

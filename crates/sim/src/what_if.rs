@@ -22,8 +22,9 @@ use pliant_control::job::JobRecord;
 use pliant_control::local::LocalJob;
 use pliant_control::names::Name;
 use pliant_control::server_info::ServerInfo;
-use pliant_model::{Cluster, JobId, JobOutcome, Platform, PlatformError, Time};
+use pliant_model::{Cluster, Estimate, JobId, JobOutcome, Platform, PlatformError, Time};
 use pliant_policy::batch;
+use pliant_policy::completion::is_late;
 use pliant_policy::federation::{Admission, FederatedCluster, Federation};
 use pliant_policy::nodes::{ClusterSnapshot, Nodes, Shape, SnapshotError};
 use pliant_policy::tuning::Tuner;
@@ -57,14 +58,19 @@ pub struct WhatIfReplay {
     shapes: Arc<BTreeMap<JobId, Shape>>,
     /// The live outcomes of the compared jobs, in the order of submission.
     measured: Vec<JobOutcome>,
+    /// The deadlines of these.
+    deadlines: Vec<Option<Time>>,
     counts: Counts,
 }
 
 /// The result of a replay under a policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WhatIfOutcome {
-    /// The outcomes of the compared jobs, in the order of [`WhatIfReplay::measured`]; none for a job that would not have run.
+    /// The outcomes of the compared jobs, in the order of [`WhatIfReplay::measured`]; none for a job that would not have run, as one that would
+    /// have started too late for its deadline.
     pub jobs: Vec<Option<JobOutcome>>,
+    /// How many would have started too late for their deadlines. In the replay they take their processors all the same.
+    pub too_late: u32,
     /// The number of moves of waiting jobs.
     pub moves: u64,
 }
@@ -120,8 +126,9 @@ impl WhatIfReplay {
         };
         let platform =
             Platform::new(clusters.iter().map(cluster).collect()).map_err(WhatIfError::Platform)?;
-        let workload::Workload { jobs, shapes, measured, counts } = workload::of(&clusters, records, since);
-        Ok(WhatIfReplay { platform, clusters, jobs, shapes: Arc::new(shapes), measured, counts })
+        let workload::Workload { jobs, shapes, measured, deadlines, counts } =
+            workload::of(&clusters, records, since);
+        Ok(WhatIfReplay { platform, clusters, jobs, shapes: Arc::new(shapes), measured, deadlines, counts })
     }
 
     /// The live outcomes of the compared jobs, in the order of submission.
@@ -177,8 +184,20 @@ impl WhatIfReplay {
         let engine = Engine::on(&self.platform, federation, Time::ZERO, jobs, policies);
         let run = engine.run(&mut NoObserver).map_err(WhatIfError::Sim)?;
         let mut found: BTreeMap<u64, JobOutcome> = run.jobs.iter().map(|job| (job.log_id, *job)).collect();
-        let jobs = self.measured.iter().map(|job| found.remove(&job.log_id)).collect();
-        Ok(WhatIfOutcome { jobs, moves: run.reallocations })
+        let jobs = self.measured.iter().map(|job| found.remove(&job.log_id));
+        let mut outcome = WhatIfOutcome { jobs: jobs.collect(), too_late: 0, moves: run.reallocations };
+        for (job, deadline) in outcome.jobs.iter_mut().zip(&self.deadlines) {
+            let Some((JobOutcome { procs, walltime, start, .. }, deadline)) = job.as_ref().zip(*deadline)
+            else {
+                continue;
+            };
+            // Live it would have been given up, by its walltime.
+            if is_late(&Estimate { procs: *procs, walltime: *walltime, start: *start }, deadline) {
+                *job = None;
+                outcome.too_late += 1;
+            }
+        }
+        Ok(outcome)
     }
 
     fn federated(&self, cluster: &WhatIfCluster) -> Result<FederatedCluster, WhatIfError> {

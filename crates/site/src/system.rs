@@ -125,10 +125,10 @@ impl BatchSystem {
                 if !about.scheduler.backfill {
                     tracing::warn!("slurm does not backfill: estimates reckon as if it did");
                 }
-                if let Some(preemption) = &about.preemption {
+                if let Some(preemption) = slurm.preemption() {
                     tracing::warn!(
                         preemption,
-                        "slurm may stop running jobs for others: unless the server's partition has PreemptMode=OFF, its jobs may start or end later than planned"
+                        "slurm may stop running jobs of this server for others: they may start or end later than planned"
                     );
                 }
                 tracing::info!(

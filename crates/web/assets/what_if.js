@@ -25,7 +25,7 @@ Web.whatif = () => {
   const showReport = (report) => {
     Web.$("result").hidden = false;
     const { jobs } = report, notes = [`${Web.counted(jobs.compared, "job")} are compared`];
-    for (const [count, text] of [[jobs.local, "of local users are load"], [jobs.before, "were submitted before and are load"], [jobs.unfinished, "have not ended and are load"], [jobs.never_ran, "never ran"], [jobs.elsewhere, "were on servers that did not answer"]]) if (count > 0) notes.push(`${Pliant.count(count)} ${text}`);
+    for (const [count, text] of [[jobs.local, "of local users are load"], [jobs.before, "were submitted before and are load"], [jobs.unfinished, "have not ended and are load"], [jobs.never_ran, "never ran"], [jobs.elsewhere, "were on servers that did not answer"], [jobs.with_resources, "ask for memory, GPUs, licences or nodes, and are replayed by their processors alone"], [jobs.with_nice, "have a nice value, and are replayed in the order of submission"], [jobs.requeued, "ran again after a failure: only the last run is replayed"]]) if (count > 0) notes.push(`${Pliant.count(count)} ${text}`);
     for (const { server, why } of report.silent) notes.push(`no history from ${server}: ${why}`);
     Web.$("counts").textContent = `${Web.instant(report.since_s)} to ${Web.instant(report.until_s)}: ${notes.join(", ")}.`;
     Web.rows(Web.$("measures"), [measures("0", "recorded", report.happened, null), ...report.replayed.map((one, index) => measures(String(index + 1), `replayed: ${one.policy.name}`, one, one.difference_s))]);

@@ -1,6 +1,6 @@
 // Sweeps and explorations: the list, and one with its servers, its plot and its results. Folders are read again while the page is seen.
 
-Web.WORK_STATES = { running: "active", over: "completed", stopped: "drained", cancelled: "queued", completed: "completed", failed: "failed", submitted: "active", waiting: "queued" };
+Web.WORK_STATES = { running: "active", over: "completed", stopped: "drained", cancelled: "queued", completed: "completed", failed: "failed", submitted: "active", waiting: "queued", "not-started": "failed" };
 Web.workState = (state) => Web.node("span", { class: `state ${Web.WORK_STATES[state] ?? "queued"}` }, state);
 
 Web.workProgress = (work) => {
@@ -58,7 +58,7 @@ Web.work = () => {
     document.title = `${work.name} · Pliant`;
     Web.$("state").replaceWith(Object.assign(Web.workState(work.state), { id: "state" }));
     Web.$("state").setAttribute("role", "status");
-    Web.$("summary").textContent = `${Web.workProgress(work)} completed${work.failed > 0 ? `, ${Pliant.count(work.failed)} failed` : ""}${work.submitted > 0 ? `, ${Pliant.count(work.submitted)} at servers` : ""}.`;
+    Web.$("summary").textContent = `${Web.workProgress(work)} completed${work.failed > 0 ? `, ${Pliant.count(work.failed)} failed` : ""}${work.not_started > 0 ? `, ${Pliant.count(work.not_started)} not started before the deadline` : ""}${work.submitted > 0 ? `, ${Pliant.count(work.submitted)} at servers` : ""}.`;
     showBar(work);
     const facts = [["runs", work.runs], ["arguments", detail.arguments || "none"], ["folder", work.folder]];
     if (work.written_s !== null) facts.push(["last change", `${Web.instant(work.written_s)} (${Web.distance(work.written_s)})`]);
@@ -127,7 +127,7 @@ Web.work = () => {
     }
   };
 
-  const chips = new Map(["completed", "failed", "submitted", "waiting", "cancelled"].map((state) => {
+  const chips = new Map(["completed", "failed", "submitted", "waiting", "not-started", "cancelled"].map((state) => {
     const count = Web.node("small");
     const chip = Web.node("button", { type: "button", class: "chip", "aria-pressed": "false", onclick: () => {
       const now = new Set(wanted.state === "" ? [] : wanted.state.split(","));

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use pliant_control::exact_text::ExactText;
 use pliant_control::job::Work;
 use pliant_control::server_info::OfferedWork;
+use pliant_control::shared_folder::SharedFolder;
+use pliant_staging::FileName;
 use serde::{Deserialize, Serialize};
 
 use super::field::*;
@@ -44,6 +46,15 @@ message! {
         /// The array, if its parameter [`TaskArray::INDEX`] is the index of a task in one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         array: Option<TaskArray> = optional(nested()),
+        /// The folder of the user's own in which every run is; a folder of the run's own if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<SharedFolder> = unless_empty(SHARED_FOLDER),
+        /// The file that is its standard input, in the folder in which it runs; nothing if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stdin: Option<FileName> = unless_empty(FILE_NAME),
+        /// Its standard error goes where its standard output goes.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        merge_output: bool,
     }
 
     /// What each task of an array finds about the whole array, as in Slurm.

@@ -42,12 +42,14 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let key = arguments.submission.key;
     let request = arguments.submission.request(&mut |note| inform(|| note.to_owned()))?;
     if let (SubmittedWork::Script(script), Some(indices)) = (&request.what, &request.options.array) {
-        let array = task_array::spec(script, indices, &request.options)?;
+        let mut array = task_array::spec(script, indices, &request.options)?;
         if key.is_some() {
             let problem = "expected --key or --array, found both";
-            return Err(Failure::input(problem).hint("the folder of --out has the keys of the array's jobs"));
+            let hint = "leave --key out, and name a folder with --out: the same command with that folder continues the array, and runs no task twice";
+            return Err(Failure::input(problem).hint(hint));
         }
         let session = arguments.access.open()?;
+        task_array::in_folder(&mut array, request.options.folder(&session.shared)?);
         return submit_array::run(
             output,
             &session,

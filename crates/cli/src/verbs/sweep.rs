@@ -9,10 +9,10 @@ use pliant_client::{
     InstanceRecord, SweepFolder, SweepPreview, SweepResults, SweepSpec, SweepStatus, Sweeper,
 };
 use pliant_control::multi_job::{Progress, RuntimeSource, Share};
-use pliant_model::{Span, SpanMs};
+use pliant_model::{Span, SpanMs, Time};
 use pliant_policy::runtimes::Level;
 use pliant_request::sweep::SweepOptions;
-use pliant_request::work_folders::write_results;
+use pliant_request::work_folders::{Tables, write_results};
 use serde_json::{Value, json};
 
 use crate::executable_options::EXECUTABLE_OPTIONS;
@@ -22,7 +22,7 @@ use crate::output::Output;
 use crate::progress::spinner;
 use crate::resource_options::RESOURCE_OPTIONS;
 use crate::table::{Table as Shown, counted, grouped};
-use crate::time_text::rough;
+use crate::time_text::{now, rough};
 use crate::work_folders::register;
 
 /// How many failed instances are listed.
@@ -90,11 +90,15 @@ fn follow(output: Output, session: &Session, sweeper: Sweeper, dir: &Path) -> Re
     if resumed {
         inform(|| format!("resumes the sweep in {}", dir.display()));
     }
-    let DrivenSweep { status, names, failures } = driven(session, sweeper, dir)?;
+    let DrivenSweep { status, names, failures, late } = driven(session, sweeper, dir)?;
     let mut value = described_sweep(&status, dir);
     value["resumed"] = json!(resumed);
     value["failures"] = failures.iter().map(described).collect();
-    output.print("sweep", || text(&status, &names, &failures), value)?;
+    let lines = || {
+        let late = late.as_deref().map(|how| format!("not started: {how}\n"));
+        text(&status, &names, &failures) + &late.unwrap_or_default()
+    };
+    output.print("sweep", lines, value)?;
     conclusion(&status, dir)
 }
 
@@ -127,6 +131,7 @@ fn described_sweep(status: &SweepStatus, dir: &Path) -> Value {
         "instances": status.instances,
         "completed": status.progress.done,
         "failed": status.progress.failed,
+        "not_started": status.progress.not_started,
         "cancelled": status.progress.cancelled,
         "retried": status.progress.retried,
         "batches": status.progress.batches,
@@ -138,6 +143,8 @@ struct DrivenSweep {
     status: SweepStatus,
     names: Vec<String>,
     failures: Vec<InstanceRecord>,
+    /// Why the first of those did not run that no server completes by the deadline.
+    late: Option<String>,
 }
 
 /// Runs the sweep, with its progress on a terminal, and writes its results.
@@ -148,8 +155,8 @@ fn driven(session: &Session, mut sweeper: Sweeper, dir: &Path) -> Result<DrivenS
     match driven {
         Ok(status) => {
             let mut rows = SweepResults::of(sweeper.into_folder())?;
-            let failures = write_results(&mut rows, FAILED_SHOWN)?;
-            Ok(DrivenSweep { status, names: rows.names(), failures })
+            let Tables { failures, late } = write_results(&mut rows, FAILED_SHOWN)?;
+            Ok(DrivenSweep { status, names: rows.names(), failures, late })
         }
         Err(failure) => {
             // Known results are written all the same; the failure of the sweep matters more than a failure of that.
@@ -192,19 +199,25 @@ fn conclusion(status: &SweepStatus, dir: &Path) -> Result<(), Failure> {
         let hint = format!("`pliant sweep --resume {}` continues, now or later", dir.display());
         return Err(interrupted("interrupted: submitted jobs continue", hint));
     }
-    let Progress { failed, cancelled, .. } = status.progress;
-    if failed + cancelled == 0 {
+    let Progress { failed, cancelled, not_started, .. } = status.progress;
+    let all = counted(status.instances.into(), "instance");
+    let parts = [
+        (failed, "failed"),
+        (not_started, "did not run since no server completes them by the deadline"),
+        (cancelled, "were cancelled"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0).enumerate();
+    let what: Vec<String> = parts
+        .map(|(at, (count, what))| match (grouped(count.into()), at) {
+            (count, 0) => format!("{count} of {all} {what}"),
+            (count, _) => format!("{count} {what}"),
+        })
+        .collect();
+    if what.is_empty() {
         return Ok(());
     }
-    let number = |count: u32| grouped(count.into());
-    let all = counted(status.instances.into(), "instance");
-    let what = match (failed, cancelled) {
-        (_, 0) => format!("{} of {all} failed", number(failed)),
-        (0, _) => format!("{} of {all} were cancelled", number(cancelled)),
-        _ => format!("{} of {all} failed, {} were cancelled", number(failed), number(cancelled)),
-    };
     let hint = format!("{} lists them", dir.join("results.csv").display());
-    Err(Failure::system(what).hint(hint).code(NOT_COMPLETED))
+    Err(Failure::system(what.join(", ")).hint(hint).code(NOT_COMPLETED))
 }
 
 fn described(row: &InstanceRecord) -> Value {
@@ -239,14 +252,15 @@ fn line(status: &SweepStatus) -> String {
 }
 
 fn text(status: &SweepStatus, names: &[String], failures: &[InstanceRecord]) -> String {
-    let Progress { done, failed, cancelled, retried, batches, .. } = status.progress;
+    let Progress { done, failed, cancelled, not_started, retried, batches, .. } = status.progress;
     let some = |count: u32, what: &str| match count {
         0 => String::new(),
         count => format!(", {} {what}", grouped(count.into())),
     };
     let (cancelled, again) = (some(cancelled, "cancelled"), some(retried, "run again"));
+    let late = some(not_started, "not started before the deadline");
     let mut text = format!(
-        "{} of {} done, {} failed{cancelled}{again}, in {}\n",
+        "{} of {} done, {} failed{late}{cancelled}{again}, in {}\n",
         grouped(done.into()),
         grouped(status.instances.into()),
         grouped(failed.into()),
@@ -282,12 +296,18 @@ pub(super) fn dry_run(output: Output, session: &Session, spec: &SweepSpec) -> Re
         "strategy": spec.strategy.name(),
         "instances": spec.parameters.combinations(),
         "makespan_s": makespan.seconds(),
+        "deadline_s": deadline(spec).map(|deadline| deadline.0),
         "servers": shares.iter().map(share).collect::<Vec<_>>(),
         "others": others.iter().map(|one| json!({ "server": one.server, "why": one.reason.why })).collect::<Vec<_>>(),
         "asked": asked,
         "refused": refused.iter().map(|(instance, why)| json!({ "instance": instance, "why": why })).collect::<Vec<_>>(),
     });
     output.print("sweep", || allocation(spec, &preview), value)
+}
+
+/// The instant by which the instances have to complete.
+fn deadline(spec: &SweepSpec) -> Option<Time> {
+    spec.executable.script()?.work.deadline
 }
 
 fn known_from(source: RuntimeSource) -> String {
@@ -329,6 +349,12 @@ fn allocation(spec: &SweepSpec, preview: &SweepPreview) -> String {
     text += &format!("{instances} by {}, expected to be done after {}\n", spec.strategy, seconds(*makespan));
     if shares.iter().any(|share| share.source == RuntimeSource::Walltime) {
         text += "known from walltime: no such job has ended there yet, so each is expected to take its whole walltime\n";
+    }
+    if let Some(deadline) = deadline(spec).filter(|deadline| now() + Span(makespan.0 / 1_000) > *deadline) {
+        let deadline = deadline.utc();
+        text += &format!(
+            "that is after the deadline, {deadline}: instances that no server completes by then do not run\n"
+        );
     }
     for one in others {
         text += &format!("{} gets none: {}\n", one.server, one.reason.why);

@@ -59,6 +59,8 @@ pub(super) struct Outcome {
     pub(super) measures: RunMetrics,
     /// The difference of responses to the policy in force, job for job; none for that policy itself or for few jobs.
     pub(super) difference: Option<Interval>,
+    /// How many jobs would have started too late for their deadlines.
+    pub(super) too_late: u32,
 }
 
 /// How well the replay of the policy in force reproduces the recorded jobs.
@@ -177,7 +179,8 @@ fn outcome(
     difference: Option<Interval>,
 ) -> Outcome {
     let jobs = replayed.jobs.iter().flatten().copied().collect();
-    Outcome { what_if: what_if.clone(), measures: measures(replay, jobs, replayed.moves), difference }
+    let (measures, too_late) = (measures(replay, jobs, replayed.moves), replayed.too_late);
+    Outcome { what_if: what_if.clone(), measures, difference, too_late }
 }
 
 fn measures(replay: &WhatIfReplay, jobs: Vec<JobOutcome>, moves: u64) -> RunMetrics {

@@ -68,12 +68,16 @@ fn text(report: &WhatIfReport) -> String {
         counted(counts.compared.into(), "job"),
         grouped(counts.locals.into()),
     );
-    let Counts { before, unfinished, never_ran, elsewhere, .. } = *counts;
+    let Counts { before, unfinished, never_ran, elsewhere, with_resources, with_nice, requeued, .. } =
+        *counts;
     for (count, what) in [
         (before, "submitted before: load, not compared"),
         (unfinished, "not ended: load that runs to its walltime, not compared"),
         (never_ran, "never ran: left out"),
         (elsewhere, "on servers that did not answer: left out"),
+        (with_resources, "with memory, GPUs, licences or nodes: replayed by their processors alone"),
+        (with_nice, "with --nice: replayed in the order of submission"),
+        (requeued, "that ran again after a failure: only the last run is replayed"),
     ] {
         if count > 0 {
             text.push_str(&format!("  {} {what}\n", grouped(count.into())));
@@ -105,6 +109,14 @@ fn text(report: &WhatIfReport) -> String {
     }
     text.push_str(&table.render());
     text.push('\n');
+    for Outcome { what_if, too_late, .. } in outcomes.iter().filter(|outcome| outcome.too_late > 0) {
+        text.push_str(&format!(
+            "{} of {} with a deadline would not have run under {}: too late\n",
+            grouped(u64::from(*too_late)),
+            counted(counts.with_deadline.into(), "job"),
+            what_if.name
+        ));
+    }
     text.push_str(&calibration.as_ref().map_or_else(String::new, trust));
     if report.early {
         text.push_str(
@@ -154,9 +166,11 @@ fn value(report: &WhatIfReport) -> Value {
         let mut value = measures(&outcome.measures);
         value["policy"] = outcome.what_if.value();
         value["difference_s"] = json!(outcome.difference);
+        value["too_late"] = json!(outcome.too_late);
         value
     };
-    let Counts { compared, before, unfinished, never_ran, elsewhere, locals } = report.counts;
+    let Counts { compared, before, unfinished, never_ran, elsewhere, locals, .. } = report.counts;
+    let Counts { with_resources, with_nice, requeued, with_deadline, .. } = report.counts;
     let silent = report.silent.iter().map(|(server, why)| json!({ "server": server, "why": why }));
     let calibration = report.calibration.map(|found| {
         json!({
@@ -174,6 +188,10 @@ fn value(report: &WhatIfReport) -> Value {
             "never_ran": never_ran,
             "elsewhere": elsewhere,
             "local": locals,
+            "with_resources": with_resources,
+            "with_nice": with_nice,
+            "requeued": requeued,
+            "with_deadline": with_deadline,
         },
         "silent": silent.collect::<Vec<Value>>(),
         "happened": measures(&report.happened),

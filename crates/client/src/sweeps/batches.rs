@@ -76,6 +76,8 @@ pub(super) struct BatchEnd {
     pub(super) unbegun: bool,
     /// Its server went down, or nothing is known of it any more.
     pub(super) lost: bool,
+    /// It was given up before its start, because its deadline could not be kept any more.
+    pub(super) too_late: bool,
 }
 
 /// Submits and follows a batch.
@@ -236,7 +238,8 @@ impl BatchFollower {
                 Err(error)
                     if error.is_missing() && missing.is_some_and(|since| since + DOUBT <= Instant::now()) =>
                 {
-                    return Ok(BatchEnd { how: format!("lost: {error}"), unbegun: false, lost: true });
+                    let how = format!("lost: {error}");
+                    return Ok(BatchEnd { how, unbegun: false, lost: true, too_late: false });
                 }
                 Err(error) if error.is_missing() => {
                     missing.get_or_insert_with(Instant::now);
@@ -275,15 +278,17 @@ impl BatchFollower {
 }
 
 /// How a job ended, with `has_reported` if it has reported instances. A job that completed has started no others, a job that was
-/// withdrawn none.
+/// withdrawn, or given up for its deadline, none.
 fn over(record: &JobRecord, has_reported: bool) -> BatchEnd {
+    let too_late = record.is_given_up();
     let unbegun = match record.exit {
         Some(Exit::Code(0)) => has_reported,
         Some(Exit::Cancelled) => record.started.is_none(),
+        Some(Exit::NotStarted(_)) => too_late,
         _ => false,
     };
     let how = record.exit.as_ref().map_or_else(|| record.state.to_string(), Exit::to_string);
-    BatchEnd { how, unbegun, lost: matches!(record.exit, Some(Exit::Lost(_))) }
+    BatchEnd { how, unbegun, lost: matches!(record.exit, Some(Exit::Lost(_))), too_late }
 }
 
 /// The output of a batch, a line for each ended instance.
@@ -347,7 +352,58 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use pliant_control::job::Work;
+    use pliant_model::{Estimate, Procs, Span, Speedup, Time};
+
     use super::*;
+
+    /// A job of 100 s that ended so at 500.
+    fn job(exit: Exit, started: Option<i64>, deadline: Option<i64>) -> JobRecord {
+        let work = Work::new(Procs(1), Span(100), Speedup::Rigid);
+        JobRecord {
+            handle: "lyon.1".parse().unwrap(),
+            key: Key([0; 16]),
+            owner: "alice".parse().unwrap(),
+            name: "fit".to_owned(),
+            work: Work { deadline: deadline.map(Time), ..work },
+            state: exit.state(),
+            submitted: Time(300),
+            expected: Estimate { procs: Procs(1), walltime: Span(100), start: Time(300) },
+            procs: Procs(1),
+            walltime: Span(100),
+            started: started.map(Time),
+            ended: Some(Time(500)),
+            exit: Some(exit),
+            requeues: 0,
+            compared: Vec::new(),
+            discovery: DiscoverySummary::default(),
+            pinned: true,
+            hops: Vec::new(),
+            unit_runtime: None,
+            runtime: None,
+            size_choice: None,
+            gpus: None,
+            estimates: Vec::new(),
+            claim: None,
+        }
+    }
+
+    #[test]
+    fn of_a_batch_that_was_too_late_none_began() {
+        let not_started = || Exit::NotStarted("why".to_owned());
+        for (exit, started, deadline, unbegun, too_late) in [
+            (not_started(), None, Some(599), true, true),
+            // There was the time: something else was wrong, and may be wrong again.
+            (not_started(), None, Some(600), false, false),
+            (not_started(), None, None, false, false),
+            (Exit::Code(1), Some(450), Some(599), false, false),
+            (Exit::Cancelled, None, Some(599), true, false),
+            (Exit::Cancelled, Some(450), None, false, false),
+        ] {
+            let end = over(&job(exit, started, deadline), false);
+            assert_eq!((end.unbegun, end.too_late), (unbegun, too_late), "{started:?} {deadline:?}: {end:?}");
+        }
+    }
 
     #[test]
     fn lines_are_read_from_pieces_of_any_size() {

@@ -19,7 +19,7 @@ use super::prospects::{ProspectsFound, ProspectsRequest, calls};
 use super::state::{SubmittedBatch, SweepState};
 use super::{Entry, SweepFolder, SweepStatus};
 use crate::driver::{self, Executor};
-use crate::{Client, ClientError, WorkError};
+use crate::{Client, ClientError, ServerRefusal, WorkError};
 
 /// How soon a batch is cancelled again whose server was not there.
 const CANCEL_AGAIN: Duration = Duration::from_secs(1);
@@ -49,6 +49,8 @@ pub(super) struct SweepExecutor {
     schedule: PollSchedule,
     /// How many sample instances all servers have refused since one was accepted.
     attempts: u32,
+    /// The servers that would complete instances after the deadline, and why.
+    late: BTreeMap<Name, String>,
     /// Instances that were refused alone: by which server last, and why.
     refused: BTreeMap<u32, (Name, String)>,
     is_done: bool,
@@ -74,6 +76,7 @@ impl SweepExecutor {
             updates,
             schedule: PollSchedule::new(),
             attempts: 0,
+            late: BTreeMap::new(),
             refused: BTreeMap::new(),
             is_done: false,
             is_interrupted: false,
@@ -176,8 +179,9 @@ impl SweepExecutor {
         self.found_by.get_or_insert_with(|| Instant::now() + self.timeout);
         // Any sample that servers take will do: instances differ in their runtimes.
         let first = self.state.machine.sample(self.attempts).unwrap_or(0);
-        let Header { executable, parameters, .. } = &self.header;
-        let asked = ProspectsRequest::about(executable, parameters, first, self.state.machine.samples());
+        let Header { executable, parameters, only, .. } = &self.header;
+        let samples = self.state.machine.samples();
+        let asked = ProspectsRequest::about(executable, parameters, first, samples, only.as_ref());
         let mut batches: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
         for job in self.state.batches.values().filter_map(|open| open.job.as_ref()) {
             batches.entry(job.server.clone()).or_default().push(job.number);
@@ -207,12 +211,17 @@ impl SweepExecutor {
             }
             let may_pass =
                 prospects.others.is_empty() || prospects.others.iter().any(|one| one.reason.cause.may_pass());
-            // Open batches are waited for.
-            if if may_pass { is_late } else { self.state.batches.is_empty() } {
+            // Open batches are waited for. That others come too late for a deadline is in the results.
+            let is_over =
+                self.state.batches.is_empty() && !(self.state.has_accepted && prospects.is_of_deadline());
+            if if may_pass { is_late } else { is_over } {
                 return Err(WorkError::NoServer(prospects.others));
             }
             self.schedule.poll.soon_again();
         }
+        let late: BTreeMap<Name, String> = prospects.late().collect();
+        let answer = late.keys().cloned().collect();
+        self.late.extend(late);
         let waiting = self.waiting(&prospects.found);
         let now = Instant::now();
         for (number, open) in &mut self.state.batches {
@@ -221,7 +230,7 @@ impl SweepExecutor {
             }
         }
         self.schedule.remove_paused(&mut prospects.found);
-        Ok(Some(Event::Found { servers: prospects.found, waiting }))
+        Ok(Some(Event::Found { servers: prospects.found, waiting, late: answer }))
     }
 
     /// The batches whose jobs wait, as servers say.
@@ -250,6 +259,7 @@ impl SweepExecutor {
                 let server = open.server.clone();
                 tracing::info!(%server, batch, why, "does not take a batch");
                 match open.instances[..] {
+                    _ if cause == Cause::Deadline => _ = self.late.insert(server, why.clone()),
                     _ if !cause.is_of_work() => self.schedule.pause(&server),
                     [instance] => _ = self.refused.insert(instance, (server, why.clone())),
                     _ => {}
@@ -261,8 +271,11 @@ impl SweepExecutor {
                 open.running_since = Some(Instant::now());
                 ends.into_iter().map(|end| Entry::Ended { batch, end }).collect()
             }
-            BatchUpdate::Over(BatchEnd { how, unbegun, lost }) => {
-                vec![Entry::Over { batch, how, unbegun, lost }]
+            BatchUpdate::Over(BatchEnd { how, unbegun, lost, too_late }) => {
+                if too_late {
+                    self.late.insert(open.server.clone(), how.clone());
+                }
+                vec![Entry::Over { batch, how, unbegun, lost, too_late }]
             }
         })
     }
@@ -318,6 +331,11 @@ impl Executor for SweepExecutor {
                 let (server, why) = self.refused.remove(&instance)?;
                 return Some(Input::Entry(Entry::Unplaced { instance, server, why }));
             }
+            Command::TooLate if !self.state.has_accepted || self.schedule.expects_takers() => {}
+            Command::TooLate => {
+                let (server, why) = self.late.first_key_value()?;
+                return Some(Input::Entry(Entry::TooLate { server: server.clone(), why: why.clone() }));
+            }
             Command::Submit { batch, server, instances } => {
                 self.state.open(batch, server, instances);
                 self.send(batch, false);
@@ -328,6 +346,15 @@ impl Executor for SweepExecutor {
 
     /// A client that resumes after the error hands the refused instances out again.
     fn check(&self) -> Result<(), WorkError> {
+        let accepts_later = self.state.has_accepted || self.schedule.expects_takers();
+        if self.state.machine.is_too_late() && !accepts_later {
+            let late = self.late.iter();
+            let refusal = |(server, why): (&Name, &String)| ServerRefusal {
+                server: server.clone(),
+                reason: Cause::Deadline.because(why),
+            };
+            return Err(WorkError::NoServer(late.map(refusal).collect()));
+        }
         match self.refused.first_key_value() {
             Some((_, (server, why)))
                 if !self.state.has_accepted

@@ -37,6 +37,9 @@ pub struct Header {
     /// Files that every instance finds in its folder.
     pub(super) inputs: Vec<InputFile>,
     pub(super) plan: Plan,
+    /// The only server that gets instances; any if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) only: Option<Name>,
     /// The seed of its random numbers.
     pub(super) seed: u64,
 }
@@ -64,6 +67,7 @@ impl Header {
             parameters: spec.parameters.clone(),
             inputs: spec.inputs.iter().map(input).collect(),
             plan,
+            only: spec.only.clone(),
             seed: rand::random(),
         }
     }
@@ -160,12 +164,22 @@ pub enum Entry {
         /// Its server went down, or nothing is known of it any more.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         lost: bool,
+        /// It was given up before its start, because its deadline could not be kept any more.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        too_late: bool,
     },
     /// No server takes an instance: it failed for good.
     Unplaced {
         /// The instance.
         instance: u32,
         /// The last server that refused it.
+        server: Name,
+        /// Why.
+        why: String,
+    },
+    /// No server completes a waiting instance by the deadline: none of them runs.
+    TooLate {
+        /// A server that would be too late.
         server: Name,
         /// Why.
         why: String,
@@ -187,6 +201,7 @@ impl Entry {
             | Entry::Accepted { .. }
             | Entry::Refused { .. }
             | Entry::Over { .. }
+            | Entry::TooLate { .. }
             | Entry::Cancelled {} => None,
         }
     }
@@ -212,7 +227,7 @@ pub(super) fn numbers(runs: &[(u32, u32)]) -> Vec<u32> {
 impl SweepFolder {
     /// An error unless it is the sweep that was asked for.
     pub(super) fn expect_sweep(&self, found: &Header, spec: &SweepSpec) -> Result<(), FolderError> {
-        let SweepSpec { executable, parameters, inputs, strategy, once, retries, at_once, .. } = spec;
+        let SweepSpec { executable, parameters, inputs, strategy, once, retries, at_once, only, .. } = spec;
         let Header { plan, .. } = found;
         self.expect_executable(executable, &found.executable)?;
         self.expect("arguments", parameters, &found.parameters)?;
@@ -222,7 +237,9 @@ impl SweepFolder {
         self.expect("--allocate-once", once, &plan.once)?;
         self.expect("--retries", retries, &plan.retries)?;
         let limit = |most: Option<u32>| most.map_or("any number".to_owned(), |most| most.to_string());
-        self.expect("instances at a time", &limit(*at_once), &limit(plan.at_once))
+        self.expect("instances at a time", &limit(*at_once), &limit(plan.at_once))?;
+        let server = |only: &Option<Name>| only.as_ref().map_or("any".to_owned(), Name::to_string);
+        self.expect("--server", &server(only), &server(&found.only))
     }
 
     /// An error unless the sweep is that user's, who alone can see its jobs.
@@ -246,6 +263,34 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_without_an_entry_and_without_other_files_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("fit-array-1");
+        let begun = || {
+            let folder = SweepFolder::open(&dir).unwrap();
+            folder.begin(&super::super::scale_tests::header(20)).unwrap();
+            folder
+        };
+        let folder = begun();
+        assert!(SweepFolder::remove_if_unbegun(&dir).is_err(), "a client works on it");
+        drop(folder);
+        assert!(SweepFolder::remove_if_unbegun(&dir).unwrap() && !dir.exists());
+        std::fs::create_dir(&dir).unwrap();
+        assert!(SweepFolder::remove_if_unbegun(&dir).unwrap() && !dir.exists());
+        // It has results, or an entry.
+        drop(begun());
+        std::fs::write(dir.join("results.csv"), "").unwrap();
+        assert!(!SweepFolder::remove_if_unbegun(&dir).unwrap());
+        std::fs::remove_file(dir.join("results.csv")).unwrap();
+        let mut folder = SweepFolder::open(&dir).unwrap();
+        folder.append(&Entry::Cancelled {});
+        folder.flush(false).unwrap();
+        drop(folder);
+        assert!(!SweepFolder::remove_if_unbegun(&dir).unwrap());
+        assert!(dir.join("sweep.json").exists());
+    }
+
+    #[test]
     fn a_sweep_and_its_journal_are_of_its_instances() {
         let spec = SweepSpec {
             executable: "nap".into(),
@@ -258,6 +303,7 @@ mod tests {
             once: false,
             retries: 0,
             at_once: None,
+            only: None,
             timeout: std::time::Duration::ZERO,
         };
         let header = Header::new("alice", &spec, super::super::spec::plan(&spec));

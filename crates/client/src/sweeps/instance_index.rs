@@ -24,6 +24,8 @@ pub(super) struct InstanceIndex {
     submitted: BTreeMap<u32, u64>,
     /// The sweep is cancelled.
     cancelled: bool,
+    /// The offset of the line that says that no server completes the rest by the deadline.
+    too_late: Option<u64>,
 }
 
 impl InstanceIndex {
@@ -36,6 +38,7 @@ impl InstanceIndex {
             open: BTreeMap::new(),
             submitted: BTreeMap::new(),
             cancelled: false,
+            too_late: None,
         }
     }
 
@@ -63,6 +66,7 @@ impl InstanceIndex {
                 }
             }
             Entry::Cancelled {} => self.cancelled = true,
+            Entry::TooLate { .. } => self.too_late = Some(offset),
             Entry::Kept { .. } => {}
         }
     }
@@ -119,6 +123,11 @@ impl InstanceIndex {
     /// True if the sweep is cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled
+    }
+
+    /// The offset of the line that says that no server completes the waiting instances by the deadline.
+    pub(super) fn too_late(&self) -> Option<u64> {
+        self.too_late
     }
 
     /// The job of a batch, if it was accepted.

@@ -24,6 +24,8 @@ pub(super) struct ProspectsRequest {
     arguments: BTreeMap<String, String>,
     varied: Vec<String>,
     others: Vec<InstanceCall>,
+    /// The only server that is asked; all if there is none.
+    only: Option<Name>,
 }
 
 impl ProspectsRequest {
@@ -33,12 +35,14 @@ impl ProspectsRequest {
         parameters: &ParameterSpace,
         first: u32,
         others: Vec<u32>,
+        only: Option<&Name>,
     ) -> ProspectsRequest {
         ProspectsRequest {
             executable: executable.head(),
             arguments: parameters.arguments(first),
             varied: parameters.names().map(str::to_owned).collect(),
             others: calls(parameters, &others),
+            only: only.cloned(),
         }
     }
 }
@@ -76,6 +80,17 @@ impl ProspectsFound {
             .collect()
     }
 
+    /// The servers that would complete no instance by the deadline, and why.
+    pub(super) fn late(&self) -> impl Iterator<Item = (Name, String)> {
+        let late = self.others.iter().filter(|one| one.reason.cause == Cause::Deadline);
+        late.map(|one| (one.server.clone(), one.reason.why.clone()))
+    }
+
+    /// True if a server would take instances and complete none by the deadline.
+    pub(super) fn is_of_deadline(&self) -> bool {
+        self.late().next().is_some()
+    }
+
     /// True if a server refused the first sample and may take other instances.
     pub(super) fn is_of_instance(&self) -> bool {
         self.others.iter().any(|one| matches!(one.reason.cause, Cause::Invalid | Cause::TooLong))
@@ -102,8 +117,20 @@ impl Client {
         asked: &ProspectsRequest,
         mut without: BTreeMap<Name, Vec<u32>>,
     ) -> Result<ProspectsFound, ClientError> {
-        let ProspectsRequest { executable, arguments, varied, others } = asked;
+        let ProspectsRequest { executable, arguments, varied, others, only } = asked;
         let mut servers = self.servers().await?.servers;
+        let mut answers = ProspectsFound::default();
+        if let Some(only) = only {
+            servers.retain(|server| server.info.name == *only);
+            match servers.first() {
+                None => return Err(ClientError::missing(format!("the federation has no server {only}"))),
+                Some(server) if !server.attached => {
+                    let reason = Cause::NotConnected.because("is not connected");
+                    answers.others.push(ServerRefusal { server: only.clone(), reason });
+                }
+                Some(_) => {}
+            }
+        }
         servers.retain(|server| server.attached);
         let offered = executable.offered();
         let offers = |server: &pliant_wire::ServerStatus| server.info.offers(&offered);
@@ -120,7 +147,6 @@ impl Client {
             tracing::debug!(%error, name, "the agent cannot be asked how long it takes");
             None
         });
-        let mut answers = ProspectsFound::default();
         let (mut waiting, mut open) = (servers.into_iter(), JoinSet::new());
         loop {
             while open.len() < AT_ONCE

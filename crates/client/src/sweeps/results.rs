@@ -19,6 +19,8 @@ pub enum InstanceState {
     Completed,
     /// It failed in its last run, was lost with its job, or no server takes it.
     Failed,
+    /// It never runs: no server completes it by its deadline.
+    NotStarted,
     /// It was cancelled before its end.
     Cancelled,
     /// It is in a job that has not ended.
@@ -33,6 +35,7 @@ impl InstanceState {
         match self {
             InstanceState::Completed => "completed",
             InstanceState::Failed => "failed",
+            InstanceState::NotStarted => "not-started",
             InstanceState::Cancelled => "cancelled",
             InstanceState::Submitted => "submitted",
             InstanceState::Waiting => "waiting",
@@ -161,7 +164,8 @@ impl SweepResults {
             output: ExactText::default(),
             error: ExactText::default(),
         };
-        let Some(offset) = offset else { return Ok(nothing) };
+        let is_late = |_: &u64| !self.index.is_cancelled();
+        let Some(offset) = offset.or(self.index.too_late().filter(is_late)) else { return Ok(nothing) };
         let (batch, end) = match self.reader.line(offset)? {
             Entry::Ended { batch, end } => (batch, end),
             Entry::Over { batch, how, .. } => {
@@ -181,6 +185,10 @@ impl SweepResults {
             Entry::Unplaced { server, why, .. } => {
                 let how = format!("no server accepts it; {server}: {why}");
                 return Ok(InstanceRecord { state: InstanceState::Failed, how, ..nothing });
+            }
+            Entry::TooLate { server, why } => {
+                let how = format!("no server completes it by its deadline; {server}: {why}");
+                return Ok(InstanceRecord { state: InstanceState::NotStarted, how, ..nothing });
             }
             Entry::Accepted { .. } | Entry::Kept { .. } | Entry::Refused { .. } | Entry::Cancelled {} => {
                 return Ok(nothing);
@@ -217,6 +225,71 @@ mod tests {
     use super::*;
 
     #[test]
+    fn instances_that_are_too_late_are_not_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut folder = SweepFolder::open(dir.path()).unwrap();
+        folder.begin(&header(20)).unwrap();
+        let lyon: Name = "lyon".parse().unwrap();
+        let end = InstanceEnd {
+            instance: 0,
+            outcome: Outcome::ExitCode(0),
+            over_walltime: false,
+            elapsed_ms: 2,
+            scale: 1.0,
+            output: ExactText::default(),
+            output_cut: false,
+            error: ExactText::default(),
+        };
+        let how = "its deadline could not be kept: 2026-12-01 08:00:00Z".to_owned();
+        let submitted = |batch, instances| Entry::Submitted { batch, server: lyon.clone(), instances };
+        let over = |batch, unbegun, too_late| Entry::Over {
+            batch,
+            how: how.clone(),
+            unbegun,
+            lost: false,
+            too_late,
+        };
+        let lines = [
+            submitted(0, vec![(0, 1)]),
+            submitted(1, vec![(2, 2)]),
+            Entry::Accepted { batch: 0, job: Handle { server: lyon.clone(), number: 4 } },
+            Entry::Accepted { batch: 1, job: Handle { server: lyon.clone(), number: 5 } },
+            Entry::Ended { batch: 0, end },
+            Entry::Over {
+                batch: 0,
+                how: "exit code 0".to_owned(),
+                unbegun: true,
+                lost: false,
+                too_late: false,
+            },
+            // It waited until it was too late.
+            over(1, true, true),
+            Entry::TooLate { server: lyon.clone(), why: how.clone() },
+        ];
+        lines.iter().for_each(|line| folder.append(line));
+        folder.flush(false).unwrap();
+        let (_, mut state) = folder.resume().unwrap().unwrap();
+        let progress = state.machine.progress();
+        assert_eq!((progress.done, progress.failed, progress.not_started, progress.retried), (1, 0, 19, 0));
+        let mut commands = Vec::new();
+        state.on(pliant_control::multi_job::Event::Begin, &mut commands);
+        assert_eq!(commands, [pliant_control::multi_job::Command::Done]);
+        let view = super::super::SweepView::open(dir.path()).unwrap();
+        let rows = SweepResults::of(folder).unwrap();
+        for (instance, state, how) in [
+            (0, "completed", "exit code 0"),
+            (1, "not-started", "no server completes it by its deadline; lyon: its deadline could not"),
+            (2, "not-started", "no server completes it by its deadline; lyon: its deadline could not"),
+            (3, "not-started", "no server completes it by its deadline; lyon: its deadline could not"),
+        ] {
+            let row = rows.row(instance).unwrap();
+            assert!((row.state.word(), row.tries) == (state, u8::from(instance == 0)), "{row:?}");
+            assert!(row.how.starts_with(how), "{row:?}");
+            assert_eq!(view.state(instance), row.state);
+        }
+    }
+
+    #[test]
     fn each_instance_has_the_state_that_its_last_line_says() {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = SweepFolder::open(dir.path()).unwrap();
@@ -247,7 +320,13 @@ mod tests {
             ended(0, 0, 0),
             ended(0, 1, 1),
             // 2 ended with it, 3 had not begun.
-            Entry::Over { batch: 0, how: "signal 9".to_owned(), unbegun: false, lost: false },
+            Entry::Over {
+                batch: 0,
+                how: "signal 9".to_owned(),
+                unbegun: false,
+                lost: false,
+                too_late: false,
+            },
             // 1 is in a job again. The batch of 4 is not accepted yet.
             submitted(1, 1, 1),
             Entry::Accepted { batch: 1, job: Handle { server: lyon.clone(), number: 5 } },
@@ -259,7 +338,13 @@ mod tests {
             submitted(4, 6, 6),
             Entry::Refused { batch: 4, cause: Cause::TooMany, why: why() },
             submitted(5, 7, 7),
-            Entry::Over { batch: 5, how: "withdrawn".to_owned(), unbegun: true, lost: false },
+            Entry::Over {
+                batch: 5,
+                how: "withdrawn".to_owned(),
+                unbegun: true,
+                lost: false,
+                too_late: false,
+            },
         ];
         lines.iter().for_each(|line| folder.append(line));
         folder.flush(false).unwrap();

@@ -45,6 +45,7 @@ pub(super) fn header(instances: u32) -> Header {
         strategy: plan.strategy,
         once: plan.once,
         at_once: None,
+        only: None,
         retries: plan.retries,
         timeout: Duration::ZERO,
     };
@@ -72,7 +73,11 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
     let mut machine = MultiJob::new(header.plan.clone());
     let mut rng = ChaCha8Rng::seed_from_u64(header.seed);
     let (mut commands, mut open) = (Vec::new(), VecDeque::new());
-    machine.on(Event::Found { servers: prospects(), waiting: BTreeSet::new() }, &mut rng, &mut commands);
+    machine.on(
+        Event::Found { servers: prospects(), waiting: BTreeSet::new(), late: BTreeSet::new() },
+        &mut rng,
+        &mut commands,
+    );
     loop {
         for command in commands.drain(..) {
             match command {
@@ -80,7 +85,8 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
                 | Command::RecordShares { .. }
                 | Command::Withdraw { .. }
                 | Command::Cancel { .. }
-                | Command::Unplaced { .. } => {}
+                | Command::Unplaced { .. }
+                | Command::TooLate => {}
                 Command::Done => return machine.progress().batches,
                 Command::Submit { batch, server, instances } => {
                     folder.append(&Entry::Submitted { batch, server, instances: runs(&instances) });
@@ -108,7 +114,13 @@ fn carry_out(folder: &mut SweepFolder, header: &Header) -> u32 {
                 &mut commands,
             );
         }
-        folder.append(&Entry::Over { batch, how: "exit code 0".to_owned(), unbegun: false, lost: false });
+        folder.append(&Entry::Over {
+            batch,
+            how: "exit code 0".to_owned(),
+            unbegun: false,
+            lost: false,
+            too_late: false,
+        });
         folder.flush(false).unwrap();
         machine.on(Event::BatchEnded { batch, unbegun: false, lost: false }, &mut rng, &mut commands);
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_control::multi_job::{MultiJob, Plan, Progress, Share};
+use pliant_control::names::Name;
 use pliant_model::{SpanMs, Time};
 use pliant_policy::allocation::Strategy;
 use pliant_staging::FileSpec;
@@ -37,6 +38,8 @@ pub struct SweepSpec {
     pub retries: u8,
     /// The most instances that run at a time; none for any number.
     pub at_once: Option<u32>,
+    /// The only server that gets instances; none for any.
+    pub only: Option<Name>,
     /// How long to wait for a first server.
     pub timeout: Duration,
 }
@@ -93,8 +96,9 @@ impl Client {
         let mut prospects = ProspectsFound::default();
         // Servers may take other instances than the first sample.
         for sample in (0..).map_while(|attempts| machine.sample(attempts)) {
+            let SweepSpec { executable, parameters, only, .. } = spec;
             let asked =
-                ProspectsRequest::about(&spec.executable, &spec.parameters, sample, machine.samples());
+                ProspectsRequest::about(executable, parameters, sample, machine.samples(), only.as_ref());
             prospects = self.all_prospects(&asked, BTreeMap::new()).await?;
             if !prospects.found.is_empty() || !prospects.is_of_instance() {
                 break;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use pliant_control::multi_job::{Command, Event, MultiJob};
 use pliant_control::names::{Handle, Name};
+use pliant_control::reason::Cause;
 use pliant_model::SpanMs;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -71,7 +72,7 @@ impl SweepState {
                 if self.machine.is_cancelled() {
                     commands.push(Command::Cancel { batch });
                 }
-                return;
+                Event::Accepted { batch }
             }
             Entry::Kept { shares } => Event::SharesRestored { shares },
             Entry::Refused { batch, cause, .. } => {
@@ -83,10 +84,14 @@ impl SweepState {
                 let (instance, completed, scale) = (end.instance, end.is_success(), end.scale);
                 Event::InstanceEnded { batch, instance, completed, took, scale }
             }
-            Entry::Over { batch, unbegun, lost, .. } => {
+            Entry::Over { batch, unbegun, lost, too_late, .. } => {
                 self.batches.remove(&batch);
-                Event::BatchEnded { batch, unbegun, lost }
+                match too_late {
+                    true => Event::Refused { batch, cause: Cause::Deadline },
+                    false => Event::BatchEnded { batch, unbegun, lost },
+                }
             }
+            Entry::TooLate { .. } => Event::TooLate,
             Entry::Unplaced { instance, .. } => Event::Unplaced { instance },
             Entry::Cancelled {} => Event::Cancel,
         };

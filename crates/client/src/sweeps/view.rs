@@ -162,6 +162,8 @@ impl SweepView {
             InstanceState::Submitted
         } else if machine.is_cancelled() {
             InstanceState::Cancelled
+        } else if machine.has_given_up_rest() {
+            InstanceState::NotStarted
         } else {
             InstanceState::Waiting
         }

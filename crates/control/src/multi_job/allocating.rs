@@ -80,7 +80,7 @@ impl MultiJob {
 
     /// The servers that take batches, for an allocation.
     fn usable(&self) -> (Vec<Name>, Vec<ClusterState>) {
-        let usable = self.sites.iter().filter(|(_, site)| !site.refused);
+        let usable = self.sites.iter().filter(|(name, site)| !site.refused && !self.is_late(name));
         usable.map(|(name, site)| (name.clone(), self.state(name, site))).unzip()
     }
 

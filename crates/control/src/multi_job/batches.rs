@@ -26,18 +26,22 @@ impl MultiJob {
         self.batches.values().for_each(|batch| *open.entry(batch.server.clone()).or_default() += 1);
         self.submit_refused(&mut open, commands);
         let names: Vec<Name> = self.sites.keys().cloned().collect();
-        let mut is_idle = self.unallocated;
+        // Late servers are idle on purpose.
+        let may_take = self.sites.is_empty() || self.sites.keys().any(|name| !self.is_late(name));
+        let mut is_idle = self.unallocated && may_take;
         for name in names {
             let soon = self.sites[&name].prospects.free_soon();
             let open = open.entry(name.clone()).or_default();
             while *open < window(soon)
                 && self.may_open()
+                && self.may_ask(&name)
                 && let Some(batch) = self.batch_size(&name).and_then(|size| self.batch(&name, size))
             {
                 commands.push(batch);
                 *open += 1;
             }
-            is_idle |= !self.plan.once && *open < soon as usize && self.sites[&name].share == 0;
+            let has_none = *open < soon as usize && self.sites[&name].share == 0;
+            is_idle |= !self.plan.once && has_none && !self.is_late(&name);
         }
         // A server is idle while others have a share: the shares did not match the servers' speeds. While no more batches may be
         // open, servers are idle on purpose.
@@ -73,7 +77,11 @@ impl MultiJob {
             is_known: source.is_of_service(),
             most: self.plan.batch_most,
             // The limits by the server's longest walltime and by its refusals.
-            taken: prospects.batch_most.into_iter().chain(self.batch_limits.get(name).copied()).min(),
+            taken: [&self.batch_limits, &self.deadline_limits]
+                .into_iter()
+                .filter_map(|limits| limits.get(name).copied())
+                .chain(prospects.batch_most)
+                .min(),
         };
         next.size()
     }
@@ -101,8 +109,7 @@ impl MultiJob {
         let batch = self.progress.batches;
         self.progress.batches += 1;
         let left = instances.iter().copied().collect();
-        self.batches
-            .insert(batch, OpenBatch { server: name.clone(), left, is_waiting: false, withdrawn: false });
+        self.batches.insert(batch, OpenBatch::new(name.clone(), left));
         Command::Submit { batch, server: name.clone(), instances }
     }
 
@@ -122,7 +129,8 @@ impl MultiJob {
             let count = |name: &Name| open.get(name).copied().unwrap_or(0);
             let has_free_slots = |(name, site): &(&Name, &ServerShare)| {
                 let is_usable = !site.refused && site.prospects.slots() > 0 && !refusers.contains(*name);
-                is_usable && self.may_open() && count(name) < window(site.prospects.free_soon())
+                let is_asked = self.may_open() && self.may_ask(name);
+                is_usable && is_asked && count(name) < window(site.prospects.free_soon())
             };
             let able = self.sites.iter().filter(has_free_slots).map(|(name, _)| name);
             let Some(name) = able.min_by_key(|name| count(name)).cloned() else { continue };

@@ -61,8 +61,8 @@ impl MultiJob {
     /// The remaining instances of each server: by statistics, servers with the least work take from the others; by other
     /// strategies, and if instances stay on their servers, by the shares. None if some are on a server that is down.
     fn spread(&self, offers: &[(&Name, Offer)]) -> Option<Vec<u64>> {
-        let Progress { done, failed, cancelled, .. } = self.progress();
-        let left = u64::from(self.plan.instances - done - failed - cancelled);
+        let Progress { done, failed, cancelled, not_started, .. } = self.progress();
+        let left = u64::from(self.plan.instances - done - failed - cancelled - not_started);
         if self.plan.strategy == Strategy::Statistics && !self.plan.once {
             let offers: Vec<&Offer> = offers.iter().map(|(_, offer)| offer).collect();
             return Some(allocation::earliest::allocate(&offers, left));

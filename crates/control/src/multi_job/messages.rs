@@ -47,6 +47,8 @@ pub enum Event {
         servers: Vec<(Name, InstanceProspects)>,
         /// The batches that wait there.
         waiting: BTreeSet<u32>,
+        /// The servers that would take instances and complete none by the deadline.
+        late: BTreeSet<Name>,
     },
     /// An earlier client submitted this batch.
     BatchRestored {
@@ -62,7 +64,12 @@ pub enum Event {
         /// The instances still to be submitted to each server.
         shares: BTreeMap<Name, u64>,
     },
-    /// A server refuses a batch, which has not started.
+    /// A server has accepted a batch as a job.
+    Accepted {
+        /// The batch.
+        batch: u32,
+    },
+    /// A server refuses a batch, which has not started; by [`Cause::Deadline`] also one that it had accepted.
     Refused {
         /// The batch.
         batch: u32,
@@ -96,6 +103,8 @@ pub enum Event {
         /// The instance.
         instance: u32,
     },
+    /// No server completes a waiting instance by the deadline ([`Command::TooLate`]): none of them runs.
+    TooLate,
     /// The user cancels the multi-job.
     Cancel,
 }
@@ -135,7 +144,10 @@ pub enum Command {
         /// The instance.
         instance: u32,
     },
-    /// Every instance is done or has failed for good, or the multi-job is cancelled and every batch has ended.
+    /// No known server completes a waiting instance by the deadline, and no batch is open. Repeated until [`Event::TooLate`], since a further
+    /// server may take them.
+    TooLate,
+    /// Every instance is done or has failed for good, none of the rest runs because of the deadline, or the multi-job is cancelled and every batch has ended.
     Done,
 }
 
@@ -148,6 +160,8 @@ pub struct Progress {
     pub failed: u32,
     /// Instances that will not run because the multi-job is cancelled.
     pub cancelled: u32,
+    /// Instances that never run because no server completes them by the deadline.
+    pub not_started: u32,
     /// Instances in open batches.
     pub open: u32,
     /// Outcomes that were followed by a retry.

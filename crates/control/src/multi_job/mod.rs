@@ -16,7 +16,7 @@
 //! server refuses it, it waits for a further server until all others have ended, and then it has failed. After a crash,
 //! [`Event::BatchRestored`] and the events that followed are replayed in order. Batches keep their numbers, which determine
 //! the keys of their submissions, so no batch runs twice. After [`Event::Cancel`] no batch is submitted, submitted ones are
-//! ended, and their remaining instances are cancelled.
+//! ended, and their remaining instances are cancelled. Of instances with a deadline those that no server completes by then never run.
 //!
 //! Memory: a byte per instance, and the open batches. Cost: O(log n) for each outcome, and an allocation for each report of
 //! the servers.
@@ -24,6 +24,7 @@
 mod allocating;
 mod batches;
 mod expected;
+mod late;
 mod messages;
 mod outcomes;
 mod prospects;
@@ -61,6 +62,15 @@ struct OpenBatch {
     is_waiting: bool,
     /// True if it is to be withdrawn.
     withdrawn: bool,
+    /// True if its server has accepted it.
+    is_accepted: bool,
+}
+
+impl OpenBatch {
+    /// A batch that is about to be submitted.
+    fn new(server: Name, left: BTreeSet<u32>) -> OpenBatch {
+        OpenBatch { server, left, is_waiting: false, withdrawn: false, is_accepted: false }
+    }
 }
 
 /// A server that takes instances.
@@ -93,6 +103,12 @@ pub struct MultiJob {
     unallocated: bool,
     /// The size limit of the next batch for servers that refused a batch because of its content.
     batch_limits: BTreeMap<Name, u32>,
+    /// The most instances of a batch for servers that refused one because of the deadline; 0 if not even one is taken ([`late`]).
+    deadline_limits: BTreeMap<Name, u32>,
+    /// The servers that said last that they complete no instance by the deadline.
+    late_servers: BTreeSet<Name>,
+    /// True once the waiting instances will not run because of the deadline.
+    too_late: bool,
     /// Instances that were refused alone, with the servers that refused them.
     refused_by: BTreeMap<u32, BTreeSet<Name>>,
     /// Instances still to be submitted to each server, if instances stay on their servers.
@@ -132,6 +148,9 @@ impl MultiJob {
             progress: Progress::default(),
             unallocated: true,
             batch_limits: BTreeMap::new(),
+            deadline_limits: BTreeMap::new(),
+            late_servers: BTreeSet::new(),
+            too_late: false,
             refused_by: BTreeMap::new(),
             fixed_shares: BTreeMap::new(),
             cancelled: false,
@@ -147,13 +166,20 @@ impl MultiJob {
     pub fn progress(&self) -> Progress {
         let open = self.batches.values().map(|batch| batch.left.len() as u32).sum();
         let Progress { done, failed, .. } = self.progress;
-        let cancelled = if self.cancelled { self.plan.instances - done - failed - open } else { 0 };
-        Progress { open, cancelled, ..self.progress }
+        let rest = self.plan.instances - done - failed - open;
+        let cancelled = if self.cancelled { rest } else { 0 };
+        let not_started = if self.too_late && !self.cancelled { rest } else { 0 };
+        Progress { open, cancelled, not_started, ..self.progress }
     }
 
     /// True if the multi-job is cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
+    }
+
+    /// True if the rest of the instances will not run because of the deadline.
+    pub fn has_given_up_rest(&self) -> bool {
+        self.too_late
     }
 
     /// The batches that have not ended, with their servers.
@@ -220,6 +246,7 @@ impl MultiJob {
                 // Servers may accept now what they refused an earlier client.
                 self.refused_by.clear();
                 self.batch_limits.clear();
+                self.deadline_limits.clear();
                 match self.cancelled {
                     true => self.cancel(commands),
                     false => {
@@ -233,8 +260,9 @@ impl MultiJob {
                 return self.cancel(commands);
             }
             Event::Found { .. } if self.cancelled => {}
-            Event::Found { servers, waiting } => {
+            Event::Found { servers, waiting, late } => {
                 self.record_servers(servers, &waiting);
+                self.late_servers = late;
                 self.reallocate_instances(rng, commands);
             }
             Event::BatchRestored { batch, server, instances } => {
@@ -244,7 +272,16 @@ impl MultiJob {
                 self.fixed_shares = shares;
                 return;
             }
+            Event::Accepted { batch } => {
+                let Some(batch) = self.batches.get_mut(&batch) else { return };
+                batch.is_accepted = true;
+                // Others are not limited by what is under way.
+                if !self.deadline_limits.contains_key(&batch.server) {
+                    return;
+                }
+            }
             Event::Refused { batch, cause } => self.refused(batch, cause),
+            Event::TooLate => self.too_late = true,
             Event::Unplaced { instance } => {
                 self.unplaced(instance);
                 if !self.is_over() {
@@ -270,6 +307,7 @@ impl MultiJob {
                 if let Some(instance) = begun {
                     self.did_not_complete(instance, lost);
                 }
+                self.ask_after_end(&server, commands);
             }
         }
         if self.is_over() {
@@ -278,6 +316,9 @@ impl MultiJob {
             self.submit_batches(rng, commands);
             if self.is_rest_refused() {
                 commands.extend(self.refused_everywhere().map(|instance| Command::Unplaced { instance }));
+            }
+            if self.is_too_late() {
+                commands.push(Command::TooLate);
             }
         }
     }
@@ -320,7 +361,7 @@ impl MultiJob {
 
     fn is_over(&self) -> bool {
         let all_ended = self.progress.done + self.progress.failed == self.plan.instances;
-        all_ended || (self.cancelled && self.batches.is_empty())
+        all_ended || ((self.cancelled || self.too_late) && self.batches.is_empty())
     }
 
     /// The number of instances that wait to be submitted.

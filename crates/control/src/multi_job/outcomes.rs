@@ -18,7 +18,7 @@ impl MultiJob {
         self.progress.batches = self.progress.batches.max(batch + 1);
         self.count_submitted(&server, instances.len() as u64);
         let left = instances.into_iter().collect();
-        self.batches.insert(batch, OpenBatch { server, left, is_waiting: false, withdrawn: false });
+        self.batches.insert(batch, OpenBatch::new(server, left));
     }
 
     pub(super) fn ended(&mut self, batch: u32, instance: u32, completed: bool, took: SpanMs, scale: f64) {
@@ -60,9 +60,12 @@ impl MultiJob {
 
     /// Handles a refused batch. One of its instances may be the cause: bisection finds it.
     pub(super) fn refused(&mut self, batch: u32, cause: Cause) {
-        let Some(OpenBatch { server, left, .. }) = self.batches.remove(&batch) else { return };
+        let Some(OpenBatch { server, left, is_accepted, .. }) = self.batches.remove(&batch) else { return };
         let (first, count) = (left.first().copied(), left.len() as u32);
         self.return_instances(left);
+        if cause == Cause::Deadline {
+            return self.refused_by_deadline(&server, count, is_accepted);
+        }
         match first.filter(|_| cause.is_of_work()) {
             Some(instance) if count == 1 => {
                 self.batch_limits.remove(&server);
@@ -81,7 +84,8 @@ impl MultiJob {
     /// Waiting instances that every known server has refused.
     pub(super) fn refused_everywhere(&self) -> impl Iterator<Item = u32> {
         let is_refused = |refusers: &BTreeSet<Name>| {
-            !self.sites.is_empty() && self.sites.keys().all(|site| refusers.contains(site))
+            !self.sites.is_empty()
+                && self.sites.keys().all(|site| refusers.contains(site) || self.is_late(site))
         };
         let left = self.refused_by.iter().filter(|(instance, _)| self.returned.contains(instance));
         left.filter(move |(_, refusers)| is_refused(refusers)).map(|(instance, _)| *instance)

@@ -14,6 +14,7 @@ use super::*;
 use crate::reason::Cause;
 
 mod arrays;
+mod late;
 mod refused;
 
 fn plan(instances: u32, retries: u8) -> Plan {
@@ -44,7 +45,7 @@ fn prospects(slots: u32, instance_ms: i64, source: RuntimeSource) -> InstancePro
 }
 
 fn found_all(servers: Vec<(Name, InstanceProspects)>) -> Event {
-    Event::Found { servers, waiting: BTreeSet::new() }
+    Event::Found { servers, waiting: BTreeSet::new(), late: BTreeSet::new() }
 }
 
 fn name(text: &str) -> Name {
@@ -64,6 +65,8 @@ struct Bench {
     most_open: BTreeMap<Name, usize>,
     done: bool,
     unplaced: Vec<u32>,
+    /// The machine says that the deadline cannot be kept.
+    too_late: bool,
     /// Cancelled batches.
     cancelled: Vec<u32>,
 }
@@ -80,6 +83,7 @@ impl Bench {
             most_open: BTreeMap::new(),
             done: false,
             unplaced: Vec::new(),
+            too_late: false,
             cancelled: Vec::new(),
         }
     }
@@ -96,6 +100,7 @@ impl Bench {
                 Command::Cancel { batch } => self.cancelled.push(batch),
                 Command::Unplaced { instance } => self.unplaced.push(instance),
                 Command::Done => self.done = true,
+                Command::TooLate => self.too_late = true,
                 Command::RecordShares { shares } => self.journal.push(Event::SharesRestored { shares }),
                 Command::Submit { batch, server, instances } => {
                     assert!(!instances.is_empty());
@@ -327,20 +332,29 @@ fn a_waiting_batch_that_would_end_last_is_withdrawn_without_a_retry() {
     let mut machine = MultiJob::new(plan(400, 0));
     let servers =
         |busy_ms| vec![(name("busy"), free_at(busy_ms, 2, 1_000)), (name("idle"), free_at(0, 2, 1_000))];
-    let first =
-        commands_after(&mut machine, Event::Found { servers: servers(40_000), waiting: BTreeSet::new() });
+    let first = commands_after(
+        &mut machine,
+        Event::Found { servers: servers(40_000), waiting: BTreeSet::new(), late: BTreeSet::new() },
+    );
     let busy: Vec<(u32, &str, usize)> = submitted(&first).into_iter().filter(|one| one.1 == "busy").collect();
     let &[(batch, _, count)] = busy.as_slice() else { panic!("one batch waits there: {first:?}") };
     // As expected: it stays.
     let waiting = BTreeSet::from([batch]);
-    let found =
-        commands_after(&mut machine, Event::Found { servers: servers(40_000), waiting: waiting.clone() });
+    let found = commands_after(
+        &mut machine,
+        Event::Found { servers: servers(40_000), waiting: waiting.clone(), late: BTreeSet::new() },
+    );
     assert!(!found.contains(&Command::Withdraw { batch }), "{found:?}");
     // The busy server turns out to be busy for an hour.
-    let found =
-        commands_after(&mut machine, Event::Found { servers: servers(3_600_000), waiting: waiting.clone() });
+    let found = commands_after(
+        &mut machine,
+        Event::Found { servers: servers(3_600_000), waiting: waiting.clone(), late: BTreeSet::new() },
+    );
     assert!(found.contains(&Command::Withdraw { batch }), "{found:?}");
-    let again = commands_after(&mut machine, Event::Found { servers: servers(3_600_000), waiting });
+    let again = commands_after(
+        &mut machine,
+        Event::Found { servers: servers(3_600_000), waiting, late: BTreeSet::new() },
+    );
     assert!(!again.contains(&Command::Withdraw { batch }), "once is enough: {again:?}");
     let before = machine.waiting();
     commands_after(&mut machine, Event::BatchEnded { batch, unbegun: true, lost: false });
@@ -352,7 +366,11 @@ fn a_waiting_batch_that_would_end_last_is_withdrawn_without_a_retry() {
 fn batches_respect_the_longest_walltime_of_a_job() {
     let mut machine = MultiJob::new(plan(1_000, 0));
     let short = InstanceProspects { batch_most: Some(7), ..free_at(0, 2, 10) };
-    let found = Event::Found { servers: vec![(name("idle"), short)], waiting: BTreeSet::new() };
+    let found = Event::Found {
+        servers: vec![(name("idle"), short)],
+        waiting: BTreeSet::new(),
+        late: BTreeSet::new(),
+    };
     let sizes: Vec<usize> = submitted(&commands_after(&mut machine, found)).iter().map(|one| one.2).collect();
     assert_eq!(sizes, [7, 7, 7, 7]);
 }
@@ -391,7 +409,7 @@ fn instances_stay_on_their_servers_if_the_plan_says_so() {
     let once = Plan { strategy: Strategy::Random, once: true, ..plan(1_000, 0) };
     let mut machine = MultiJob::new(once);
     let servers = vec![(name("busy"), free_at(3_600_000, 2, 100)), (name("idle"), free_at(0, 2, 100))];
-    let found = || Event::Found { servers: servers.clone(), waiting: BTreeSet::new() };
+    let found = || Event::Found { servers: servers.clone(), waiting: BTreeSet::new(), late: BTreeSet::new() };
     let shares = |machine: &MultiJob| -> Vec<u64> {
         let open = |server: &str| {
             let batches = machine.batches.values().filter(|batch| batch.server.as_str() == server);
@@ -409,7 +427,8 @@ fn instances_stay_on_their_servers_if_the_plan_says_so() {
     commands_after(&mut machine, found());
     assert_eq!(shares(&machine), first);
     // Fixed shares of a server that is down also stay.
-    let idle = Event::Found { servers: servers[1..].to_vec(), waiting: BTreeSet::new() };
+    let idle =
+        Event::Found { servers: servers[1..].to_vec(), waiting: BTreeSet::new(), late: BTreeSet::new() };
     commands_after(&mut machine, idle);
     assert_eq!((shares(&machine), left(&machine)), (first[1..].to_vec(), None));
     commands_after(&mut machine, found());
@@ -420,7 +439,11 @@ fn instances_stay_on_their_servers_if_the_plan_says_so() {
 fn own_instances_give_unit_runtimes_and_samples_the_remaining_units() {
     let mut machine = MultiJob::new(plan(1_000, 0));
     let at = |scale| InstanceProspects { scale, ..free_at(0, 1, 77) };
-    let found = |scale| Event::Found { servers: vec![(name("lyon"), at(scale))], waiting: BTreeSet::new() };
+    let found = |scale| Event::Found {
+        servers: vec![(name("lyon"), at(scale))],
+        waiting: BTreeSet::new(),
+        late: BTreeSet::new(),
+    };
     let commands = commands_after(&mut machine, found(2.0));
     let submitted = submitted(&commands);
     let (batch, count) = (submitted[0].0, submitted[0].2 as u32);

@@ -26,7 +26,7 @@ impl ServerJob {
         if self.is_too_late {
             return None;
         }
-        Some(self.record.work.deadline? - self.record.expected.walltime + Span(1))
+        Some(self.record.latest_start()? + Span(1))
     }
 
     /// The instants at which something changes for it while it waits: it may start, or is too late.
@@ -183,7 +183,7 @@ impl Server {
 }
 
 /// The estimate for work within its bounds; an error if it would complete after its deadline.
-fn within(work: &Work, estimate: Estimate) -> Result<Estimate, AdmissionRefusal> {
+pub(super) fn within(work: &Work, estimate: Estimate) -> Result<Estimate, AdmissionRefusal> {
     let estimate = work.not_before_begin(estimate);
     match work.deadline.filter(|deadline| is_late(&estimate, *deadline)) {
         Some(deadline) => {

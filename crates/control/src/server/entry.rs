@@ -81,6 +81,12 @@ impl ServerJob {
         if self.own_time { Speed::REFERENCE } else { speed }
     }
 
+    /// The GPUs that its table of times gives it in its shape, on processors of `speed`; 0 if it has no such table.
+    pub(super) fn gpus_of_size(&self, speed: Speed) -> u32 {
+        let JobRecord { procs, walltime, submitted, work, .. } = &self.record;
+        work.request(JobId(self.number), *submitted).gpus_at(self.speed_on(speed), *procs, *walltime)
+    }
+
     /// The job as it is submitted to the batch system, on processors of `speed`.
     pub(super) fn submission(&self, speed: Speed) -> Submission {
         let speed = self.speed_on(speed);

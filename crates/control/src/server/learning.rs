@@ -9,7 +9,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use pliant_model::{JobId, Span, Time};
+use pliant_model::{Span, Time};
 use pliant_policy::runtimes::history::{FinishedRun, History, Recent};
 use pliant_policy::runtimes::{Choice, Settings, rounds};
 
@@ -51,10 +51,8 @@ impl Server {
 
     /// Records a run that succeeded, after `elapsed` if that was measured.
     pub(super) fn record_walltime_sample(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
-        let Some(ServerJob { record, sample: Some(sample), run, longest, .. }) = self.jobs.get(&number)
-        else {
-            return;
-        };
+        let Some(entry) = self.jobs.get(&number) else { return };
+        let ServerJob { record, sample: Some(sample), run, longest, .. } = entry else { return };
         if !sample.promises {
             return;
         }
@@ -68,8 +66,7 @@ impl Server {
         }
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
-        let request = record.work.request(JobId(0), Time::ZERO);
-        let gpus = request.gpus_at(self.config.speed, record.procs, record.walltime);
+        let gpus = entry.gpus_of_size(self.config.speed);
         let run = FinishedRun {
             // The arguments of a user may make the scale as small as they like.
             runtime: Duration::try_from_secs_f64(elapsed.as_secs_f64() / (f64::from(rounds) * sample.scale))

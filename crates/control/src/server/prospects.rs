@@ -11,12 +11,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pliant_model::{JobId, Procs, Span, SpanMs, Speed, Time};
+use pliant_model::{Estimate, JobId, Procs, Span, SpanMs, Speed, Time};
 use pliant_policy::allocation::ClusterState;
 use pliant_policy::allocation::instances::{Expected, expected_before_samples, slots};
 use pliant_policy::allocation::pending::{Free, PendingJob, least, state};
 use pliant_policy::runtimes::{Categories, CategoryDump, Estimator, InShape, Level, Ran, Runtimes, Settings};
 
+use super::deferring::within;
 use super::{AdmissionRefusal, LimitKey, Server, ServerJob};
 use crate::job::{JobRecord, JobState, Work};
 use crate::multi_job::{Expectation, FreeSlots, InstanceProspects};
@@ -50,7 +51,7 @@ pub struct Instance {
 
 impl Server {
     /// The prospects of instances like this one, as if the user's waiting jobs in `without` were not here; an error if the
-    /// cluster cannot run them.
+    /// cluster cannot run them, or completes none by their deadline. Slots that become free too late for one are left out.
     pub fn prospects(
         &mut self,
         now: Time,
@@ -62,10 +63,14 @@ impl Server {
         let speed = if fixed_time { Speed::REFERENCE } else { self.config.speed };
         let alone = Work { walltime: instance.work.walltime + instance.spare, ..instance.work.clone() };
         let request = alone.request(JobId(self.next), now).owned_by(user.owner());
-        let batch = self.estimate_for(user, now, &request)?.walltime;
+        let planned = self.estimate_for(user, now, &request)?;
+        let batch = planned.walltime;
         let spare = Span((instance.spare.0 as f64 / speed.get()).ceil() as i64);
         let walltime = Span((batch - spare).0.max(1));
-        let batch_most = self.batch.bounds(None).walltime.map(|most| {
+        let from = instance.work.eligible(now);
+        let left = instance.work.deadline.map(|deadline| deadline - from);
+        let longest = self.batch.bounds(None).walltime.into_iter().chain(left).min();
+        let batch_most = longest.map(|most| {
             let most = (most - spare).0 / walltime.0;
             u32::try_from(most.max(1)).unwrap_or(u32::MAX)
         });
@@ -86,10 +91,8 @@ impl Server {
         let ClusterState { offer, jobs, failures } =
             state(processors, pending, Span(length.0), 0.0, self.failures);
         let free = limits.iter().fold(slots(&offer.free, width), |free, limit| least(&free, limit));
-        let free = free
-            .into_iter()
-            .map(|step| FreeSlots { at: SpanMs(step.at.0), slots: step.processors })
-            .collect();
+        let free = free.into_iter().map(|step| FreeSlots { at: SpanMs(step.at.0), slots: step.processors });
+        let free = in_time(now, &instance.work, planned, free.collect())?;
         let jobs = u32::try_from(jobs).unwrap_or(u32::MAX);
         let scale = instance.scale;
         let refused = Vec::new();
@@ -211,12 +214,12 @@ impl Server {
         elapsed: Span,
         most: Span,
     ) -> (Span, Span) {
-        let expected_runtime = entry.and_then(|ServerJob { number, record, sample, .. }| {
+        let expected_runtime = entry.and_then(|entry| {
+            let ServerJob { number, record, sample, .. } = entry;
             let request = record.work.request(JobId(*number), Time::ZERO);
             let speed = self.config.speed;
             let walltimes = &request.on(self.procs(), speed)?;
-            let shape =
-                InShape { walltimes, procs, gpus: walltimes.gpus_at(record.procs, record.walltime), speed };
+            let shape = InShape { walltimes, procs, gpus: entry.gpus_of_size(speed), speed };
             let units = |level| sample.as_ref().map_or(1.0, |sample| sample.units(level));
             self.runtimes.predict_in_shape(&categories(record, sample.as_ref()), shape, units, elapsed)
         });
@@ -227,13 +230,14 @@ impl Server {
     pub(super) fn record_runtimes(&mut self, number: u32, elapsed: Option<Duration>, now: Time) {
         let speed = self.config.speed;
         let processors = self.procs();
-        let Some(ServerJob { record, sample, run, .. }) = self.jobs.get_mut(&number) else { return };
+        let Some(entry) = self.jobs.get_mut(&number) else { return };
+        let gpus = entry.gpus_of_size(speed);
+        let ServerJob { record, sample, run, .. } = entry;
         let Some(started) = record.started else { return };
         let elapsed = elapsed.unwrap_or(Duration::from_secs((now - started).0.max(0) as u64));
         let procs = run.as_ref().map_or(record.procs, |run| run.procs);
         let request = record.work.request(JobId(number), Time::ZERO);
         let Some(walltimes) = request.on(processors, speed) else { return };
-        let gpus = walltimes.gpus_at(record.procs, record.walltime);
         let shape = InShape { walltimes: &walltimes, procs, gpus, speed };
         let whole = Ran { shape, got: record.procs, elapsed };
         let unit = sample.as_ref().map(|sample| whole.unit_ms(sample.units(Level::Executable)));
@@ -243,6 +247,27 @@ impl Server {
         let categories = categories(record, sample.as_ref());
         self.runtimes.record_scaled(&categories, unit.unwrap_or(ran), ran);
     }
+}
+
+/// The slots that become free in time for an instance to complete by its deadline; an error if there is none, and the plan has no time
+/// for one either, for example between jobs that wait.
+fn in_time(
+    now: Time,
+    work: &Work,
+    planned: Estimate,
+    mut free: Vec<FreeSlots>,
+) -> Result<Vec<FreeSlots>, AdmissionRefusal> {
+    if work.deadline.is_none() || free.is_empty() {
+        return Ok(free);
+    }
+    let start = |at: SpanMs| now + Span(at.0.saturating_add(999) / 1_000);
+    free.retain(|slots| within(work, Estimate { start: start(slots.at), ..planned }).is_ok());
+    if free.is_empty() {
+        let planned = within(work, planned)?;
+        let at = SpanMs((planned.start - now).0.max(0).saturating_mul(1_000));
+        free.push(FreeSlots { at, slots: 1 });
+    }
+    Ok(free)
 }
 
 /// The categories of a job.

@@ -10,6 +10,7 @@ use super::*;
 use crate::multi_job::{Expectation, FreeSlots, InstanceProspects, RuntimeSource};
 use crate::names::Token;
 use crate::names::User;
+use crate::reason::Cause;
 use crate::replay::Machine;
 use crate::runtime_sample::RuntimeSample;
 
@@ -99,6 +100,35 @@ fn without_statistics_the_walltime_is_expected() {
     assert_eq!(free(&prospects(&mut server, 10, &instance("wide", 2, 8, 1.0))), [(40_000, 1), (70_000, 1)]);
     let refused = server.prospects(Time(10), &alice(), &instance("wider", 5, 8, 1.0), &[]);
     assert!(matches!(refused, Err(AdmissionRefusal::TooLarge { .. })), "{refused:?}");
+}
+
+#[test]
+fn slots_that_are_free_too_late_for_a_deadline_do_not_count() {
+    let mut server = server(4, 1.0);
+    accept(&mut server, 0, submit(1, "long", 3, 100, 1.0));
+    accept(&mut server, 0, submit(2, "long", 4, 50, 1.0));
+    let by = |deadline: i64, walltime: i64| {
+        let mut one = instance("short", 1, walltime, 1.0);
+        one.work.deadline = Some(Time(deadline));
+        Instance { spare: Span(2), ..one }
+    };
+    // All four are free once both have ended; a batch of one takes 12 s, of three 32 s.
+    let found = prospects(&mut server, 0, &by(185, 10));
+    assert_eq!((free(&found), found.batch_most), (vec![(150_000, 4)], Some(18)));
+    // Before the second one starts there is the time for one on the free processor.
+    assert_eq!(free(&prospects(&mut server, 0, &by(160, 10))), [(0, 1)]);
+    let refused = server.prospects(Time(0), &alice(), &by(160, 110), &[]).unwrap_err();
+    assert_eq!(refused.cause(), Cause::Deadline);
+    assert!(
+        refused.to_string().starts_with("would complete at 1970-01-01 00:04:22Z, after its"),
+        "{refused}"
+    );
+    // Without a deadline nothing changes.
+    assert_eq!(free(&prospects(&mut server, 0, &instance("short", 1, 110, 1.0))), [(150_000, 4)]);
+    // One that may not start yet has the less time.
+    let mut later = by(185, 10);
+    later.work.begin = Some(Time(100));
+    assert_eq!(prospects(&mut server, 0, &later).batch_most, Some(8));
 }
 
 fn limit(server: &mut Server, changes: &[(LimitKey, Option<u64>)]) {

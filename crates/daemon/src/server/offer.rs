@@ -77,16 +77,24 @@ impl ServiceOffer {
                 Ok(PreparedWork { prepared, batch: None, account })
             }
             SubmittedWork::Batch(batch) => {
-                let InstanceBatch { executable, arguments, varied, instances, .. } = batch;
+                let InstanceBatch { executable, arguments, varied, instances, inputs_key: batch_inputs } =
+                    batch;
                 let parameters = arguments.keys().chain(varied).map(String::as_str).collect();
-                let service = self.service(executable, &parameters, RunFolder::OfInstance, user)?;
+                let (place, folder) = self.instance_folder(executable)?;
+                let service = self.service(executable, &parameters, place, user)?;
                 let calls = instances.iter();
                 let calls = calls.map(|InstanceCall { number, values }| (*number, values.clone()));
                 let (mut prepared, mut batch) =
                     service.prepare_batch(arguments, varied, calls, &self.pliant, learned)?;
                 if let Executable::Script(script) = executable {
                     prepared.work = needed(prepared.work, &script.work);
-                    batch = batch.of_script(script.text.clone());
+                    if folder.is_some() && batch_inputs.is_some() {
+                        return Err(Refusal::InputsInPlace);
+                    }
+                    // In a folder of the user's own it is there already.
+                    prepared.inputs.extend(script.stdin.iter().filter(|_| folder.is_none()).cloned());
+                    let streams = Streams { stdin: script.stdin.clone(), merge_output: script.merge_output };
+                    batch = batch.of_script(script.text.clone(), folder, streams);
                 }
                 let margin = self.margin(&prepared.work);
                 Ok(PreparedWork { prepared: prepared.with_margin(margin), batch: Some(batch), account })
@@ -139,6 +147,17 @@ impl ServiceOffer {
             Executable::Service(name) => self.catalogue.find(name, user).map(drop),
             Executable::Script(_) if self.catalogue.takes_scripts() => Ok(()),
             Executable::Script(_) => Err(Refusal::NoScripts),
+        }
+    }
+
+    /// Where the instances of an executable run: each in a folder of its own, or all in one of the user's own, whose path here it is.
+    pub(super) fn instance_folder(
+        &self,
+        executable: &Executable,
+    ) -> Result<(RunFolder, Option<PathBuf>), Refusal> {
+        match executable.script().and_then(|script| script.folder.as_ref()) {
+            Some(folder) => Ok((RunFolder::Work, Some(self.in_place(folder)?))),
+            None => Ok((RunFolder::OfInstance, None)),
         }
     }
 

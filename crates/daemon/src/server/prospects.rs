@@ -7,7 +7,7 @@ use pliant_control::multi_job::InstanceProspects;
 use pliant_control::runtime_sample::script_category;
 use pliant_control::server::{AdmissionRefusal, Instance, Server};
 use pliant_model::Span;
-use pliant_site::services::{Refusal, RunFolder};
+use pliant_site::services::Refusal;
 use pliant_wire::{Executable, ProspectsQuery, SubmissionRefusal};
 use tonic::Status;
 
@@ -24,7 +24,11 @@ impl Service {
             Executable::Service(name) => self.offer.learned(name, &caller.user, &self.mailbox).await,
             Executable::Script(_) => None,
         };
-        let whose = (RunFolder::OfInstance, &caller.user);
+        let place = match self.offer.instance_folder(&query.executable) {
+            Ok((place, _)) => place,
+            Err(refusal) => return Ok(Err(declined(&refusal))),
+        };
+        let whose = (place, &caller.user);
         let one = |arguments: &BTreeMap<String, String>| {
             let prepared = self.offer.prepare_run(&query.executable, arguments, whose, learned)?.prepared;
             let work = prepared.work.narrowest().unwrap_or(prepared.work);

@@ -5,7 +5,7 @@
 //! ends. A batch is one instance, as instances are the paper's jobs. The prospects of a server are the broker's state of the
 //! cluster ([`Broker::states`]).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 
 use pliant_control::multi_job::{self, Command, FreeSlots, InstanceProspects, Plan, RuntimeSource};
@@ -112,7 +112,7 @@ impl<R: Rng> SweepRun<'_, '_, R> {
         let waiting = waiting.filter_map(|task| Some(self.batch_of[task.instance?])).collect();
         self.last_poll = now;
         self.schedule_poll(now + self.period);
-        self.deliver(multi_job::Event::Found { servers, waiting });
+        self.deliver(multi_job::Event::Found { servers, waiting, late: BTreeSet::new() });
     }
 
     fn schedule_poll(&mut self, at: Time) {
@@ -157,7 +157,7 @@ impl<R: Rng> SweepRun<'_, '_, R> {
             }
             Command::Done => self.is_over = true,
             Command::RecordShares { .. } => {}
-            Command::Cancel { .. } | Command::Unplaced { .. } => {
+            Command::Cancel { .. } | Command::Unplaced { .. } | Command::TooLate => {
                 debug_assert!(false, "nothing is cancelled, and every cluster accepts every instance");
             }
         }

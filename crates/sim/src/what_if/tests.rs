@@ -2,7 +2,7 @@
 
 use pliant_control::job::{Exit, JobState, Work};
 use pliant_control::names::Key;
-use pliant_model::{ClusterId, Estimate, Procs, Span, Speed, Speedup};
+use pliant_model::{ClusterId, Estimate, Procs, Resources, Span, Speed, Speedup};
 use pliant_policy::nodes::{Node, Rules};
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 
@@ -109,7 +109,8 @@ fn a_window_starts_with_the_jobs_that_ran_and_waited() {
         record("lyon.8", 1050, Some(1300), Some(1310), 2, 60),
     ];
     let replay = WhatIfReplay::new(vec![cluster("lyon", 2)], &records, SINCE).unwrap();
-    let expected = Counts { compared: 2, before: 2, unfinished: 2, never_ran: 1, elsewhere: 1, locals: 0 };
+    let expected =
+        Counts { compared: 2, before: 2, unfinished: 2, never_ran: 1, elsewhere: 1, ..Counts::default() };
     assert_eq!(*replay.counts(), expected);
     let live: Vec<(i64, i64)> = replay.measured().iter().map(|job| (job.start.0, job.end.0)).collect();
     assert_eq!(live, [(150, 160), (300, 310)]);
@@ -187,4 +188,44 @@ fn a_job_with_a_begin_time_starts_from_then_on() {
     assert_eq!(submitted, [20, 190, 200], "responses count from then on");
     // No job waits for one that may not start yet: the one that was submitted later goes first, as it could have live.
     assert_eq!(times(&replay, &Policies::default()), [(0, 20, 30), (0, 190, 210), (0, 210, 250)]);
+}
+
+#[test]
+fn a_job_that_would_start_too_late_for_its_deadline_would_not_have_run() {
+    let by = |deadline: i64, record: JobRecord| {
+        let work = Work { deadline: Some(Time(deadline)), ..record.work.clone() };
+        JobRecord { work, ..record }
+    };
+    let records = [
+        record("lyon.1", 1_000, Some(1_000), Some(1_100), 2, 100),
+        // Live the first one had moved away, and both kept their deadlines.
+        by(1_130, record("lyon.2", 1_010, Some(1_020), Some(1_030), 2, 40)),
+        by(1_150, record("lyon.3", 1_020, Some(1_030), Some(1_040), 2, 40)),
+        record("lyon.4", 1_030, Some(1_040), Some(1_050), 2, 40),
+    ];
+    let replay = WhatIfReplay::new(vec![cluster("lyon", 2)], &records, SINCE).unwrap();
+    assert_eq!(replay.counts().with_deadline, 2);
+    let outcome = replay.replay(&Policies::default()).unwrap();
+    // After the first one, at 1100, 40 s end at 1140: too late for the second one, which takes 10 s all the same.
+    let starts: Vec<Option<i64>> = outcome.jobs.iter().map(|job| job.map(|job| job.start.0)).collect();
+    assert_eq!((starts, outcome.too_late), (vec![Some(0), None, Some(110), Some(120)], 1));
+}
+
+#[test]
+fn what_the_replay_does_not_know_of_jobs_is_counted() {
+    let resources = Resources { nodes: Some(1), ..Resources::default() };
+    let one = |handle, ended| record(handle, 1_010, Some(1_020), ended, 2, 60);
+    let asks = |work: &Work| Work { resources: Some(resources.clone().into()), ..work.clone() };
+    let plain = one("lyon.1", Some(1_030));
+    let records = [
+        JobRecord { work: asks(&plain.work), ..one("lyon.2", Some(1_030)) },
+        JobRecord { work: Work { nice: 3, ..asks(&plain.work) }, ..one("lyon.3", None) },
+        JobRecord { requeues: 2, ..one("lyon.4", Some(1_030)) },
+        // It is not in the replay.
+        JobRecord { requeues: 2, started: None, ..one("lyon.5", Some(1_030)) },
+        plain,
+    ];
+    let replay = WhatIfReplay::new(vec![cluster("lyon", 2)], &records, SINCE).unwrap();
+    let Counts { with_resources, with_nice, requeued, with_deadline, .. } = *replay.counts();
+    assert_eq!((with_resources, with_nice, requeued, with_deadline), (2, 1, 1, 0));
 }

@@ -40,6 +40,25 @@ pub struct Counts {
     pub elsewhere: u32,
     /// Jobs of local users, which are load.
     pub locals: u32,
+    /// Jobs of the federation that ask for memory, GPUs, licences, nodes or disk space: only their processors are replayed.
+    pub with_resources: u32,
+    /// Jobs of the federation with a nice value: they are replayed in the order of submission.
+    pub with_nice: u32,
+    /// Jobs of the federation that ran again after a failure: their last run is replayed alone.
+    pub requeued: u32,
+    /// Compared jobs with a deadline.
+    pub with_deadline: u32,
+}
+
+impl Counts {
+    /// Counts what a job in the replay asks for.
+    fn add_needs(&mut self, record: &JobRecord) {
+        let JobRecord { work, requeues, .. } = record;
+        let is_gpu_table = matches!(work.speedup, Speedup::GpuTable(_));
+        self.with_resources += u32::from(work.resources.is_some() || is_gpu_table);
+        self.with_nice += u32::from(work.nice > 0);
+        self.requeued += u32::from(*requeues > 0);
+    }
 }
 
 /// The workload of a replay.
@@ -47,6 +66,8 @@ pub(super) struct Workload {
     pub(super) jobs: Vec<SimJob>,
     pub(super) shapes: BTreeMap<JobId, Shape>,
     pub(super) measured: Vec<JobOutcome>,
+    /// The deadlines of these, counted from the start of the window.
+    pub(super) deadlines: Vec<Option<Time>>,
     pub(super) counts: Counts,
 }
 
@@ -57,6 +78,7 @@ struct WorkloadEntry {
     job: SimJob,
     shape: Option<Shape>,
     live_outcome: Option<JobOutcome>,
+    deadline: Option<Time>,
 }
 
 /// Builds the workload of the records from `since` on.
@@ -76,14 +98,14 @@ pub(super) fn of(clusters: &[WhatIfCluster], records: &[JobRecord], since: Time)
     counts.locals = entries.iter().filter(|entry| entry.shape.is_some()).count() as u32;
     // A stable sort: within one second the federation's jobs come first, in the order of their handles.
     entries.sort_by_key(|entry| entry.at);
-    let mut workload = Workload { jobs: Vec::new(), shapes: BTreeMap::new(), measured: Vec::new(), counts };
+    let (jobs, shapes, measured, deadlines) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
+    let mut workload = Workload { jobs, shapes, measured, deadlines, counts };
     for (mut entry, number) in entries.into_iter().zip(0..) {
         entry.job.job.log_id = u64::from(number) + 1;
-        workload.measured.extend(
-            entry
-                .live_outcome
-                .map(|live_outcome| JobOutcome { log_id: entry.job.job.log_id, ..live_outcome }),
-        );
+        if let Some(live_outcome) = entry.live_outcome {
+            workload.measured.push(JobOutcome { log_id: entry.job.job.log_id, ..live_outcome });
+            workload.deadlines.push(entry.deadline);
+        }
         workload.shapes.extend(entry.shape.map(|shape| (JobId(number), shape)));
         workload.jobs.push(entry.job);
     }
@@ -108,6 +130,7 @@ fn federated(
         counts.elsewhere += 1;
         return None;
     };
+    counts.add_needs(record);
     let origin = cluster_ids.get(&record.handle.server).copied();
     let (submitted, has_run) = (record.eligible(), ran(record));
     match (submitted >= since, has_run) {
@@ -117,7 +140,7 @@ fn federated(
     }
     if let Some(started) = record.started.filter(|started| *started < since) {
         let (job, at) = running(record.procs, record.walltime, started, record.ended, cluster, since);
-        return Some(WorkloadEntry { at, job, shape: None, live_outcome: None });
+        return Some(WorkloadEntry { at, job, shape: None, live_outcome: None, deadline: None });
     }
     let submit = Time((submitted - since).0.max(0));
     let mut job = if record.pinned {
@@ -138,7 +161,9 @@ fn federated(
         job.job.runtime = job.job.walltime;
     }
     let live_outcome = (has_run && submitted >= since).then(|| outcome(record, cluster, since)).flatten();
-    Some(WorkloadEntry { at: (submit, true, submitted), job, shape: None, live_outcome })
+    let deadline = record.work.deadline.map(|deadline| Time((deadline - since).0));
+    counts.with_deadline += u32::from(live_outcome.is_some() && deadline.is_some());
+    Some(WorkloadEntry { at: (submit, true, submitted), job, shape: None, live_outcome, deadline })
 }
 
 /// A job of a local user.
@@ -152,13 +177,14 @@ fn local(one: &LocalJob, cluster: ClusterId, since: Time) -> Option<WorkloadEntr
     if let Some(started) = started.filter(|started| *started < since) {
         let ended = ended.or(walltime.is_none().then(|| started.max(since) + DEFAULT_RUNTIME));
         let (job, at) = running(shape.cores, limit, started, ended, cluster, since);
-        return Some(WorkloadEntry { at, job, shape: shape_of, live_outcome: None });
+        return Some(WorkloadEntry { at, job, shape: shape_of, live_outcome: None, deadline: None });
     }
     let submit = Time((*submitted - since).0.max(0));
     let elapsed = ended.zip(*started).map(|(ended, started)| ended - started);
     let elapsed = elapsed.or(*walltime).unwrap_or(DEFAULT_RUNTIME);
     let job = rigid(submit, shape.cores, limit, elapsed, cluster);
-    Some(WorkloadEntry { at: (submit, true, *submitted), job, shape: shape_of, live_outcome: None })
+    let at = (submit, true, *submitted);
+    Some(WorkloadEntry { at, job, shape: shape_of, live_outcome: None, deadline: None })
 }
 
 /// A job that ran at the start of the window, with the rest of its runtime and time limit.

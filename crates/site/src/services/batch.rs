@@ -1,6 +1,7 @@
 //! Instances of a multi-job that one job runs one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use pliant_control::exact_text::ExactText;
 use pliant_control::job::Work;
@@ -40,6 +41,12 @@ pub struct Batch {
     /// The user's own script that its instances run; none if they run a service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     script: Option<ExactText>,
+    /// The folder of the user's own in which its instances run, on this cluster; a folder of its own for each if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    folder: Option<PathBuf>,
+    /// The standard input of each instance, and where its standard error goes.
+    #[serde(default, skip_serializing_if = "Streams::are_default")]
+    streams: Streams,
 }
 
 /// An instance of a batch.
@@ -113,6 +120,8 @@ impl Service {
             instances: ready,
             wider,
             script: None,
+            folder: None,
+            streams: Streams::default(),
         };
         Ok((prepared, batch))
     }
@@ -124,10 +133,10 @@ impl Batch {
         self.instances.len() as u32
     }
 
-    /// The same batch, of a script with this text.
+    /// The same batch, of a script with this text, whose instances run in a folder of the user's own or each in its own.
     #[must_use]
-    pub fn of_script(self, text: ExactText) -> Batch {
-        Batch { script: Some(text), ..self }
+    pub fn of_script(self, text: ExactText, folder: Option<PathBuf>, streams: Streams) -> Batch {
+        Batch { script: Some(text), folder, streams, ..self }
     }
 
     /// The text of the script that its instances run, if they run one.
@@ -165,6 +174,7 @@ impl Batch {
         // From when the batch itself has begun, a moment after its job.
         let ends_in_s = walltime.0.unsigned_abs().saturating_sub(u64::from(SLACK_S) / 2);
         let runs = self.instances.iter().map(run).collect();
-        BatchSpec { grace_s, ends_in_s: Some(ends_in_s), inputs, runs, wider: self.wider }
+        let (folder, streams) = (self.folder.clone(), self.streams.clone());
+        BatchSpec { grace_s, ends_in_s: Some(ends_in_s), inputs, runs, wider: self.wider, folder, streams }
     }
 }

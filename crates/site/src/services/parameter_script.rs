@@ -55,7 +55,7 @@ pub(crate) fn service_of(
     parameters: &BTreeSet<&str>,
     folder: RunFolder,
 ) -> Result<Service, Refusal> {
-    let ParameterScript { name, text, work, arguments, environment, array } = script;
+    let ParameterScript { name, text, work, arguments, environment, array, .. } = script;
     let file: FileName = name.parse().map_err(|_| Refusal::Value {
         argument: "script".to_owned(),
         expected: "the name of a file".to_owned(),
@@ -168,6 +168,9 @@ mod tests {
             arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
             environment: [("MODE".to_owned(), "{x}".to_owned())].into(),
             array,
+            folder: None,
+            stdin: None,
+            merge_output: false,
         }
     }
 

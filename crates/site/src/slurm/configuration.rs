@@ -108,6 +108,11 @@ impl ClusterConfiguration {
         !self.accounts && self.min_job_age < period + period
     }
 
+    /// Whether partitions say whose jobs are stopped for others. Qualities of service, which say it otherwise, are not listed.
+    pub(super) fn preempts_by_partition(&self) -> bool {
+        self.preemption.as_ref().is_some_and(|kind| kind.starts_with("preempt/partition_prio"))
+    }
+
     /// Whether memory is handed out: `CR_Core_Memory`.
     pub fn counts_memory(&self) -> bool {
         self.select.to_ascii_uppercase().contains("MEMORY")

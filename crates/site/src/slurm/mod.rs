@@ -34,6 +34,7 @@ mod hostlist;
 mod listing;
 mod mark;
 mod nodes;
+mod preemption;
 mod queue;
 mod requests;
 mod reservations;
@@ -78,6 +79,8 @@ pub struct Slurm {
     /// The server's user sees the jobs of all users.
     sees_all: bool,
     sees_reservations: bool,
+    /// Those of the server's partitions whose jobs are stopped for jobs of other partitions, for operators.
+    stopped_partitions: Vec<String>,
     /// Nodes, and when they were listed.
     nodes: Mutex<Option<(Instant, Nodes)>>,
     /// How running jobs are spread over their nodes, by job and start: that never changes.
@@ -128,6 +131,7 @@ impl Slurm {
             about,
             sees_all: true,
             sees_reservations: true,
+            stopped_partitions: Vec::new(),
             nodes: Mutex::default(),
             spreads: Mutex::default(),
             over: Mutex::default(),
@@ -139,6 +143,10 @@ impl Slurm {
             let is_privileged = slurm.is_privileged().await?;
             slurm.sees_all = is_privileged || !jobs;
             slurm.sees_reservations = is_privileged || !reservations;
+        }
+        if slurm.about.preempts_by_partition() {
+            let partitions = preemption::read(&slurm.run(&call::partitions()).await?.stdout)?;
+            slurm.stopped_partitions = preemption::stopped(&partitions, &slurm.settings);
         }
         if !slurm.sees_all && slurm.submitter.accounts.has_accounts() {
             return Err(BatchSystemError::Hidden(format!(
@@ -172,6 +180,16 @@ impl Slurm {
     /// Whether the server's user sees reservations.
     pub fn sees_reservations(&self) -> bool {
         self.sees_reservations
+    }
+
+    /// How jobs of the server may be stopped for others, as of [`Slurm::connect`]; none if they are not.
+    pub fn preemption(&self) -> Option<String> {
+        let configured = self.about.preemption.as_ref()?;
+        match (self.about.preempts_by_partition(), self.stopped_partitions.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(format!("{configured}, partitions {}", self.stopped_partitions.join(", "))),
+            (false, _) => Some(configured.clone()),
+        }
     }
 
     /// What it was connected with.

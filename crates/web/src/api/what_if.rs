@@ -190,7 +190,8 @@ mod tests {
         });
         let document = serde_json::json!({
             "schema": "pliant.what-if/1", "since_s": 90, "until_s": 900, "silent": [], "happened": measures,
-            "jobs": { "compared": 2, "before": 0, "unfinished": 0, "never_ran": 0, "elsewhere": 0, "local": 0 },
+            "jobs": { "compared": 2, "before": 0, "unfinished": 0, "never_ran": 0, "elsewhere": 0, "local": 0,
+                "with_resources": 0, "with_nice": 0, "requeued": 0, "with_deadline": 0 },
             "calibration": null, "replayed": [],
             "clusters": [{ "server": "lyon", "procs": 4 }, { "server": "nice", "procs": 2 }],
             "schedules": [

@@ -67,6 +67,14 @@ pub(crate) struct ReplayedJobsView {
     elsewhere: u32,
     /// Jobs of local users: load only.
     local: u32,
+    /// Jobs that ask for memory, GPUs, licences, nodes or disk space: replayed by their processors alone.
+    with_resources: u32,
+    /// Jobs with a nice value: replayed in the order of submission.
+    with_nice: u32,
+    /// Jobs that ran again after a failure: only the last run is replayed.
+    requeued: u32,
+    /// Compared jobs with a deadline.
+    with_deadline: u32,
 }
 
 /// Measures of the compared jobs.
@@ -102,6 +110,8 @@ pub(crate) struct ReplayedView {
     measures: MeasuresView,
     /// The difference of responses to those under the policy in force; none for that policy, and with few jobs.
     difference_s: Option<DifferenceView>,
+    /// The number of jobs that would not have run: too late for their deadlines.
+    too_late: u32,
 }
 
 /// The policy of a replay.

@@ -38,6 +38,8 @@ pub(crate) struct WorkFolderView {
     pub(crate) failed: u32,
     /// How many are at servers.
     pub(crate) submitted: u32,
+    /// How many never run because no server completes them by the deadline; 0 of an exploration.
+    pub(crate) not_started: u32,
     /// How many were cancelled.
     pub(crate) cancelled: u32,
     /// The deadline of an exploration.
@@ -142,7 +144,7 @@ pub(crate) struct WorkRowView {
     pub(crate) values: Vec<String>,
     /// True for an optional request; none of a sweep.
     pub(crate) optional: Option<bool>,
-    /// `completed`, `failed`, `submitted`, `waiting` or `cancelled`.
+    /// `completed`, `failed`, `submitted`, `waiting`, `not-started` or `cancelled`.
     pub(crate) state: &'static str,
     /// The server of its last run.
     pub(crate) server: Option<String>,
@@ -254,6 +256,7 @@ impl WorkFolderView {
             optional_done: None,
             failed: 0,
             submitted: 0,
+            not_started: 0,
             cancelled: 0,
             deadline_s: None,
             problem: Some(problem),
@@ -271,7 +274,8 @@ impl WorkFolderView {
 
     fn of_sweep(sweep: &SweepView, blank: WorkFolderView) -> WorkFolderView {
         let (progress, total) = (sweep.progress(), sweep.plan().instances);
-        let is_over = progress.done + progress.failed + progress.cancelled == total && progress.open == 0;
+        let ended = progress.done + progress.failed + progress.not_started + progress.cancelled;
+        let is_over = ended == total && progress.open == 0;
         WorkFolderView {
             kind: Some("sweep"),
             runs: runs(sweep.executable()),
@@ -281,6 +285,7 @@ impl WorkFolderView {
             done: progress.done,
             failed: progress.failed,
             submitted: progress.open,
+            not_started: progress.not_started,
             cancelled: progress.cancelled,
             ..blank
         }

@@ -86,7 +86,9 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
     };
     let swept = |change: fn(&mut ParameterScript)| {
         let Script { name, text, work, arguments, environment, .. } = script();
-        let mut script = ParameterScript { name, text, work, arguments, environment, array: None };
+        let (array, folder, stdin, merge_output) = (None, None, None, false);
+        let mut script =
+            ParameterScript { name, text, work, arguments, environment, array, folder, stdin, merge_output };
         change(&mut script);
         batch(Executable::Script(Box::new(script)))
     };
@@ -101,6 +103,9 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
         swept(|script| script.work.walltime = Span(61)),
         swept(|script| script.array = Some(TaskArray { first: 1, last: 9, count: 9, step: 1 })),
         swept(|script| script.array = Some(TaskArray { first: 1, last: 9, count: 5, step: 2 })),
+        swept(|script| script.folder = Some("site-a:alice".parse().unwrap())),
+        swept(|script| script.stdin = Some("a".parse().unwrap())),
+        swept(|script| script.merge_output = true),
         changed(|_| {}),
         changed(|script| script.name.push('2')),
         changed(|script| script.text = "#!/bin/sh\nrm -r .\n".into()),

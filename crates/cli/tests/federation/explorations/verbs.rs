@@ -307,3 +307,24 @@ async fn an_exploration_of_a_service_for_other_users_ends() {
     let (code, said, error) = bob.run("explore private --min 1 --max 1 --deadline 1h --out kept");
     assert_eq!((code, &said["mandatory"]["completed"]), (0, &1.into()), "{error}");
 }
+
+/// Servers that are found refuse the user for good: the exploration ends, says where it was refused, and leaves nothing in its folder.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exploration_that_all_servers_refuse_for_good_ends() {
+    let federation = Federation::start(&["lyon", "paris"].map(|name| server(name, "cores = 1"))).await;
+    let (operator, alice) = (CommandUser::operator(&federation), CommandUser::new(&federation, "alice"));
+    let (code, _, error) = operator.run("admin ban alice --why mischief");
+    assert_eq!(code, 0, "{error}");
+    let line = "explore say --vary text=one,two,three --min 1 --max 3 --deadline 1h --out kept";
+    let (code, _, error) = alice.run(line);
+    assert_eq!(code, 2, "{error}");
+    for named in ["no server takes explorations of service `say` from you", "\n  lyon: ", "\n  paris: "] {
+        assert!(error.contains(named), "{named}: {error}");
+    }
+    let (code, _, error) = operator.run("admin unban alice --why checked");
+    assert_eq!(code, 0, "{error}");
+    // Other work may have the folder.
+    let (code, said, error) =
+        alice.run("explore say --vary text=four --min 1 --max 1 --deadline 1h --out kept");
+    assert_eq!((code, &said["mandatory"]["completed"]), (0, &1.into()), "{error}");
+}

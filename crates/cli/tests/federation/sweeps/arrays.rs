@@ -48,11 +48,16 @@ async fn an_array_is_a_sweep_of_its_indices() {
     assert_eq!((code, &said["instances"]), (0, &100.into()), "{stderr}");
     for (line, words) in [
         ("submit ./task.sh --time 1m --array 3-1 --out none", "expected FIRST-LAST"),
-        ("submit ./task.sh --time 1m --array 1-3 --out none --server lyon", "expected --array or --server"),
         (
-            "submit ./task.sh --time 1m --array 1-3 --out none --speedup folding:2",
-            "expected --array or --speedup",
+            "submit ./task.sh --time 1m --array 1-3 --out none --begin now+1h --deadline now+30m",
+            "expected --deadline by --time after --begin",
         ),
+        (
+            "submit ./task.sh --time 1m --begin now+1h --deadline now+30m",
+            "expected --deadline by --time after",
+        ),
+        ("submit ./task.sh --time 1h --array 1-3 --deadline now+30m --dry-run", "after its deadline"),
+        ("submit ./task.sh --time 1h --deadline now+30m --dry-run", "after its deadline"),
         ("submit ./task.sh --time 1m --array 1-3 --out none -- {task}", "found `{task}`"),
         ("submit pi samples=1 --array 1-3 --out none", "expected --array with a script"),
         (
@@ -64,6 +69,74 @@ async fn an_array_is_a_sweep_of_its_indices() {
         assert!(code == 2 && stderr.contains(words), "{line}: {code}: {stderr}");
     }
     assert!(!alice.dir().join("none").exists(), "nothing was begun");
+    let (code, _, stderr) = alice.run("submit ./task.sh --time 1m --array 1-3 --out named --server nowhere");
+    assert!(code != 0 && stderr.contains("the federation has no server nowhere"), "{code}: {stderr}");
+    // A folder of the command's own does not stay.
+    let (code, _, stderr) = alice.run("submit ./task.sh --time 1h --array 1-3 --deadline now+30m");
+    assert!(code == 2 && stderr.contains("after its deadline"), "{code}: {stderr}");
+    assert!(!alice.dir().join("task-array-1").exists(), "nothing was begun");
+    let (code, said, stderr) =
+        alice.run("submit ./task.sh --time 1m --array 1-100 --deadline now+10m --dry-run");
+    assert!(code == 0 && said["deadline_s"].is_number(), "{stderr}");
+    // The name of the job is no option and no other folder.
+    let (code, said, stderr) = alice.run("submit ./task.sh --time 1m --array 1 --job-name=-x");
+    assert_eq!((code, said["out"].as_str()), (0, Some("x-array-1")), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_an_array_have_what_jobs_have() {
+    let scratch = tempfile::tempdir().unwrap();
+    let home = scratch.path().canonicalize().unwrap();
+    let project = home.join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("data"), "in place\n").unwrap();
+    let shared = format!("[shared]\n\"{}\" = \"site-a\"\n", home.display());
+    let lyon = Cluster { tables: shared.clone(), ..Cluster::new("lyon", 2, 0.5) };
+    let federation = Federation::start(&[Cluster::new("nancy", 4, 2.0), lyon]).await;
+    let alice = CommandUser::new(&federation, "alice");
+    alice.add_to_file(&format!("\n{shared}"));
+    alice.script("read.sh", "cat; echo from $1 >&2; pwd -P; echo $1 >> all");
+    fs::write(alice.dir().join("sent"), "sent\n").unwrap();
+    let table = |folder: &str| fs::read_to_string(alice.dir().join(folder).join("results.csv")).unwrap();
+
+    // Each task has the file in its folder.
+    let line =
+        "submit ./read.sh --time 1m --array 1-3 --stdin sent --merge-output --server nancy --out apart";
+    let (code, said, stderr) = alice.run(&format!("{line} -- {{array_task_id}}"));
+    assert_eq!((code, &said["completed"]), (0, &3.into()), "{stderr}");
+    for index in 1..=3 {
+        assert!(table("apart").contains(&format!("\"sent\nfrom {index}\n")), "{}", table("apart"));
+    }
+    let (code, _, stderr) = alice.run(&format!("{} -- 1", line.replace("nancy", "lyon")));
+    assert!(code == 2 && stderr.contains("expected"), "another server: {code}: {stderr}");
+
+    // In a folder of the user's own, on the server that shares it.
+    let line = "submit ./read.sh --time 1m --array 1-3%1 --stdin data --merge-output";
+    let chdir = format!("--chdir {}", project.display());
+    let (code, said, stderr) = alice.run(&format!("{line} {chdir} --out in-place -- {{array_task_id}}"));
+    assert_eq!((code, &said["completed"]), (0, &3.into()), "{stderr}");
+    let mut all: Vec<String> =
+        fs::read_to_string(project.join("all")).unwrap().lines().map(str::to_owned).collect();
+    all.sort();
+    assert_eq!(all, ["1", "2", "3"]);
+    for index in 1..=3 {
+        let expected = format!("\"in place\nfrom {index}\n{}\n", project.display());
+        assert!(table("in-place").contains(&expected), "{}", table("in-place"));
+    }
+    let jobs = table("in-place").matches(",lyon.").count();
+    assert_eq!(jobs, 3, "{}", table("in-place"));
+    let (code, _, stderr) =
+        alice.run(&format!("{line} {chdir} --server nancy --out elsewhere -- {{array_task_id}}"));
+    assert!(code != 0 && stderr.contains("a file system of the server"), "{code}: {stderr}");
+    let (code, _, stderr) = alice.run(&format!("{line} {chdir} --in sent --out none -- 1"));
+    assert!(code == 2 && stderr.contains("expected --chdir or --in"), "{code}: {stderr}");
+
+    // With a speedup each task has the fewest processors that the model allows.
+    alice.script("wide.sh", "echo $PLIANT_PROCS");
+    let (code, _, stderr) =
+        alice.run("submit ./wide.sh --time 1m --array 1-2 --speedup table:2=20,4=12 --out wide");
+    assert_eq!(code, 0, "{stderr}");
+    assert!(alice.rows("wide").iter().all(|row| row["output"] == "\"2"), "{:?}", alice.rows("wide"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,9 +167,18 @@ async fn an_array_makes_its_folder_and_keeps_begin_and_deadline() {
     alice.script("slow.sh", "sleep 4");
     let line = "submit ./slow.sh --time 10s --array 1-2 --deadline now+13 --out late";
     let (code, said, stderr) = alice.run(line);
-    assert_eq!((code, &said["completed"], &said["failed"]), (3, &1.into(), &1.into()), "{stderr}");
-    let why = alice.rows("late").iter().map(|row| row["error"].clone() + &row["how"]).collect::<String>();
-    assert!(why.contains("no server accepts it; lyon: would complete at"), "{why}");
+    let found = [&said["completed"], &said["failed"], &said["not_started"]];
+    assert_eq!((code, found), (3, [&1.into(), &0.into(), &1.into()]), "{stderr}");
+    assert!(said["batches"].as_u64().unwrap() < 6, "few submissions: {said}");
+    let rows = alice.rows("late");
+    let late = rows.iter().find(|row| row["state"] == "not-started").unwrap();
+    assert!(late["how"].starts_with("\"no server completes it by its deadline; lyon: "), "{late:?}");
     let (code, _, stderr) = alice.run("submit ./slow.sh --time 10s --array 1-2 --deadline now+5 --out never");
     assert!(code != 0 && stderr.contains("after its deadline"), "{code}: {stderr}");
+
+    // A task takes little of its ten seconds: the one that is too late at first runs when the other has ended.
+    alice.script("quick.sh", "true");
+    let line = "submit ./quick.sh --time 10s --array 1-2 --deadline now+22 --out quick";
+    let (code, said, stderr) = alice.run(line);
+    assert_eq!((code, &said["completed"], &said["not_started"]), (0, &2.into(), &0.into()), "{stderr}");
 }

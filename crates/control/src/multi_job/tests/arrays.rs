@@ -11,7 +11,10 @@ fn a_limit_of_instances_at_a_time_is_in_the_expected_time() {
     };
     assert_eq!([None, Some(20), Some(2)].map(preview), [SpanMs(5_000), SpanMs(5_000), SpanMs(20_000)]);
     let mut machine = MultiJob::new(Plan { at_once: Some(1), ..plan(40, 0) });
-    commands_after(&mut machine, Event::Found { servers: found(), waiting: BTreeSet::new() });
+    commands_after(
+        &mut machine,
+        Event::Found { servers: found(), waiting: BTreeSet::new(), late: BTreeSet::new() },
+    );
     assert_eq!(machine.left(SpanMs::ZERO, &BTreeMap::new()), Some(SpanMs(40_000)));
 }
 
@@ -31,7 +34,11 @@ fn of_an_array_only_lost_tasks_run_again() {
 
     // The one that was running when its batch was killed has failed; those behind it have not begun.
     let mut machine = MultiJob::new(Plan { lost_only: true, ..plan(3, 2) });
-    let found = Event::Found { servers: vec![(name("lyon"), free_at(0, 1, 10))], waiting: BTreeSet::new() };
+    let found = Event::Found {
+        servers: vec![(name("lyon"), free_at(0, 1, 10))],
+        waiting: BTreeSet::new(),
+        late: BTreeSet::new(),
+    };
     let (batch, _, instances) = submitted(&commands_after(&mut machine, found)).remove(0);
     assert!(instances > 1, "one behind the first");
     commands_after(&mut machine, Event::BatchEnded { batch, unbegun: false, lost: false });

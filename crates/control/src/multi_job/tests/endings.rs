@@ -50,7 +50,10 @@ fn the_time_left_includes_the_wait_for_slots_of_other_jobs() {
         let free = free.iter().map(|(at, slots)| FreeSlots { at: SpanMs(*at), slots: *slots }).collect();
         let servers = vec![(name("lyon"), InstanceProspects { free, ..free_at(0, 1, 1_000) })];
         source(&mut machine);
-        commands_after(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
+        commands_after(
+            &mut machine,
+            Event::Found { servers, waiting: BTreeSet::new(), late: BTreeSet::new() },
+        );
         machine.left(SpanMs(since), &BTreeMap::new()).unwrap().0
     };
     let nothing = |_: &mut MultiJob| {};
@@ -71,7 +74,7 @@ fn the_time_left_includes_the_wait_for_slots_of_other_jobs() {
     // One runs longer than expected, and is expected to take as long again as its excess.
     let mut machine = MultiJob::new(plan(2, 0));
     let servers = vec![(name("lyon"), free_at(0, 2, 1_000))];
-    commands_after(&mut machine, Event::Found { servers, waiting: BTreeSet::new() });
+    commands_after(&mut machine, Event::Found { servers, waiting: BTreeSet::new(), late: BTreeSet::new() });
     let after = |elapsed| machine.left(SpanMs::ZERO, &[(0, SpanMs(elapsed))].into()).unwrap().0;
     assert_eq!([0, 1_500, 7_000].map(after), [1_000, 1_000, 6_000]);
 }

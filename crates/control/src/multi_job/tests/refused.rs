@@ -6,9 +6,11 @@ use super::*;
 fn bisection_finds_a_refused_instance_which_goes_to_another_server() {
     let mut machine = MultiJob::new(plan(64, 0));
     let servers = vec![(name("busy"), free_at(0, 1, 10)), (name("idle"), free_at(0, 1, 10))];
-    let mut open: VecDeque<Command> =
-        commands_after(&mut machine, Event::Found { servers: servers.clone(), waiting: BTreeSet::new() })
-            .into();
+    let mut open: VecDeque<Command> = commands_after(
+        &mut machine,
+        Event::Found { servers: servers.clone(), waiting: BTreeSet::new(), late: BTreeSet::new() },
+    )
+    .into();
     let (mut refusals, mut done, mut unplaced, mut is_over) = (0, BTreeMap::new(), Vec::new(), false);
     while let Some(command) = open.pop_front() {
         match command {
@@ -50,11 +52,16 @@ fn bisection_finds_a_refused_instance_which_goes_to_another_server() {
                 }
             }
             Command::QueryServers if unplaced.is_empty() => {
-                let found = Event::Found { servers: servers.clone(), waiting: BTreeSet::new() };
+                let found = Event::Found {
+                    servers: servers.clone(),
+                    waiting: BTreeSet::new(),
+                    late: BTreeSet::new(),
+                };
                 open.extend(commands_after(&mut machine, found));
             }
             Command::Done => is_over = true,
             Command::QueryServers
+            | Command::TooLate
             | Command::RecordShares { .. }
             | Command::Withdraw { .. }
             | Command::Cancel { .. } => {}

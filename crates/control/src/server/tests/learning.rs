@@ -1,5 +1,7 @@
 //! Walltimes that are learned from finished runs.
 
+use pliant_model::GpuPoint;
+
 use super::*;
 use crate::runtime_sample::RuntimeSample;
 
@@ -93,4 +95,37 @@ fn one_user_neither_lengthens_nor_shortens_the_walltimes_of_others() {
     (0..210).for_each(|_| runs(&mut bench, "mallory", 1.0, 5));
     assert_eq!(bench.server.learned("fit", &user("mallory")), Some(Span(1)), "for the own next run");
     assert_eq!(learned(&bench), [10, 10, 12, 10]);
+}
+
+/// A run with times of its own cluster used the GPUs of the size for which it was submitted, however fast the cluster is.
+#[test]
+fn the_gpus_of_a_run_with_own_times_are_those_of_its_size() {
+    let point = |procs, gpus, time| GpuPoint { procs: Procs(procs), gpus, time };
+    // At twice the speed 40 s suffice with one GPU: the table has 60 s for that.
+    let speedup = Speedup::GpuTable([point(1, 0, 100.0), point(1, 1, 60.0), point(1, 2, 40.0)].into());
+    let sample = RuntimeSample {
+        category: "fit".to_owned(),
+        scale: 1.0,
+        promises: true,
+        instances: 1,
+        is_batch: false,
+    };
+    let mut bench = super::resources::bench();
+    let config = ServerConfig { speed: Speed::new(2.0).unwrap(), ..bench.server.config().clone() };
+    bench.server = Server::new(config, Time(100)).unwrap();
+    for number in 1..=3 {
+        let work = Work { speedup: speedup.clone(), walltime: Span(100), ..rigid(1, 1, 100).work };
+        let submit =
+            Submit { own_time: true, work, sample: Some(sample.clone()), ..rigid(number as u8, 1, 100) };
+        assert_eq!(bench.accepted(submit).gpus, Some(2));
+        bench.at(100 * i64::from(number));
+        let job = JobId(number);
+        bench.deliver(Event::Batch(batch::Event::Ended {
+            job,
+            exit: Exit::Code(0),
+            elapsed_ms: Some(10_000),
+        }));
+    }
+    // 10 s at speed 2 with two GPUs are 20 s at speed 1, and 50 s with none, of which the table has 100 s.
+    assert_eq!(bench.server.learned("fit", &user("alice")), Some(Span(50)));
 }

@@ -48,7 +48,7 @@ fn configure(bench: &mut Bench, host: Option<HostResources>) {
     restored(bench);
 }
 
-fn bench() -> Bench {
+pub(super) fn bench() -> Bench {
     let config =
         ServerConfig { host: Some(Arc::new(host())), ..Bench::new("cbf", 4).server.config().clone() };
     let server = Server::new(config, Time(100)).unwrap();

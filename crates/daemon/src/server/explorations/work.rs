@@ -50,6 +50,13 @@ pub(super) fn request_work(
                 "expected a script that needs a core and time alone, found resources, a begin, a deadline, a nice value or a requeue",
             ));
         }
+        Executable::Script(script)
+            if script.folder.is_some() || script.stdin.is_some() || script.merge_output =>
+        {
+            return Err(Cause::Invalid.because(
+                "expected a script in a folder of its own with outputs of its own, found a folder, a standard input or a merged output",
+            ));
+        }
         Executable::Script(_) => {}
     }
     prepared.check_inputs(inputs).map_err(refused)?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,9 +15,10 @@ use pliant_wire::InstanceEnd;
 use serde::{Deserialize, Serialize};
 
 use super::TasksEnd;
-use super::process::{OUTPUT_AT_MOST, ProcessEnd, TaskProcess};
+use super::process::{OUTPUT_AT_MOST, ProcessEnd, TaskPlace, TaskProcess};
 use crate::processes::inputs::Inputs;
 use crate::processes::output::drain;
+use crate::processes::streams::Streams;
 use crate::processes::watch::Signals;
 
 #[cfg(test)]
@@ -46,6 +47,12 @@ pub struct BatchSpec {
     /// How much longer one takes on these processors than on those that runtimes of its service are learned for.
     #[serde(default = "unscaled", skip_serializing_if = "is_unscaled")]
     pub wider: f64,
+    /// The folder of the user's own in which each runs; a folder of its own if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// The standard input of each, and where its standard error goes.
+    #[serde(default, skip_serializing_if = "Streams::are_default")]
+    pub streams: Streams,
 }
 
 /// An instance, ready to be run.
@@ -120,11 +127,19 @@ impl BatchSpec {
             if index > 0 && !self.has_time_for(run, begin.elapsed()) {
                 break;
             }
-            let folder = here.join(run.number.to_string());
-            let Some(ended) = self.run_one(run, &folder, shared, signals) else { return Ok(TasksEnd::Ended) };
+            let (place, own) = match &self.folder {
+                Some(folder) => {
+                    (TaskPlace::Existing { folder: folder.clone(), programs: here.to_owned() }, None)
+                }
+                None => {
+                    let own = here.join(run.number.to_string());
+                    (TaskPlace::New(own.clone()), Some(own))
+                }
+            };
+            let Some(ended) = self.run_one(run, place, shared, signals) else { return Ok(TasksEnd::Ended) };
             report(ended)?;
             // It goes if the instance has left nothing in it.
-            let _ = fs::remove_dir(&folder);
+            own.map(fs::remove_dir);
         }
         Ok(TasksEnd::Succeeded)
     }
@@ -140,12 +155,12 @@ impl BatchSpec {
     fn run_one(
         &self,
         run: &InstanceRun,
-        folder: &Path,
+        place: TaskPlace,
         shared: &Path,
         signals: &mut Signals,
     ) -> Option<InstanceEnd> {
         let inputs = Inputs::same(shared.to_owned(), &self.inputs);
-        let started = TaskProcess::start(&run.program, &run.env, folder.to_owned(), inputs);
+        let started = TaskProcess::start((&run.program, &run.env), place, inputs, &self.streams);
         let (process, stdout, stderr) = match started {
             Ok(started) => started,
             Err(error) => {

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pliant_wire::Outcome;
 
 use crate::processes::group::ProcessGroup;
 use crate::processes::inputs::Inputs;
+use crate::processes::streams::Streams;
 use crate::processes::supervisor::spawn;
 
 /// The longest that nothing looks whether a program has ended.
@@ -52,30 +53,89 @@ impl ProcessEnd {
     }
 }
 
+/// Where a program runs.
+pub(super) enum TaskPlace {
+    /// In a folder that is made for it.
+    New(PathBuf),
+    /// In a folder of the user's own.
+    Existing {
+        /// The folder.
+        folder: PathBuf,
+        /// Where a program with a relative path is.
+        programs: PathBuf,
+    },
+}
+
+/// What a program writes, to be read.
+pub(super) type TaskOutput = Box<dyn Read + Send>;
+
+impl TaskPlace {
+    /// The command for a program here. A folder that is made for it is its home; otherwise it has that of the job.
+    fn command(&self, program: &str) -> Command {
+        match self {
+            TaskPlace::New(folder) => {
+                let mut command = Command::new(program);
+                command.current_dir(folder).env("HOME", folder);
+                command
+            }
+            TaskPlace::Existing { folder, programs } => {
+                // A name without a slash is looked for in `PATH`.
+                let path = if program.contains('/') { programs.join(program) } else { program.into() };
+                let mut command = Command::new(path);
+                command.current_dir(folder);
+                command
+            }
+        }
+    }
+
+    fn folder(&self) -> &PathBuf {
+        match self {
+            TaskPlace::New(folder) | TaskPlace::Existing { folder, .. } => folder,
+        }
+    }
+}
+
+/// Starts a command with its standard error in its standard output: both of them as they come.
+fn merged(command: &mut Command) -> io::Result<(Child, TaskOutput, TaskOutput)> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let child = spawn(command)?;
+    // The command has ends of the pipe for writing, too: the output would have no end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Ok((child, Box::new(reader), Box::new(io::empty())))
+}
+
+/// Starts a command with its two outputs apart.
+fn apart(command: &mut Command) -> io::Result<(Child, TaskOutput, TaskOutput)> {
+    let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
+    let pipes = child.stdout.take().zip(child.stderr.take());
+    let (stdout, stderr) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
+    Ok((child, Box::new(stdout), Box::new(stderr)))
+}
+
 impl<'a> TaskProcess<'a> {
-    /// Starts a program in a folder, which is made and given its inputs.
+    /// Starts a program with its environment in a folder, which gets its inputs; returns its two outputs, of which the second is empty if it
+    /// goes to the first.
     pub(super) fn start(
-        program: &[String],
-        env: &BTreeMap<String, String>,
-        work: PathBuf,
+        (program, env): (&[String], &BTreeMap<String, String>),
+        place: TaskPlace,
         inputs: Inputs<'a>,
-    ) -> io::Result<(TaskProcess<'a>, ChildStdout, ChildStderr)> {
+        streams: &Streams,
+    ) -> io::Result<(TaskProcess<'a>, TaskOutput, TaskOutput)> {
         let begin = Instant::now();
-        let started = || -> io::Result<(Child, ChildStdout, ChildStderr)> {
-            DirBuilder::new().recursive(true).mode(0o700).create(&work)?;
+        let work = place.folder().clone();
+        let started = || -> io::Result<(Child, TaskOutput, TaskOutput)> {
+            if let TaskPlace::New(folder) = &place {
+                DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            }
             inputs.give_to(&work)?;
             let [program, arguments @ ..] = program else {
                 return Err(io::Error::new(ErrorKind::InvalidInput, "no program"));
             };
-            let mut command = Command::new(program);
-            command.args(arguments).current_dir(&work).process_group(0);
-            command.env("HOME", &work).envs(env);
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let named = |error: io::Error| io::Error::new(error.kind(), format!("`{program}`: {error}"));
-            let mut child = spawn(&mut command).map_err(named)?;
-            let pipes = child.stdout.take().zip(child.stderr.take());
-            let (stdout, stderr) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
-            Ok((child, stdout, stderr))
+            let mut command = place.command(program);
+            command.args(arguments).process_group(0).envs(env).stdin(streams.open_stdin(&work)?);
+            let started = if streams.merge_output { merged(&mut command) } else { apart(&mut command) };
+            started.map_err(|error| io::Error::new(error.kind(), format!("`{program}`: {error}")))
         };
         match started() {
             Ok((child, stdout, stderr)) => {

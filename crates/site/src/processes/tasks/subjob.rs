@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use super::TasksEnd;
 use super::port::TaskPort;
-use super::process::{OUTPUT_AT_MOST, ProcessEnd, TaskProcess};
+use super::process::{OUTPUT_AT_MOST, ProcessEnd, TaskPlace, TaskProcess};
 use crate::processes::inputs::Inputs;
 use crate::processes::output::Copy;
+use crate::processes::streams::Streams;
 use crate::processes::watch::Signals;
 
 /// The variable of a task that says where it is to listen.
@@ -162,8 +163,9 @@ impl Running<'_> {
         if let Some(port) = &mut port {
             port.free();
         }
+        let place = TaskPlace::New(folder.join(WORK));
         let (process, stdout, stderr) =
-            TaskProcess::start(&task.program, &task.env, folder.join(WORK), inputs)?;
+            TaskProcess::start((&task.program, &task.env), place, inputs, &Streams::default())?;
         let [to_stdout, to_stderr] = files;
         let most = task.max_output_bytes;
         let copies = Copy::start(stdout, to_stdout, most)

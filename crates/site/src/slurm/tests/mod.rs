@@ -6,5 +6,6 @@ mod commands;
 mod configuration;
 mod forgotten;
 mod hidden;
+mod preemption;
 mod requests;
 mod states;
