@@ -8,6 +8,7 @@ pub mod allocation;
 pub mod alternatives;
 pub mod batch;
 pub mod completion;
+pub mod custom;
 pub mod federation;
 pub mod mapping;
 pub mod optional;

@@ -15,6 +15,7 @@ mod tests;
 
 use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Span, Time};
 
+use crate::custom::{Failure, HeuristicRule};
 use crate::federation::Federation;
 
 crate::named_enum! {
@@ -92,10 +93,39 @@ pub struct Move {
 /// Runs one reallocation cycle at `now`. Returns the moves in the order in which they were made; for
 /// [`Algorithm::Siblings`] the submitted sibling jobs, each of which may become a move.
 pub fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
+    run_cycle(policy, Urgency::Named(policy.heuristic), federation, now)
+}
+
+/// The same by a custom heuristic instead of that of the policy.
+pub fn reallocate_by(
+    policy: &Reallocation,
+    rule: &dyn HeuristicRule,
+    failure: &Failure,
+    federation: &mut Federation,
+    now: Time,
+) -> Vec<Move> {
+    run_cycle(policy, Urgency::Custom(rule, failure), federation, now)
+}
+
+/// By what the next job is chosen.
+#[derive(Clone, Copy)]
+enum Urgency<'a> {
+    Named(Heuristic),
+    Custom(&'a dyn HeuristicRule, &'a Failure),
+}
+
+impl Urgency<'_> {
+    /// True if jobs are considered in order of submission, without a window.
+    fn is_by_submission(self) -> bool {
+        matches!(self, Urgency::Named(Heuristic::Mct))
+    }
+}
+
+fn run_cycle(policy: &Reallocation, by: Urgency<'_>, federation: &mut Federation, now: Time) -> Vec<Move> {
     match policy.algorithm {
-        Algorithm::Regular => regular::reallocate(policy, federation, now),
-        Algorithm::AllCancellation => all_cancellation::reallocate(policy, federation, now),
-        Algorithm::NoWorse => no_worse::reallocate(policy, federation, now),
+        Algorithm::Regular => regular::reallocate(policy, by, federation, now),
+        Algorithm::AllCancellation => all_cancellation::reallocate(policy, by, federation, now),
+        Algorithm::NoWorse => no_worse::reallocate(policy, by, federation, now),
         Algorithm::Siblings => siblings::reallocate(federation, now),
     }
 }
