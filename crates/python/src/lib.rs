@@ -3,10 +3,15 @@
 //! Types and functions here convert between Python and the crates that do the work. What users call is documented in
 //! `python/pliant`.
 
+mod arguments;
 mod arrow_stream;
+mod campaign;
 mod errors;
+mod gym;
 mod options;
+mod pickle;
 mod platform;
+mod policies;
 mod run;
 mod simulate;
 mod table;
@@ -17,7 +22,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _pliant {
     #[pymodule_export]
+    use super::campaign::Campaign;
+    #[pymodule_export]
+    use super::gym::Episode;
+    #[pymodule_export]
     use super::platform::Platform;
+    #[pymodule_export]
+    use super::policies::{Candidates, Offers, Queue, Sizes, WaitingJob};
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
@@ -27,6 +38,12 @@ mod _pliant {
     #[pymodule_export]
     use super::workload::{Workload, generate, read_workload, workload_of_table};
     use super::*;
+
+    /// Panics, for the test that a panic becomes an exception.
+    #[pyfunction]
+    fn _panic() {
+        panic!("asked for");
+    }
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

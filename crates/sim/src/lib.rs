@@ -13,6 +13,7 @@ pub mod limits;
 pub mod multi_job;
 mod needs;
 pub mod optional;
+mod priority_of_log;
 pub mod protocol;
 mod ready;
 pub mod recorded;
@@ -33,6 +34,7 @@ use pliant_policy::runtimes::predicted::{Basis, Prediction};
 use pliant_policy::tuning::Tuner;
 
 pub use engine::episode::{Episode, Step};
+pub use priority_of_log::{PriorityError, PriorityOfLog};
 pub use run_options::{OptionError, RunOptions};
 pub use stream::{StreamError, simulate_stream};
 
