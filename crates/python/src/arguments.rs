@@ -38,9 +38,8 @@ impl Argument<'_, '_> {
         T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr> + PartialOrd + Display,
     {
         let found = self.value.extract().ok().filter(|found| bounds.contains(found));
-        found.ok_or_else(|| {
-            self.wrong(&format!("a whole number from {} to {}", bounds.start(), bounds.end()))
-        })
+        found
+            .ok_or_else(|| self.wrong(&format!("a whole number from {} to {}", bounds.start(), bounds.end())))
     }
 
     /// The exception of a wrong value.

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use pliant_config::ConfigError;
 use pliant_report::FileError;
-use pliant_sim::campaign::CampaignError;
 use pliant_sim::SimError;
+use pliant_sim::campaign::CampaignError;
 use pliant_trace::TraceError;
 use pyo3::prelude::*;
 
@@ -41,7 +41,7 @@ pub(crate) fn of_config(error: &ConfigError) -> PyErr {
 
 /// A campaign cannot be read or run.
 pub(crate) fn of_campaign(error: &CampaignError) -> PyErr {
-    let class = if matches!(error, CampaignError::Io { .. }) { "FileError" } else { "InputError" };
+    let class = if error.is_input() { "InputError" } else { "FileError" };
     exception(class, &error.to_string(), error.hint().as_deref())
 }
 

@@ -70,13 +70,18 @@ impl Episode {
     ) -> PyResult<Episode> {
         let procs = Argument { name: "procs", value: procs }.whole(1..=u32::MAX)?;
         let all = &workload.get().inner.jobs;
-        let part = first.checked_add(count).and_then(|end| all.get(first..end)).filter(|part| !part.is_empty());
+        let part =
+            first.checked_add(count).and_then(|end| all.get(first..end)).filter(|part| !part.is_empty());
         let part = part.ok_or_else(|| {
-            wrong_input(format!("expected a sequence of the {} jobs, found {count} from {first} on", all.len()))
+            wrong_input(format!(
+                "expected a sequence of the {} jobs, found {count} from {first} on",
+                all.len()
+            ))
         })?;
         if let Some(job) = part.iter().find(|job| job.procs.0 > procs) {
             return Err(wrong_input(format!(
-                "expected jobs of at most {procs} processors, found job {} of {}", job.log_id, job.procs.0
+                "expected jobs of at most {procs} processors, found job {} of {}",
+                job.log_id, job.procs.0
             )));
         }
         let begin = part[0].submit;
@@ -90,7 +95,12 @@ impl Episode {
             group: most(|job| job.group.into()),
             executable: most(|job| job.executable.into()),
         };
-        let sim = |job: &Job| SimJob { job: job.clone(), speedup: Speedup::Rigid, true_speedup: None, managed: true };
+        let sim = |job: &Job| SimJob {
+            job: job.clone(),
+            speedup: Speedup::Rigid,
+            true_speedup: None,
+            managed: true,
+        };
         let episode = pliant_sim::Episode::new(Procs(procs), jobs.iter().map(sim).collect(), backfill);
         let episode = episode.map_err(wrong_input)?;
         let features = vec![0.0; window * FEATURES];
@@ -109,7 +119,9 @@ impl Episode {
             let job = state.window.get(position).copied().filter(|job| state.episode.pick(*job));
             if job.is_none() {
                 let waiting = state.window.len();
-                return Err(wrong_input(format!("expected the position of one of {waiting} waiting jobs, found {position}")));
+                return Err(wrong_input(format!(
+                    "expected the position of one of {waiting} waiting jobs, found {position}"
+                )));
             }
             state.advance(py)
         })

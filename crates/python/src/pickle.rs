@@ -11,7 +11,10 @@ use crate::errors::wrong_input;
 pub(crate) type Pickled<'py> = (Bound<'py, PyAny>, (String,));
 
 /// A class whose method `_restored` reads this state.
-pub(crate) fn pickled<'py, T: PyClass>(object: &Bound<'py, T>, state: &impl Serialize) -> PyResult<Pickled<'py>> {
+pub(crate) fn pickled<'py, T: PyClass>(
+    object: &Bound<'py, T>,
+    state: &impl Serialize,
+) -> PyResult<Pickled<'py>> {
     let text = serde_json::to_string(state).map_err(wrong_input)?;
     Ok((object.as_any().get_type().getattr("_restored")?, (text,)))
 }

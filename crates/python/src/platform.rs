@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pliant_model::{Cluster, Procs, Speed};
+use pliant_policy::batch::LocalPolicy;
 use pliant_sim::campaign::PlatformChoice;
 use pliant_trace::platform::{BUILT_IN, DEFAULT_BATCH};
 use pyo3::prelude::*;
@@ -28,7 +29,10 @@ fn cluster(given: &Bound<'_, PyMapping>) -> PyResult<Cluster> {
     for key in given.keys()? {
         if !key.extract::<String>().is_ok_and(|key| KEYS.contains(&key.as_str())) {
             let found = key.repr()?;
-            return Err(wrong_input(format!("cluster: expected the keys {}, found {found}", KEYS.join(", "))));
+            return Err(wrong_input(format!(
+                "cluster: expected the keys {}, found {found}",
+                KEYS.join(", ")
+            )));
         }
     }
     let value = |key: &'static str| {
@@ -46,6 +50,7 @@ fn cluster(given: &Bound<'_, PyMapping>) -> PyResult<Cluster> {
     let speed = Speed::new(speed.transpose()?.unwrap_or(1.0));
     let speed = speed.map_err(|error| wrong_input(format!("{}: {error}", at("speed"))))?;
     let batch = batch.transpose()?.unwrap_or_else(|| DEFAULT_BATCH.to_owned());
+    batch.parse::<LocalPolicy>().map_err(|error| wrong_input(format!("{}: {error}", at("batch"))))?;
     Ok(Cluster { name, procs: Procs(procs), speed, batch, nodes: None })
 }
 

@@ -151,29 +151,26 @@ impl Run {
     }
 
     fn table_of_jobs(&self) -> PyResult<Table> {
-            let jobs = &self.run.jobs;
-            let seconds = |of: fn(&JobOutcome) -> i64| -> ArrayRef {
-                Arc::new(Int64Array::from_iter_values(jobs.iter().map(of)))
-            };
-            let numbers = |of: fn(&JobOutcome) -> u32| -> ArrayRef {
-                Arc::new(UInt32Array::from_iter_values(jobs.iter().map(of)))
-            };
-            let managed: Vec<bool> = jobs.iter().map(|job| job.managed).collect();
-            Table::new(vec![
-                (
-                    "job",
-                    Arc::new(UInt64Array::from_iter_values(jobs.iter().map(|job| job.log_id))) as ArrayRef,
-                ),
-                ("cluster", words(jobs.iter().map(|job| Some(self.cluster(job.cluster))))),
-                ("submit", seconds(|job| job.submit.0)),
-                ("start", seconds(|job| job.start.0)),
-                ("end", seconds(|job| job.end.0)),
-                ("procs", numbers(|job| job.procs.0)),
-                ("walltime", seconds(|job| job.walltime.0)),
-                ("moves", numbers(|job| job.moves)),
-                ("managed", Arc::new(BooleanArray::from(managed))),
-                ("reason", words(jobs.iter().map(|job| Some(job.reason.word())))),
-            ])
+        let jobs = &self.run.jobs;
+        let seconds = |of: fn(&JobOutcome) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(jobs.iter().map(of)))
+        };
+        let numbers = |of: fn(&JobOutcome) -> u32| -> ArrayRef {
+            Arc::new(UInt32Array::from_iter_values(jobs.iter().map(of)))
+        };
+        let managed: Vec<bool> = jobs.iter().map(|job| job.managed).collect();
+        Table::new(vec![
+            ("job", Arc::new(UInt64Array::from_iter_values(jobs.iter().map(|job| job.log_id))) as ArrayRef),
+            ("cluster", words(jobs.iter().map(|job| Some(self.cluster(job.cluster))))),
+            ("submit", seconds(|job| job.submit.0)),
+            ("start", seconds(|job| job.start.0)),
+            ("end", seconds(|job| job.end.0)),
+            ("procs", numbers(|job| job.procs.0)),
+            ("walltime", seconds(|job| job.walltime.0)),
+            ("moves", numbers(|job| job.moves)),
+            ("managed", Arc::new(BooleanArray::from(managed))),
+            ("reason", words(jobs.iter().map(|job| Some(job.reason.word())))),
+        ])
     }
 
     fn table_of_moves(&self) -> PyResult<Table> {

@@ -57,7 +57,8 @@ pub(crate) fn simulate(
     }
     let run = run?;
     let mut summary = summarize(&run);
-    let priority = priority.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let priority =
+        priority.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     summary.run =
         options.describe(&policies, &workload.inner.report, workload.file.as_deref(), priority.as_deref());
     if !names.is_empty() {
@@ -84,7 +85,9 @@ fn priority_settings(path: &Path, platform: &pliant_model::Platform) -> PyResult
 /// Options that would be ignored with a policy of the user are mistakes, as with a built-in one.
 fn check_custom(options: &RunOptions, custom: &Bound<'_, PyDict>) -> PyResult<()> {
     if custom.contains("batch")? && (options.local.order.is_some() || custom.contains("order")?) {
-        return Err(wrong_input("expected no order with a batch policy of your own, found one: it gets the whole queue"));
+        return Err(wrong_input(
+            "expected no order with a batch policy of your own, found one: it gets the whole queue",
+        ));
     }
     if custom.contains("batch")? && options.local.aging.is_some() {
         return Err(wrong_input("expected no aging with a batch policy of your own, found one"));
@@ -92,7 +95,8 @@ fn check_custom(options: &RunOptions, custom: &Bound<'_, PyDict>) -> PyResult<()
     if custom.contains("tuner")? && options.moldable == Moldable::None {
         return Err(wrong_option(&OptionError::NotMoldable { option: "tuner" }));
     }
-    let parameter = [("slack", options.slack), ("share", options.share)].into_iter().find(|(_, given)| given.is_some());
+    let parameter =
+        [("slack", options.slack), ("share", options.share)].into_iter().find(|(_, given)| given.is_some());
     if let (true, Some((name, _))) = (custom.contains("tuner")?, parameter) {
         return Err(wrong_input(format!("expected no {name} with a tuner of your own, found one")));
     }
@@ -132,7 +136,8 @@ fn check_horizon(workload: &pliant_trace::Workload, platform: &pliant_model::Pla
     match last + sum <= most {
         true => Ok(()),
         false => Err(wrong_input(format!(
-            "expected jobs whose walltimes end by {most:.0} s one after the other, found {:.0} s", last + sum
+            "expected jobs whose walltimes end by {most:.0} s one after the other, found {:.0} s",
+            last + sum
         ))),
     }
 }

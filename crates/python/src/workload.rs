@@ -155,7 +155,8 @@ pub(crate) fn generate(
     platform: Option<&Bound<'_, Platform>>,
     given: &Bound<'_, PyDict>,
 ) -> PyResult<Workload> {
-    let (mut seed, mut month, mut jobs, mut days, mut load, mut walltime_max) = (1, None, None, None, None, None);
+    let (mut seed, mut month, mut jobs, mut days, mut load, mut walltime_max) =
+        (1, None, None, None, None, None);
     for (name, value) in given {
         if value.is_none() {
             continue;
@@ -278,7 +279,10 @@ struct Column<'a> {
 
 impl<'a> Columns<'a> {
     fn of(batch: &'a RecordBatch) -> PyResult<Columns<'a>> {
-        let column = |name: &'static str| batch.column_by_name(name).map(|values| Column { name, values });
+        // A column of nulls alone has a type of its own.
+        let present =
+            |name: &str| batch.column_by_name(name).filter(|values| *values.data_type() != DataType::Null);
+        let column = |name: &'static str| present(name).map(|values| Column { name, values });
         let needed = |name: &'static str| {
             column(name).ok_or_else(|| {
                 let found: Vec<String> =
@@ -297,7 +301,7 @@ impl<'a> Columns<'a> {
             user: column("user"),
             group: column("group"),
             executable: column("executable"),
-            cluster: batch.column_by_name("cluster").map(Words::of),
+            cluster: present("cluster").map(Words::of),
         })
     }
 

@@ -17,7 +17,8 @@ use pliant_report::html::{NamedRun, render_runs};
 use pliant_report::{FileFormat, RESULT_FILES, Summary, prepare_folder, summarize, write_formats};
 use pliant_sim::campaign::Moldable;
 use pliant_sim::{
-    OptionError, Policies, PriorityError, PriorityOfLog, RunOptions, StreamError, Ties, limits, simulate, simulate_stream,
+    OptionError, Policies, PriorityError, PriorityOfLog, RunOptions, StreamError, Ties, limits, simulate,
+    simulate_stream,
 };
 use pliant_trace::{LogStreamError, RepairReport, is_same_file};
 

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _pliant
 from ._pliant import Platform, Run, Workload
@@ -178,11 +178,8 @@ def platform_of(platform: Optional[PlatformLike], procs: Optional[int]) -> Platf
     if isinstance(platform, (str, os.PathLike)):
         word = os.fspath(platform)
         return Platform.read(Path(word)) if word.endswith(".toml") else Platform.built_in(word)
-    try:
-        clusters = list(platform or ())
-    except TypeError:
-        clusters = [platform]
-    if not all(isinstance(cluster, Mapping) for cluster in clusters):
+    clusters = list(platform) if isinstance(platform, Iterable) else []
+    if not clusters or not all(isinstance(cluster, Mapping) for cluster in clusters):
         expected = "a Platform, a name, a path or a list of mappings"
         raise InputError(f"platform: expected {expected}, found {platform!r}")
     return Platform.of_clusters(clusters)

@@ -80,7 +80,10 @@ struct Caller {
 
 impl Caller {
     /// Calls Python; an exception is kept.
-    fn call<T>(&self, call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T, PolicyError> {
+    fn call<T>(
+        &self,
+        call: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T, PolicyError> {
         Python::attach(|py| {
             call(py, self.policy.bind(py)).map_err(|raised| {
                 let error = PolicyError::Failed(raised.to_string());

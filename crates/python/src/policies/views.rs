@@ -24,7 +24,10 @@ fn column<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let made = cell.get_or_try_init(py, || {
         let bytes = PyBytes::new_with(py, values.len() * 8, |bytes| {
-            bytes.chunks_exact_mut(8).zip(values).for_each(|(to, value)| to.copy_from_slice(&value.to_ne_bytes()));
+            bytes
+                .chunks_exact_mut(8)
+                .zip(values)
+                .for_each(|(to, value)| to.copy_from_slice(&value.to_ne_bytes()));
             Ok(())
         })?;
         let view = PyMemoryView::from(&bytes)?;
@@ -99,7 +102,14 @@ impl Queue {
         releases: Vec<(i64, u32)>,
         context: &Arc<Context>,
     ) -> Queue {
-        Queue { now, cluster, jobs, releases, context: Arc::clone(context), columns: [const { Column::new() }; 6] }
+        Queue {
+            now,
+            cluster,
+            jobs,
+            releases,
+            context: Arc::clone(context),
+            columns: [const { Column::new() }; 6],
+        }
     }
 }
 
