@@ -5,18 +5,24 @@ import numpy
 import pliant
 import pliant.gym
 
-WALLTIME, WINDOW = 1, 128
+WALLTIME = 1
+
+
+def oldest(window: numpy.ndarray) -> int:
+    return 0
+
+
+def shortest(window: numpy.ndarray) -> int:
+    return int(numpy.argmin(window[:, WALLTIME]))
+
 
 jobs = pliant.generate("lublin", procs=128, jobs=2_000, load=0.9, seed=1)
 for backfill in (False, True):
     environment = pliant.gym.BatchEnv(jobs, procs=128, jobs=256, backfill=backfill)
-    for name, pick in {
-        "oldest": lambda window: 0,
-        "shortest": lambda window: int(numpy.argmin(window[:, WALLTIME])),
-    }.items():
+    for pick in (oldest, shortest):
         observation, info = environment.reset(options={"first": 500})
-        over = False
+        reward, over = 0.0, False
         while not over:
-            window = observation.reshape(WINDOW, pliant.gym.FEATURES)[: info["waiting"]]
+            window = observation.reshape(-1, pliant.gym.FEATURES)[: info["waiting"]]
             observation, reward, over, _, info = environment.step(pick(window))
-        print(f"{name:<9} backfilling {'on ' if backfill else 'off'}: bounded slowdown {-reward:.1f}")
+        print(f"{pick.__name__:<9} backfilling {'on ' if backfill else 'off'}: bounded slowdown {-reward:.1f}")

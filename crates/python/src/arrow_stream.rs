@@ -52,7 +52,8 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Stream> {
         );
         return Err(PyTypeError::new_err(problem));
     };
-    let capsule = method.call0()?;
+    // The argument is optional by the interface, and polars 1.3 needs it.
+    let capsule = method.call1((object.py().None(),))?;
     let capsule = capsule.cast::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: a capsule of this name holds a valid `ArrowArrayStream` (the Arrow PyCapsule interface). `from_raw` takes its content and
