@@ -9,6 +9,7 @@ pub mod alternatives;
 pub mod batch;
 pub mod completion;
 pub mod custom;
+mod failure;
 pub mod federation;
 pub mod mapping;
 pub mod optional;

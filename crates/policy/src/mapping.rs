@@ -3,7 +3,7 @@
 use pliant_model::{ClusterId, Estimate, MapReason, Procs, RefusalCause, Request, Span, Time};
 use rand::Rng;
 
-use crate::custom::{Failure, MappingRule, position};
+use crate::failure::{Failure, PolicyError, position};
 use crate::federation::Federation;
 
 crate::named_enum! {
@@ -27,6 +27,21 @@ pub struct MappingDecision {
     pub shape: (Procs, Span),
     /// The reason.
     pub reason: MapReason,
+}
+
+/// A mapping: which cluster takes an arriving request.
+pub trait MappingRule: Send + Sync {
+    /// The position of the offer that the request takes. There is at least one offer.
+    ///
+    /// # Errors
+    ///
+    /// The mapping failed.
+    fn choose(
+        &self,
+        now: Time,
+        request: &Request,
+        offers: &[(ClusterId, Estimate)],
+    ) -> Result<usize, PolicyError>;
 }
 
 /// Chooses the cluster of a request; a request that fits no cluster is refused with the reason.

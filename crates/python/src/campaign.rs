@@ -97,8 +97,9 @@ impl Campaign {
             let (sender, receiver) = mpsc::channel();
             std::thread::scope(|scope| {
                 let (out, measure, counts) = (&out, &measure, &counts);
-                let run =
-                    move || sender.send(self.inner.run(out, Options { threads, shard }, measure, counts));
+                let run = move || {
+                    drop(sender.send(self.inner.run(out, Options { threads, shard }, measure, counts)))
+                };
                 scope.spawn(run);
                 let mut failure = None;
                 loop {

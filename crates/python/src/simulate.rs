@@ -12,7 +12,7 @@ use pliant_sim::campaign::Moldable;
 use pliant_sim::{Observer, OptionError, Policies, PriorityError, PriorityOfLog, RunOptions, SimError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::errors::{of_config, of_sim, wrong_input, wrong_input_with_hint};
 use crate::options::{run_options, wrong_option};
@@ -24,17 +24,16 @@ use crate::workload::Workload;
 /// The time between two checks for Ctrl-C, at which the user's function is called.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
-/// Simulates a workload on a platform. `custom` holds the policies that the user has written, by the option that each replaces, and
-/// `names` what they are called. `progress` is called with the numbers of jobs that have ended and of all jobs.
+/// Simulates a workload on a platform. `custom` holds the policies that the user has written, each with its name, by the option that it
+/// replaces. `progress` is called with the numbers of jobs that have ended and of all jobs.
 #[pyfunction]
-#[pyo3(signature = (workload, platform, options, custom, names, progress = None, priority = None))]
+#[pyo3(signature = (workload, platform, options, custom, progress = None, priority = None))]
 pub(crate) fn simulate(
     py: Python<'_>,
     workload: &Bound<'_, Workload>,
     platform: &Bound<'_, Platform>,
     options: &Bound<'_, PyDict>,
     custom: &Bound<'_, PyDict>,
-    names: Vec<(String, String)>,
     progress: Option<Py<PyAny>>,
     priority: Option<PathBuf>,
 ) -> PyResult<Run> {
@@ -44,7 +43,7 @@ pub(crate) fn simulate(
     let context = Context::new(numbers, &platform.inner);
     check_custom(&options, custom)?;
     let aging = if custom.contains("order")? { options.local.aging.take() } else { None };
-    let custom = custom_policies(custom, &context, aging.unwrap_or_default())?;
+    let (custom, names) = custom_policies(custom, &context, aging.unwrap_or_default())?;
     let here = options.local.made_to(&platform.inner).map_err(wrong_input)?;
     if let Some(path) = &priority {
         options.priority = priority_settings(path, &here)?;
@@ -62,8 +61,7 @@ pub(crate) fn simulate(
     summary.run =
         options.describe(&policies, &workload.inner.report, workload.file.as_deref(), priority.as_deref());
     if !names.is_empty() {
-        let names: Value = names.into_iter().map(|(option, name)| (option, json!(name))).collect();
-        summary.run.insert("custom".to_owned(), names);
+        summary.run.insert("custom".to_owned(), json!(names));
     }
     let name = workload.file.clone().unwrap_or_else(|| workload.inner.name.clone());
     Ok(Run::new(name, run, summary))

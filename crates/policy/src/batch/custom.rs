@@ -1,4 +1,4 @@
-//! A batch policy of the caller of a simulation ([`crate::custom::BatchPolicy`]): its starts are checked here, one after the other.
+//! A batch policy of the caller of a simulation ([`BatchPolicy`]): its starts are checked here, one after the other.
 //!
 //! Estimates and plans are those of conservative backfilling over the present queue, as under EASY; they are not promises. A decision
 //! costs one call of the policy, and none while no waiting job fits.
@@ -9,7 +9,32 @@ use pliant_model::{ClusterId, JobId, Procs, Time};
 
 use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
 use super::{BatchScheduler, Submission};
-use crate::custom::{BatchPolicy, Failure, PolicyError};
+use crate::failure::{Failure, PolicyError};
+
+/// A batch policy: which waiting jobs start.
+pub trait BatchPolicy: Send + Sync {
+    /// A job has been queued on a cluster.
+    ///
+    /// # Errors
+    ///
+    /// The policy failed.
+    fn submitted(&self, now: Time, cluster: ClusterId, job: &Submission) -> Result<(), PolicyError>;
+
+    /// A running job has ended.
+    ///
+    /// # Errors
+    ///
+    /// The policy failed.
+    fn ended(&self, now: Time, cluster: ClusterId, job: JobId) -> Result<(), PolicyError>;
+
+    /// The jobs that start now, in starting order. Called after each submission, end and cancellation if a waiting job fits on the free
+    /// processors.
+    ///
+    /// # Errors
+    ///
+    /// The policy failed.
+    fn schedule(&self, view: &BatchView<'_>) -> Result<Vec<JobId>, PolicyError>;
+}
 
 /// A cluster at a decision, as a custom batch policy sees it.
 #[derive(Clone, Copy, Debug)]

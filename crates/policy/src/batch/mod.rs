@@ -29,6 +29,7 @@ mod picked;
 mod queue;
 mod reservation_queue;
 mod running;
+mod sized;
 #[cfg(test)]
 mod tests;
 
@@ -38,11 +39,13 @@ use pliant_model::{ClusterNodes, Estimate, JobId, Owner, Procs, Resources, Span,
 
 pub(crate) use cbf::Gaps;
 pub use change::PresentJobs;
-pub use custom::BatchView;
 pub(crate) use custom::custom;
+pub use custom::{BatchPolicy, BatchView};
 pub use dump::{Dump, JobOnNodes, RestoreError, RunningJob};
 pub use order::LocalPolicy;
 pub use picked::{Picks, picked};
+pub use sized::SizingRule;
+pub(crate) use sized::sized;
 
 use crate::UnknownName;
 use crate::profile::StartBounds;

@@ -13,9 +13,9 @@ pub mod siblings;
 #[cfg(test)]
 mod tests;
 
-use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Span, Time};
+use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Procs, Reason, Span, Time};
 
-use crate::custom::{Failure, HeuristicRule};
+use crate::failure::{Failure, PolicyError};
 use crate::federation::Federation;
 
 crate::named_enum! {
@@ -88,6 +88,35 @@ pub struct Move {
     pub estimate: Estimate,
     /// The reason.
     pub reason: MoveReason,
+}
+
+/// A heuristic of reallocation: which waiting job a cycle considers next.
+pub trait HeuristicRule: Send + Sync {
+    /// The urgency of each of these jobs, of which the highest is considered next. Ties go to the oldest job.
+    ///
+    /// # Errors
+    ///
+    /// The heuristic failed.
+    fn urgencies(&self, now: Time, jobs: &[JobOptions]) -> Result<Vec<f64>, PolicyError>;
+}
+
+/// A waiting job, as a heuristic of reallocation sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct JobOptions {
+    /// The job.
+    pub job: JobId,
+    /// Its requested processors.
+    pub procs: Procs,
+    /// The cluster where it waits, or waited before it was cancelled.
+    pub home: ClusterId,
+    /// Its completion there; [`Time::MAX`] without a plan.
+    pub current: Time,
+    /// The best other cluster with its estimate, or the best cluster if the job was cancelled; none if no cluster accepts it.
+    pub best: Option<(ClusterId, Estimate)>,
+    /// The earliest completion of all, the present one included if the job may stay; [`Time::MAX`] if there is none.
+    pub first: Time,
+    /// The second-earliest; [`Time::MAX`] if there is none.
+    pub second: Time,
 }
 
 /// Runs one reallocation cycle at `now`. Returns the moves in the order in which they were made; for

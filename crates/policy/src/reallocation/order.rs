@@ -6,9 +6,9 @@
 
 use pliant_model::{ClusterId, Estimate, Procs, Request, Time};
 
-use super::{Heuristic, Urgency};
+use super::{Heuristic, HeuristicRule, JobOptions, Urgency};
 use crate::completion::Earliest;
-use crate::custom::{Failure, HeuristicRule, JobOptions, checked};
+use crate::failure::{Failure, checked};
 use crate::federation::Federation;
 
 /// A job of the window.

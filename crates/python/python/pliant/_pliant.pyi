@@ -138,8 +138,7 @@ def simulate(
     workload: Workload,
     platform: Platform,
     options: dict[str, Any],
-    custom: dict[str, Any],
-    names: Sequence[tuple[str, str]],
+    custom: dict[str, tuple[object, str]],
     progress: Optional[Callable[[int, int], None]] = ...,
     priority: Optional[PathLike] = ...,
 ) -> Run: ...

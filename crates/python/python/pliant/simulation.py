@@ -125,18 +125,18 @@ def simulate(
         "dedicated_share": dedicated_share,
         "seed": seed,
     }
-    custom = {option: value for option, value in options.items() if isinstance(value, OWN.get(option, ()))}
-    named = {option: value for option, value in options.items() if option not in custom}
-    for option, own in OWN.items():
+    own = {option: value for option, value in options.items() if isinstance(value, OWN.get(option, ()))}
+    named = {option: value for option, value in options.items() if option not in own}
+    for option, kind in OWN.items():
         value = named.get(option)
         if value is not None and not isinstance(value, str):
-            raise InputError(f"{option}: expected a name or an object of {own.__name__}, found {value!r}")
+            raise InputError(f"{option}: expected a name or an object of {kind.__name__}, found {value!r}")
     jobs = workload if isinstance(workload, Workload) else _pliant.workload_of_table(workload)
     where = platform_of(platform, procs)
-    names = [(option, policy_name(policy)) for option, policy in custom.items()]
+    custom = {option: (policy, policy_name(policy)) for option, policy in own.items()}
     path = None if priority is None else Path(priority)
     with _Bar() if progress is True else _NoBar(progress or None) as report:
-        run = _pliant.simulate(jobs, where, named, custom, names, report.call, path)
+        run = _pliant.simulate(jobs, where, named, custom, report.call, path)
         report.end(len(jobs))
     if len(run.refused) > 0:
         warnings.warn(refusal(run), RefusedJobsWarning, stacklevel=2)

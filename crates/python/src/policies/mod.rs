@@ -5,6 +5,7 @@
 
 mod views;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pliant_model::{ClusterId, Estimate, JobId, Platform, Request, Time};
@@ -51,16 +52,18 @@ impl Context {
     }
 }
 
-/// The policies that a dictionary holds, by the option that each replaces.
+/// The policies that a dictionary holds with their names, by the option that each replaces; and the names, by the option.
 pub(crate) fn custom_policies(
     given: &Bound<'_, PyDict>,
     context: &Arc<Context>,
     aging: Aging,
-) -> PyResult<CustomPolicies> {
-    let mut custom = CustomPolicies::default();
-    for (option, policy) in given {
+) -> PyResult<(CustomPolicies, BTreeMap<String, String>)> {
+    let (mut custom, mut names) = (CustomPolicies::default(), BTreeMap::new());
+    for (option, given) in given {
+        let (option, (policy, name)): (String, (Bound<'_, PyAny>, String)) =
+            (option.extract()?, given.extract()?);
         let caller = Arc::new(Caller { policy: policy.unbind(), context: Arc::clone(context) });
-        match option.extract::<String>()?.as_str() {
+        match option.as_str() {
             "batch" => custom.batch = Some(caller),
             "order" => custom.order = Some((caller, aging)),
             "mapping" => custom.mapping = Some(caller),
@@ -68,8 +71,9 @@ pub(crate) fn custom_policies(
             "heuristic" => custom.heuristic = Some(caller),
             other => return Err(wrong_input(format!("{other}: expected a text, found an object"))),
         }
+        names.insert(option, name);
     }
-    Ok(custom)
+    Ok((custom, names))
 }
 
 /// One policy.

@@ -1,4 +1,4 @@
-//! A queue order of the caller of a simulation ([`crate::custom::QueueOrder`]): one call ranks all waiting jobs.
+//! A queue order of the caller of a simulation ([`QueueOrder`]): one call ranks all waiting jobs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,31 @@ use pliant_model::{ClusterId, Procs, Time};
 
 use super::{Order, Rank};
 use crate::batch::Submission;
-use crate::custom::{Failure, QueueOrder, QueueView, checked};
+use crate::failure::{Failure, PolicyError, checked};
+
+/// A queue order: which waiting job is served first.
+pub trait QueueOrder: Send + Sync {
+    /// The rank of each of these jobs, of which the lowest is served first. Ties go by submission. The rank of a job must not depend on
+    /// the other jobs: the rank of a request that is only estimated is computed alone.
+    ///
+    /// # Errors
+    ///
+    /// The order failed.
+    fn ranks(&self, view: &QueueView<'_>) -> Result<Vec<f64>, PolicyError>;
+}
+
+/// The waiting jobs of a cluster, as a queue order sees them.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueView<'a> {
+    /// The present time.
+    pub now: Time,
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Its processors.
+    pub procs: Procs,
+    /// The jobs to rank.
+    pub jobs: &'a [Submission],
+}
 
 /// What the order is called in listings of one cluster.
 pub(super) static ORDER: Order = Order::new("custom", "an order of the caller", Rank::Custom);

@@ -27,6 +27,7 @@ use std::str::FromStr;
 use pliant_model::{JobId, Owner, Procs, Span, Time};
 
 pub(crate) use custom::CustomOrder;
+pub use custom::{QueueOrder, QueueView};
 pub use local::{LocalPolicy, LocalPolicyChange, local_policy};
 pub use priority::{Entitlement, Factor, PriorityParts, PrioritySettings, UserPriority, Weights};
 pub use usage::{Charge, JobPriority, Shares, UserUsage};

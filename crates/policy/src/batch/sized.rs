@@ -6,12 +6,23 @@ use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Time, Walltimes};
 
-use super::{Failure, SizingRule, position};
-use crate::batch::nodes::Part;
-use crate::batch::order::PriorityParts;
-use crate::batch::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting};
+use super::nodes::Part;
+use super::order::PriorityParts;
+use super::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting};
+use crate::failure::{Failure, PolicyError, position};
 use crate::profile::StartBounds;
 use crate::tuning::Tuner;
+
+/// A sizing rule: how many processors a moldable request gets on a cluster.
+pub trait SizingRule: Send + Sync {
+    /// The position of the chosen size. `sizes` are all that the request can have, from the smallest on, each with its estimate; there
+    /// are at least two. `waiting` is the number of waiting jobs.
+    ///
+    /// # Errors
+    ///
+    /// The rule failed.
+    fn choose(&self, now: Time, sizes: &[Estimate], waiting: usize) -> Result<usize, PolicyError>;
+}
 
 /// The batch system with the rule.
 struct Sized {
@@ -21,7 +32,7 @@ struct Sized {
 }
 
 /// A batch system under that rule.
-pub(super) fn by(
+pub(crate) fn sized(
     rule: Arc<dyn SizingRule>,
     batch_system: Box<dyn BatchScheduler>,
     failure: Failure,
@@ -107,6 +118,6 @@ impl BatchScheduler for Sized {
     }
 
     fn boxed_clone(&self) -> Box<dyn BatchScheduler> {
-        by(Arc::clone(&self.rule), self.batch_system.boxed_clone(), self.failure.clone())
+        sized(Arc::clone(&self.rule), self.batch_system.boxed_clone(), self.failure.clone())
     }
 }
