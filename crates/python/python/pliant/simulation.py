@@ -133,7 +133,7 @@ def simulate(
             raise InputError(f"{option}: expected a name or an object of {kind.__name__}, found {value!r}")
     jobs = workload if isinstance(workload, Workload) else _pliant.workload_of_table(workload)
     where = platform_of(platform, procs)
-    custom = {option: (policy, policy_name(policy)) for option, policy in own.items()}
+    custom: dict[str, tuple[object, str]] = {option: (policy, policy_name(policy)) for option, policy in own.items()}
     path = None if priority is None else Path(priority)
     with _Bar() if progress is True else _NoBar(progress or None) as report:
         run = _pliant.simulate(jobs, where, named, custom, report.call, path)
