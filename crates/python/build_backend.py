@@ -1,7 +1,8 @@
 """Builds the wheel: the library, and the command `pliant`, which is a program of its own.
 
 The standard hooks (PEP 517) are maturin's. Before a wheel is built, the command is built by cargo and put where maturin takes
-scripts from. PLIANT_PROFILE names the profile of cargo for both (release by default); PLIANT_COMMAND is a command that is built already.
+scripts from. PLIANT_PROFILE names the profile of cargo for both: by default `python`, that of releases in which a panic becomes an
+exception. PLIANT_COMMAND is a command that is built already.
 """
 
 import json
@@ -14,11 +15,15 @@ import maturin
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = HERE / "data" / "scripts"
-PROFILE = os.environ.get("PLIANT_PROFILE", "release")
+PROFILE = os.environ.get("PLIANT_PROFILE", "python")
 
 
 # Maturin expects it, also where only metadata is asked for.
 SCRIPTS.mkdir(parents=True, exist_ok=True)
+
+
+class UnsupportedOperation(Exception):
+    """The exception of PEP 517 for a hook that a package does not support."""
 
 
 def _build_command() -> None:
@@ -52,9 +57,14 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
     return maturin.build_editable(wheel_directory, _arguments(config_settings), metadata_directory)
 
 
-build_sdist = maturin.build_sdist
+def build_sdist(sdist_directory, config_settings=None):
+    raise UnsupportedOperation(
+        "Pliant has no source distribution: the package is built of the whole workspace. "
+        "Build a wheel from a clone of the repository: pip wheel ./crates/python"
+    )
+
+
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel
 get_requires_for_build_editable = maturin.get_requires_for_build_editable
-get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
 prepare_metadata_for_build_wheel = maturin.prepare_metadata_for_build_wheel
 prepare_metadata_for_build_editable = maturin.prepare_metadata_for_build_editable

@@ -37,6 +37,7 @@ pub mod multi_job;
 pub mod names;
 pub mod optional;
 pub mod payload;
+pub mod priority_file;
 pub mod reason;
 pub mod replay;
 pub mod runtime_sample;

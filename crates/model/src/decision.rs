@@ -30,6 +30,7 @@ impl Estimate {
 
 /// Why a request was mapped to a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum MapReason {
     /// It gave the earliest expected completion (MCT).
     EarliestCompletion,
@@ -57,6 +58,7 @@ pub enum MoveReason {
 
 /// Why a job runs on its cluster: its mapping or its last move.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Reason {
     /// It was mapped there.
     Mapped(MapReason),
@@ -112,6 +114,7 @@ pub struct Refusal {
 
 /// Why a request was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum RefusalCause {
     /// It requests more processors than its origin cluster has.
     LargerThanCluster {

@@ -12,6 +12,7 @@ pub struct JobId(pub u32);
 
 /// A cluster: its position in the [`crate::Platform`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClusterId(pub u32);
 
 /// The user who owns a job. Queue orders only compare owners for equality.

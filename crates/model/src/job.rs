@@ -10,6 +10,7 @@ use crate::{
 /// One job of a workload after repairs: the user's request and the runtime in the log. Only drivers see
 /// [`Job::runtime`]; policies get a [`Request`].
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Job {
     /// The number in the log or file.
     pub log_id: u64,
@@ -37,6 +38,7 @@ pub struct Job {
 
 /// The memory of a job for each of its processors, from a log.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LoggedMemory {
     /// What the user requested.
     pub requested: Option<Mebibytes>,

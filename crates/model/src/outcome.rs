@@ -4,6 +4,7 @@ use crate::{ClusterId, Estimate, Platform, Procs, Reason, RefusalCause, Span, Ti
 
 /// One finished job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct JobOutcome {
     /// The job's number in its log.
     pub log_id: u64,
@@ -46,6 +47,7 @@ impl JobOutcome {
 
 /// One move of a waiting job between clusters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MoveRecord {
     /// Time of the move.
     pub at: Time,
@@ -74,6 +76,7 @@ pub struct PlannedJob {
 
 /// A finished run on a platform.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Run {
     /// The platform.
     pub platform: Platform,

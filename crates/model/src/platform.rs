@@ -52,6 +52,7 @@ impl From<Speed> for f64 {
 
 /// Processors of one speed behind one batch system.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Cluster {
     /// The name, unique in the platform; [`check_name`] says which names are valid.
     pub name: String,
@@ -68,6 +69,7 @@ pub struct Cluster {
 
 /// A federation of clusters. [`ClusterId`]s are positions in it.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Platform {
     clusters: Vec<Cluster>,
 }

@@ -8,6 +8,8 @@ pub mod allocation;
 pub mod alternatives;
 pub mod batch;
 pub mod completion;
+pub mod custom;
+mod failure;
 pub mod federation;
 pub mod mapping;
 pub mod optional;

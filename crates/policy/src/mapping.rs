@@ -3,6 +3,7 @@
 use pliant_model::{ClusterId, Estimate, MapReason, Procs, RefusalCause, Request, Span, Time};
 use rand::Rng;
 
+use crate::failure::{Failure, PolicyError, position};
 use crate::federation::Federation;
 
 crate::named_enum! {
@@ -26,6 +27,21 @@ pub struct MappingDecision {
     pub shape: (Procs, Span),
     /// The reason.
     pub reason: MapReason,
+}
+
+/// A mapping: which cluster takes an arriving request.
+pub trait MappingRule: Send + Sync {
+    /// The position of the offer that the request takes. There is at least one offer.
+    ///
+    /// # Errors
+    ///
+    /// The mapping failed.
+    fn choose(
+        &self,
+        now: Time,
+        request: &Request,
+        offers: &[(ClusterId, Estimate)],
+    ) -> Result<usize, PolicyError>;
 }
 
 /// Chooses the cluster of a request; a request that fits no cluster is refused with the reason.
@@ -64,6 +80,28 @@ pub fn map(
             Ok(MappingDecision { cluster, shape, reason: MapReason::Given })
         }
     }
+}
+
+/// Chooses the cluster of a request by a custom rule among all clusters that accept it. After a failure it is the first of them.
+pub fn map_by(
+    rule: &dyn MappingRule,
+    failure: &Failure,
+    federation: &mut Federation,
+    now: Time,
+    request: &Request,
+) -> Result<MappingDecision, RefusalCause> {
+    let ids = federation.ids();
+    let offer = |id| Some((id, federation.estimate(now, request, id)?));
+    let offers: Vec<(ClusterId, Estimate)> = ids.filter_map(offer).collect();
+    if offers.is_empty() {
+        return Err(too_large(federation, request));
+    }
+    let chosen = failure.decision(|| {
+        let found = rule.choose(now, request, &offers)?;
+        position("the position of an offer", now, offers.len(), found)
+    });
+    let (cluster, estimate) = offers[chosen.unwrap_or(0)];
+    Ok(MappingDecision { cluster, shape: estimate.shape(), reason: MapReason::Given })
 }
 
 /// The cluster that completes a request first, with its estimate.

@@ -32,8 +32,19 @@ pub(crate) fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<B
     PyCapsule::new_with_value(py, schema, SCHEMA)
 }
 
-/// The batches of an object that offers a stream: a data frame or a table of another library.
-pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
+/// A stream that was taken over.
+pub(crate) struct Stream(FFI_ArrowArrayStream);
+
+impl Stream {
+    /// Reads its batches. The interpreter is not needed: a producer that does takes it itself.
+    pub(crate) fn batches(self) -> PyResult<Vec<RecordBatch>> {
+        let reader = RecordBatchStreamReader::try_new(self.0).map_err(wrong_input)?;
+        reader.map(|batch| batch.map_err(wrong_input)).collect()
+    }
+}
+
+/// Takes over the stream of an object that offers one: a data frame or a table of another library.
+pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Stream> {
     let Ok(method) = object.getattr("__arrow_c_stream__") else {
         let found = object.get_type().name()?;
         let problem = format!(
@@ -41,11 +52,11 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
         );
         return Err(PyTypeError::new_err(problem));
     };
-    let capsule = method.call0()?;
+    // The argument is optional by the interface, and polars 1.3 needs it.
+    let capsule = method.call1((object.py().None(),))?;
     let capsule = capsule.cast::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: a capsule of this name holds a valid `ArrowArrayStream` (the Arrow PyCapsule interface). `from_raw` takes its content and
     // leaves a released structure behind, which the capsule's destructor does not free again. The capsule lives until then.
-    let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) }.map_err(wrong_input)?;
-    reader.map(|batch| batch.map_err(wrong_input)).collect()
+    Ok(Stream(unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) }))
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 
+use pliant_config::ConfigError;
 use pliant_report::FileError;
+use pliant_sim::SimError;
+use pliant_sim::campaign::CampaignError;
 use pliant_trace::TraceError;
 use pyo3::prelude::*;
 
@@ -28,6 +31,29 @@ pub(crate) fn wrong_input_with_hint(problem: &str, hint: Option<&str>) -> PyErr 
 pub(crate) fn of_trace(error: &TraceError) -> PyErr {
     let class = if error.is_io() { "FileError" } else { "InputError" };
     exception(class, &error.to_string(), error.hint().as_deref())
+}
+
+/// A configuration file cannot be read, or is wrong.
+pub(crate) fn of_config(error: &ConfigError) -> PyErr {
+    let class = if matches!(error, ConfigError::Io { .. }) { "FileError" } else { "InputError" };
+    exception(class, &error.to_string(), error.hint())
+}
+
+/// A campaign cannot be read or run.
+pub(crate) fn of_campaign(error: &CampaignError) -> PyErr {
+    let class = if error.is_input() { "InputError" } else { "FileError" };
+    exception(class, &error.to_string(), error.hint().as_deref())
+}
+
+/// A simulation is impossible, or a policy of the user has decided what is.
+pub(crate) fn of_sim(error: &SimError) -> PyErr {
+    let class = if matches!(error, SimError::Custom { .. }) { "PolicyError" } else { "InputError" };
+    exception(class, &error.to_string(), None)
+}
+
+/// A file cannot be written.
+pub(crate) fn of_io(path: &std::path::Path, error: &std::io::Error) -> PyErr {
+    exception("FileError", &format!("{}: {error}", path.display()), None)
 }
 
 /// A result cannot be written or read.

@@ -3,11 +3,16 @@
 //! Types and functions here convert between Python and the crates that do the work. What users call is documented in
 //! `python/pliant`.
 
+mod arguments;
 mod arrow_stream;
+mod campaign;
 mod errors;
+mod gym;
 mod live;
 mod options;
+mod pickle;
 mod platform;
+mod policies;
 mod run;
 mod simulate;
 mod table;
@@ -18,7 +23,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _pliant {
     #[pymodule_export]
+    use super::campaign::Campaign;
+    #[pymodule_export]
+    use super::gym::Episode;
+    #[pymodule_export]
     use super::platform::Platform;
+    #[pymodule_export]
+    use super::policies::{Candidates, Offers, Queue, Sizes, WaitingJob};
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]
@@ -35,6 +46,11 @@ mod _pliant {
         Connection, Estimate, Estimates, Exit, ExplorationResult, Instance, Instances, Job, Offer, Pending,
         Refusal, ResultFile, Results, SweepResult, Task,
     };
+    /// Panics, for the test that a panic becomes an exception.
+    #[pyfunction]
+    fn _panic() {
+        panic!("asked for");
+    }
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,13 +1,11 @@
 //! The options of a simulation as keyword arguments.
 
-use std::fmt::Display;
-use std::str::FromStr;
-
 use pliant_model::Span;
 use pliant_sim::{RunOptions, limits};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arguments::Argument;
 use crate::errors::{wrong_input, wrong_input_with_hint};
 
 /// The options that these keyword arguments give; those that are None are not given.
@@ -31,26 +29,23 @@ fn set(options: &mut RunOptions, name: &str, argument: &Argument<'_, '_>) -> PyR
         "ties" => options.ties = argument.word()?,
         "moldable" => options.moldable = argument.word()?,
         "tuner" => options.tuner = Some(argument.word()?),
-        "slack" => options.slack = Some(argument.value.extract()?),
-        "share" => options.share = Some(argument.value.extract()?),
+        "slack" => options.slack = Some(argument.number()?),
+        "share" => options.share = Some(argument.number()?),
         "mapping" => options.mapping = Some(argument.word()?),
         "realloc" if argument.text()? == "none" => options.realloc = None,
         "realloc" => options.realloc = Some(argument.word()?),
         "heuristic" => options.heuristic = Some(argument.word()?),
-        "period" => options.period = Some(Span(argument.within(limits::PERIOD_S)?)),
-        "threshold" => options.threshold = Some(Span(argument.within(limits::THRESHOLD_S)?)),
-        "window" => options.window = Some(argument.within(limits::WINDOW)?),
+        "period" => options.period = Some(Span(argument.whole(limits::PERIOD_S)?)),
+        "threshold" => options.threshold = Some(Span(argument.whole(limits::THRESHOLD_S)?)),
+        "window" => options.window = Some(argument.whole(limits::WINDOW)?),
         "plan_by" => options.plan_by = argument.word()?,
         "dedicated_share" => {
-            options.dedicated_share = argument.value.extract()?;
+            options.dedicated_share = argument.number()?;
             if !(options.dedicated_share > 0.0 && options.dedicated_share <= 1.0) {
-                let found = options.dedicated_share;
-                return Err(wrong_input(format!(
-                    "{name}: expected a share above 0 and at most 1, found {found}"
-                )));
+                return Err(argument.wrong("a share above 0 and at most 1"));
             }
         }
-        "seed" => options.seed = argument.value.extract()?,
+        "seed" => options.seed = argument.whole(0..=u64::MAX)?,
         _ => return Err(wrong_input(format!("expected an option of a simulation, found {name:?}"))),
     }
     Ok(())
@@ -60,36 +55,4 @@ fn set(options: &mut RunOptions, name: &str, argument: &Argument<'_, '_>) -> PyR
 pub(crate) fn wrong_option(error: &pliant_sim::OptionError) -> PyErr {
     let (problem, hint) = error.explain(str::to_owned);
     wrong_input_with_hint(&problem, hint.as_deref())
-}
-
-/// One keyword argument.
-struct Argument<'a, 'py> {
-    name: &'a str,
-    value: &'a Bound<'py, PyAny>,
-}
-
-impl Argument<'_, '_> {
-    fn text(&self) -> PyResult<String> {
-        self.value.extract()
-    }
-
-    /// A word of a registry.
-    fn word<T: FromStr<Err: Display>>(&self) -> PyResult<T> {
-        self.text()?.parse().map_err(|error: T::Err| wrong_input(format!("{}: {error}", self.name)))
-    }
-
-    fn within<T>(&self, bounds: std::ops::RangeInclusive<T>) -> PyResult<T>
-    where
-        T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr> + PartialOrd + Display,
-    {
-        let found: T = self.value.extract()?;
-        if bounds.contains(&found) {
-            return Ok(found);
-        }
-        let (least, most) = (bounds.start(), bounds.end());
-        Err(wrong_input(format!(
-            "{}: expected a whole number from {least} to {most}, found {found}",
-            self.name
-        )))
-    }
 }

@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use pliant_model::{Cluster, Procs, Speed};
+use pliant_policy::batch::LocalPolicy;
 use pliant_sim::campaign::PlatformChoice;
 use pliant_trace::platform::{BUILT_IN, DEFAULT_BATCH};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyMapping};
 
+use crate::arguments::Argument;
 use crate::errors::wrong_input;
+use crate::pickle::{Pickled, pickled, restored};
 
 /// The clusters of a simulation.
 #[pyclass(frozen, module = "pliant", name = "Platform")]
@@ -18,38 +21,53 @@ pub(crate) struct Platform {
     pub(crate) is_one_cluster: bool,
 }
 
-/// A cluster as a mapping.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct ClusterItem {
-    name: String,
-    procs: u32,
-    #[pyo3(default = 1.0)]
-    speed: f64,
-    #[pyo3(default)]
-    batch: Option<String>,
+/// The keys of a cluster as a mapping.
+const KEYS: [&str; 4] = ["name", "procs", "speed", "batch"];
+
+/// The cluster of a mapping.
+fn cluster(given: &Bound<'_, PyMapping>) -> PyResult<Cluster> {
+    for key in given.keys()? {
+        if !key.extract::<String>().is_ok_and(|key| KEYS.contains(&key.as_str())) {
+            let found = key.repr()?;
+            return Err(wrong_input(format!(
+                "cluster: expected the keys {}, found {found}",
+                KEYS.join(", ")
+            )));
+        }
+    }
+    let value = |key: &'static str| {
+        let found = if given.contains(key)? { Some(given.get_item(key)?) } else { None };
+        Ok::<_, PyErr>(found.filter(|found| !found.is_none()))
+    };
+    let needed = |key: &'static str| {
+        value(key)?.ok_or_else(|| wrong_input(format!("cluster: expected the key {key}, found none")))
+    };
+    let name = Argument { name: "cluster: name", value: &needed("name")? }.text()?;
+    let at = |key: &str| format!("cluster {name}: {key}");
+    let procs = Argument { name: &at("procs"), value: &needed("procs")? }.whole(1..=u32::MAX)?;
+    let speed = value("speed")?.map(|value| Argument { name: &at("speed"), value: &value }.number());
+    let batch = value("batch")?.map(|value| Argument { name: &at("batch"), value: &value }.text());
+    let speed = Speed::new(speed.transpose()?.unwrap_or(1.0));
+    let speed = speed.map_err(|error| wrong_input(format!("{}: {error}", at("speed"))))?;
+    let batch = batch.transpose()?.unwrap_or_else(|| DEFAULT_BATCH.to_owned());
+    batch.parse::<LocalPolicy>().map_err(|error| wrong_input(format!("{}: {error}", at("batch"))))?;
+    Ok(Cluster { name, procs: Procs(procs), speed, batch, nodes: None })
 }
 
 #[pymethods]
 impl Platform {
     /// A platform of these clusters.
     #[staticmethod]
-    fn of_clusters(clusters: Vec<ClusterItem>) -> PyResult<Platform> {
-        let mut made = Vec::with_capacity(clusters.len());
-        for ClusterItem { name, procs, speed, batch } in clusters {
-            let speed = Speed::new(speed).map_err(|error| wrong_input(format!("cluster {name}: {error}")))?;
-            let batch = batch.unwrap_or_else(|| DEFAULT_BATCH.to_owned());
-            made.push(Cluster { name, procs: Procs(procs), speed, batch, nodes: None });
-        }
+    fn of_clusters(clusters: Vec<Bound<'_, PyMapping>>) -> PyResult<Platform> {
+        let made = clusters.iter().map(cluster).collect::<PyResult<Vec<Cluster>>>()?;
         let inner = pliant_model::Platform::new(made).map_err(wrong_input)?;
         Ok(Platform { inner, is_one_cluster: false })
     }
 
     /// One cluster of that many processors.
     #[staticmethod]
-    pub(crate) fn single(procs: u32) -> PyResult<Platform> {
-        let inner = pliant_model::Platform::single(Procs(procs), DEFAULT_BATCH).map_err(wrong_input)?;
-        Ok(Platform { inner, is_one_cluster: true })
+    fn single(procs: &Bound<'_, PyAny>) -> PyResult<Platform> {
+        Platform::of_procs(Argument { name: "procs", value: procs }.whole(1..=u32::MAX)?)
     }
 
     /// A built-in platform.
@@ -89,6 +107,19 @@ impl Platform {
         self.inner.total_procs()
     }
 
+    /// The platform for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        let this = slf.get();
+        pickled(slf, &(&this.inner, this.is_one_cluster))
+    }
+
+    /// The platform of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Platform> {
+        let (inner, is_one_cluster) = restored(text)?;
+        Ok(Platform { inner, is_one_cluster })
+    }
+
     fn __repr__(&self) -> String {
         let one = |cluster: &Cluster| format!("{} {}", cluster.name, cluster.procs.0);
         let clusters: Vec<String> = self.inner.clusters().iter().map(one).collect();
@@ -97,6 +128,12 @@ impl Platform {
 }
 
 impl Platform {
+    /// One cluster of that many processors.
+    pub(crate) fn of_procs(procs: u32) -> PyResult<Platform> {
+        let inner = pliant_model::Platform::single(Procs(procs), DEFAULT_BATCH).map_err(wrong_input)?;
+        Ok(Platform { inner, is_one_cluster: true })
+    }
+
     fn load(word: String) -> PyResult<Platform> {
         let inner = PlatformChoice::Named(word).load(Path::new("")).map_err(wrong_input)?;
         Ok(Platform { inner, is_one_cluster: false })

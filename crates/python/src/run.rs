@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array};
 use pliant_model::{ClusterId, JobOutcome, MoveRecord, Procs};
-use pliant_report::html::{NamedRun, render_runs};
+use pliant_report::html::{NamedRun, RunPart, render_part, render_runs};
 use pliant_report::{FileFormat, RefusedRow, Summary, refused_rows, write_formats};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
-use crate::errors::{of_file, wrong_input};
-use crate::table::{Table, in_python, words};
+use crate::errors::{of_file, of_io, wrong_input};
+use crate::pickle::{Pickled, pickled, restored};
+use crate::table::{Table, in_python, once, words};
 
 /// The result of a simulation.
 #[pyclass(frozen, module = "pliant", name = "Run")]
@@ -18,6 +20,11 @@ pub(crate) struct Run {
     pub(crate) name: String,
     pub(crate) run: pliant_model::Run,
     pub(crate) summary: Summary,
+    /// Its tables and its metrics, made when they are first asked for.
+    jobs: PyOnceLock<Py<Table>>,
+    moves: PyOnceLock<Py<Table>>,
+    refused: PyOnceLock<Py<Table>>,
+    metrics: PyOnceLock<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -30,73 +37,31 @@ impl Run {
 
     /// The jobs that ran, in the order of the workload: the columns of jobs.csv.
     #[getter]
-    fn jobs(&self, py: Python<'_>) -> PyResult<Table> {
-        py.detach(|| {
-            let jobs = &self.run.jobs;
-            let seconds = |of: fn(&JobOutcome) -> i64| -> ArrayRef {
-                Arc::new(Int64Array::from_iter_values(jobs.iter().map(of)))
-            };
-            let numbers = |of: fn(&JobOutcome) -> u32| -> ArrayRef {
-                Arc::new(UInt32Array::from_iter_values(jobs.iter().map(of)))
-            };
-            let managed: Vec<bool> = jobs.iter().map(|job| job.managed).collect();
-            Table::new(vec![
-                (
-                    "job",
-                    Arc::new(UInt64Array::from_iter_values(jobs.iter().map(|job| job.log_id))) as ArrayRef,
-                ),
-                ("cluster", words(jobs.iter().map(|job| Some(self.cluster(job.cluster))))),
-                ("submit", seconds(|job| job.submit.0)),
-                ("start", seconds(|job| job.start.0)),
-                ("end", seconds(|job| job.end.0)),
-                ("procs", numbers(|job| job.procs.0)),
-                ("walltime", seconds(|job| job.walltime.0)),
-                ("moves", numbers(|job| job.moves)),
-                ("managed", Arc::new(BooleanArray::from(managed))),
-                ("reason", words(jobs.iter().map(|job| Some(job.reason.word())))),
-            ])
-        })
+    fn jobs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Table>> {
+        once(py, &self.jobs, || self.table_of_jobs())
     }
 
     /// The moves of waiting jobs between clusters, in order: the columns of moves.csv.
     #[getter]
-    fn moves(&self) -> PyResult<Table> {
-        let moves = &self.run.moves;
-        let seconds = |of: fn(&MoveRecord) -> i64| -> ArrayRef {
-            Arc::new(Int64Array::from_iter_values(moves.iter().map(of)))
-        };
-        Table::new(vec![
-            ("time", seconds(|one| one.at.0)),
-            ("job", Arc::new(UInt64Array::from_iter_values(moves.iter().map(|one| one.log_id)))),
-            ("from", words(moves.iter().map(|one| Some(self.cluster(one.from))))),
-            ("to", words(moves.iter().map(|one| Some(self.cluster(one.to))))),
-            ("ect_before", seconds(|one| one.before.0)),
-            ("ect_after", seconds(|one| one.after.0)),
-            ("procs", Arc::new(UInt32Array::from_iter_values(moves.iter().map(|one| one.procs.0)))),
-        ])
+    fn moves<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Table>> {
+        once(py, &self.moves, || self.table_of_moves())
     }
 
     /// The jobs that no cluster could take, each with the reason: the columns of refused.csv.
     #[getter]
-    fn refused(&self) -> PyResult<Table> {
-        let refused: Vec<RefusedRow<'_>> = refused_rows(&self.run).collect();
-        let sizes = |of: fn((Procs, Procs)) -> Procs| -> ArrayRef {
-            Arc::new(refused.iter().map(|row| row.sizes.map(|sizes| of(sizes).0)).collect::<UInt32Array>())
-        };
-        Table::new(vec![
-            ("job", Arc::new(UInt64Array::from_iter_values(refused.iter().map(|row| row.job))) as ArrayRef),
-            ("cause", words(refused.iter().map(|row| Some(row.cause)))),
-            ("cluster", words(refused.iter().map(|row| row.cluster))),
-            ("requested", sizes(|(requested, _)| requested)),
-            ("available", sizes(|(_, available)| available)),
-        ])
+    fn refused<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Table>> {
+        once(py, &self.refused, || self.table_of_refused())
     }
 
     /// The metrics: the keys of summary.json.
     #[getter]
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.summary).map_err(wrong_input)?;
-        py.import("json")?.call_method1("loads", (text,))
+        let made = self.metrics.get_or_try_init(py, || {
+            let text = serde_json::to_string(&self.summary).map_err(wrong_input)?;
+            Ok::<_, PyErr>(py.import("json")?.call_method1("loads", (text,))?.unbind())
+        })?;
+        // The caller may change it.
+        made.bind(py).call_method0("copy")
     }
 
     /// Writes the files of `pliant simulate --out` into a folder.
@@ -122,15 +87,48 @@ impl Run {
             .map_err(|error| of_file(&error))?;
         if report {
             let page = self.report_html(py)?;
-            std::fs::write(folder.join("report.html"), page)?;
+            let path = folder.join("report.html");
+            std::fs::write(&path, page).map_err(|error| of_io(&path, &error))?;
         }
         Ok(())
     }
 
     /// The page of `pliant report`: one HTML file that needs nothing else.
     fn report_html(&self, py: Python<'_>) -> PyResult<String> {
-        let runs = [NamedRun { name: &self.name, run: &self.run, summary: &self.summary }];
-        py.detach(|| render_runs(&self.name, "", &runs)).map_err(wrong_input)
+        py.detach(|| render_runs(&self.name, "", &[self.named()])).map_err(wrong_input)
+    }
+
+    /// The schedule alone, as it is on the page.
+    fn _gantt_html(&self, py: Python<'_>) -> String {
+        py.detach(|| render_part(&self.named(), RunPart::Schedule))
+    }
+
+    /// The utilization and the queue lengths alone, as they are on the page.
+    fn _utilization_html(&self, py: Python<'_>) -> String {
+        py.detach(|| render_part(&self.named(), RunPart::Utilization))
+    }
+
+    /// The Gantt chart, which a notebook shows.
+    fn gantt<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "gantt")
+    }
+
+    /// Utilization and queue length over time, which a notebook shows.
+    fn utilization<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "utilization")
+    }
+
+    /// The run for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        let this = slf.get();
+        pickled(slf, &(&this.name, &this.run, &this.summary))
+    }
+
+    /// The run of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Run> {
+        let (name, run, summary) = restored(text)?;
+        Ok(Run::new(name, run, summary))
     }
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -145,6 +143,70 @@ impl Run {
 }
 
 impl Run {
+    /// A finished run with its metrics.
+    pub(crate) fn new(name: String, run: pliant_model::Run, summary: Summary) -> Run {
+        let (jobs, moves, refused, metrics) =
+            (PyOnceLock::new(), PyOnceLock::new(), PyOnceLock::new(), PyOnceLock::new());
+        Run { name, run, summary, jobs, moves, refused, metrics }
+    }
+
+    fn table_of_jobs(&self) -> PyResult<Table> {
+        let jobs = &self.run.jobs;
+        let seconds = |of: fn(&JobOutcome) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(jobs.iter().map(of)))
+        };
+        let numbers = |of: fn(&JobOutcome) -> u32| -> ArrayRef {
+            Arc::new(UInt32Array::from_iter_values(jobs.iter().map(of)))
+        };
+        let managed: Vec<bool> = jobs.iter().map(|job| job.managed).collect();
+        Table::new(vec![
+            ("job", Arc::new(UInt64Array::from_iter_values(jobs.iter().map(|job| job.log_id))) as ArrayRef),
+            ("cluster", words(jobs.iter().map(|job| Some(self.cluster(job.cluster))))),
+            ("submit", seconds(|job| job.submit.0)),
+            ("start", seconds(|job| job.start.0)),
+            ("end", seconds(|job| job.end.0)),
+            ("procs", numbers(|job| job.procs.0)),
+            ("walltime", seconds(|job| job.walltime.0)),
+            ("moves", numbers(|job| job.moves)),
+            ("managed", Arc::new(BooleanArray::from(managed))),
+            ("reason", words(jobs.iter().map(|job| Some(job.reason.word())))),
+        ])
+    }
+
+    fn table_of_moves(&self) -> PyResult<Table> {
+        let moves = &self.run.moves;
+        let seconds = |of: fn(&MoveRecord) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(moves.iter().map(of)))
+        };
+        Table::new(vec![
+            ("time", seconds(|one| one.at.0)),
+            ("job", Arc::new(UInt64Array::from_iter_values(moves.iter().map(|one| one.log_id)))),
+            ("from", words(moves.iter().map(|one| Some(self.cluster(one.from))))),
+            ("to", words(moves.iter().map(|one| Some(self.cluster(one.to))))),
+            ("ect_before", seconds(|one| one.before.0)),
+            ("ect_after", seconds(|one| one.after.0)),
+            ("procs", Arc::new(UInt32Array::from_iter_values(moves.iter().map(|one| one.procs.0)))),
+        ])
+    }
+
+    fn table_of_refused(&self) -> PyResult<Table> {
+        let refused: Vec<RefusedRow<'_>> = refused_rows(&self.run).collect();
+        let sizes = |of: fn((Procs, Procs)) -> Procs| -> ArrayRef {
+            Arc::new(refused.iter().map(|row| row.sizes.map(|sizes| of(sizes).0)).collect::<UInt32Array>())
+        };
+        Table::new(vec![
+            ("job", Arc::new(UInt64Array::from_iter_values(refused.iter().map(|row| row.job))) as ArrayRef),
+            ("cause", words(refused.iter().map(|row| Some(row.cause)))),
+            ("cluster", words(refused.iter().map(|row| row.cluster))),
+            ("requested", sizes(|(requested, _)| requested)),
+            ("available", sizes(|(_, available)| available)),
+        ])
+    }
+
+    fn named(&self) -> NamedRun<'_> {
+        NamedRun { name: &self.name, run: &self.run, summary: &self.summary }
+    }
+
     fn cluster(&self, id: ClusterId) -> &str {
         &self.run.platform.cluster(id).name
     }

@@ -7,6 +7,7 @@ use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 
 use crate::arrow_stream;
@@ -118,4 +119,14 @@ fn values<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<Bound<'py, PyList
 pub(crate) fn words<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> ArrayRef {
     let column: arrow_array::DictionaryArray<Int32Type> = words.into_iter().collect();
     Arc::new(column)
+}
+
+/// A table that is made once, without the interpreter.
+pub(crate) fn once<'py>(
+    py: Python<'py>,
+    cell: &PyOnceLock<Py<Table>>,
+    make: impl FnOnce() -> PyResult<Table> + Send,
+) -> PyResult<Bound<'py, Table>> {
+    let made = cell.get_or_try_init(py, || Py::new(py, py.detach(make)?))?;
+    Ok(made.bind(py).clone())
 }

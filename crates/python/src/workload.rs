@@ -1,5 +1,6 @@
 //! Workloads: read from logs, generated, or made of a table.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,12 +14,15 @@ use pliant_model::{Job, LoggedMemory, Procs, Span, Time};
 use pliant_sim::campaign::{Generator, Recipe, month};
 use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, RepairReport};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::arguments::Argument;
 use crate::arrow_stream;
 use crate::errors::{of_trace, wrong_input, wrong_input_with_hint};
+use crate::pickle::{Pickled, pickled, restored};
 use crate::platform::Platform;
-use crate::table::{Table, words};
+use crate::table::{Table, once, words};
 
 /// Jobs to be simulated, in the order of their submissions.
 #[pyclass(frozen, module = "pliant", name = "Workload")]
@@ -28,31 +32,16 @@ pub(crate) struct Workload {
     pub(crate) file: Option<String>,
     /// The clusters of its own platform, whose names the origins of jobs are.
     origins: Vec<String>,
+    /// The table of its jobs, made when it is first asked for.
+    table: PyOnceLock<Py<Table>>,
 }
 
 #[pymethods]
 impl Workload {
     /// The jobs as a table.
     #[getter]
-    fn jobs(&self) -> PyResult<Table> {
-        let jobs = &self.inner.jobs;
-        let origin = |job: &Job| job.origin.and_then(|origin| self.origins.get(origin.index()));
-        let named = |(job, partition): (&'_ Job, &i32)| {
-            let partition = self.inner.partition_names.get(partition).map(String::as_str);
-            origin(job).map(|name| name.as_str().to_owned()).or_else(|| partition.map(str::to_owned))
-        };
-        let origins: Vec<Option<String>> = jobs.iter().zip(&self.inner.partitions).map(named).collect();
-        Table::new(vec![
-            ("job", Arc::new(UInt64Array::from_iter_values(jobs.iter().map(|job| job.log_id))) as ArrayRef),
-            ("submit", seconds(jobs.iter().map(|job| job.submit.0))),
-            ("procs", Arc::new(UInt32Array::from_iter_values(jobs.iter().map(|job| job.procs.0)))),
-            ("walltime", seconds(jobs.iter().map(|job| job.walltime.0))),
-            ("runtime", seconds(jobs.iter().map(|job| job.runtime.0))),
-            ("user", numbers(jobs.iter().map(|job| job.user))),
-            ("group", numbers(jobs.iter().map(|job| job.group))),
-            ("executable", numbers(jobs.iter().map(|job| job.executable))),
-            ("cluster", words(origins.iter().map(|name| Some(name.as_deref().unwrap_or(""))))),
-        ])
+    fn jobs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Table>> {
+        once(py, &self.table, || self.table_of_jobs())
     }
 
     /// How many jobs were dropped or repaired, by the reasons of docs/reference/files/repairs.md.
@@ -82,12 +71,53 @@ impl Workload {
         py.detach(|| self.inner.write(&path)).map_err(|error| of_trace(&error))
     }
 
+    /// The workload for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        let this = slf.get();
+        pickled(slf, &(&this.inner, &this.file, &this.origins))
+    }
+
+    /// The workload of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Workload> {
+        let (inner, file, origins) = restored(text)?;
+        Ok(Workload::new(inner, file, origins))
+    }
+
     fn __len__(&self) -> usize {
         self.inner.jobs.len()
     }
 
     fn __repr__(&self) -> String {
         format!("Workload({}: {} jobs)", self.inner.name, self.inner.jobs.len())
+    }
+}
+
+impl Workload {
+    fn new(inner: pliant_trace::Workload, file: Option<String>, origins: Vec<String>) -> Workload {
+        Workload { inner, file, origins, table: PyOnceLock::new() }
+    }
+
+    /// The jobs as a table.
+    fn table_of_jobs(&self) -> PyResult<Table> {
+        let jobs = &self.inner.jobs;
+        let origin = |job: &Job| job.origin.and_then(|origin| self.origins.get(origin.index()));
+        let named = |(job, partition): (&'_ Job, &i32)| {
+            let partition = self.inner.partition_names.get(partition).map(String::as_str);
+            origin(job).map(|name| name.as_str().to_owned()).or_else(|| partition.map(str::to_owned))
+        };
+        let origins: Vec<Option<String>> = jobs.iter().zip(&self.inner.partitions).map(named).collect();
+        Table::new(vec![
+            ("job", Arc::new(UInt64Array::from_iter_values(jobs.iter().map(|job| job.log_id))) as ArrayRef),
+            ("submit", seconds(jobs.iter().map(|job| job.submit.0))),
+            ("procs", Arc::new(UInt32Array::from_iter_values(jobs.iter().map(|job| job.procs.0)))),
+            ("walltime", seconds(jobs.iter().map(|job| job.walltime.0))),
+            ("runtime", seconds(jobs.iter().map(|job| job.runtime.0))),
+            ("user", numbers(jobs.iter().map(|job| job.user))),
+            ("group", numbers(jobs.iter().map(|job| job.group))),
+            ("executable", numbers(jobs.iter().map(|job| job.executable))),
+            ("cluster", words(origins.iter().map(|name| Some(name.as_deref().unwrap_or(""))))),
+        ])
     }
 }
 
@@ -113,26 +143,38 @@ pub(crate) fn read_workload(
     let options = LoadOptions { repair: RepairOptions { policy, strict }, log_dirs };
     let inner = py.detach(|| pliant_trace::load(&path, &options)).map_err(|error| of_trace(&error))?;
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(Workload { inner, file, origins: Vec::new() })
+    Ok(Workload::new(inner, file, Vec::new()))
 }
 
 /// Generates a workload for a platform.
 #[pyfunction]
-#[pyo3(signature = (kind, platform, *, seed = 1, month = None, jobs = None, days = None, load = None, walltime_max = None))]
-#[allow(clippy::too_many_arguments)]
+#[pyo3(signature = (kind, platform, given))]
 pub(crate) fn generate(
     py: Python<'_>,
     kind: &str,
     platform: Option<&Bound<'_, Platform>>,
-    seed: u64,
-    month: Option<&str>,
-    jobs: Option<u32>,
-    days: Option<f64>,
-    load: Option<f64>,
-    walltime_max: Option<i64>,
+    given: &Bound<'_, PyDict>,
 ) -> PyResult<Workload> {
+    let (mut seed, mut month, mut jobs, mut days, mut load, mut walltime_max) =
+        (1, None, None, None, None, None);
+    for (name, value) in given {
+        if value.is_none() {
+            continue;
+        }
+        let name: String = name.extract()?;
+        let argument = Argument { name: &name, value: &value };
+        match name.as_str() {
+            "seed" => seed = argument.whole(0..=u64::MAX)?,
+            "month" => month = Some(argument.text()?),
+            "jobs" => jobs = Some(argument.whole(0..=u32::MAX)?),
+            "days" => days = Some(argument.number()?),
+            "load" => load = Some(argument.number()?),
+            "walltime_max" => walltime_max = Some(argument.whole(0..=i64::MAX)?),
+            _ => return Err(wrong_input(format!("expected an option of a generator, found {name:?}"))),
+        }
+    }
     let generator: Generator = kind.parse().map_err(wrong_input)?;
-    let month = month.map(self::month).transpose().map_err(wrong_input)?;
+    let month = month.as_deref().map(self::month).transpose().map_err(wrong_input)?;
     let recipe = Recipe { generator, month, jobs, days, load, walltime_max_s: walltime_max };
     recipe
         .check()
@@ -140,7 +182,7 @@ pub(crate) fn generate(
     let usual = match (platform, generator.platform()) {
         (Some(_), _) => None,
         (None, Some(name)) => Some(Platform::built_in(name)?),
-        (None, None) => Some(Platform::single(GENERATED_PROCS)?),
+        (None, None) => Some(Platform::of_procs(GENERATED_PROCS)?),
     };
     let platform = match &usual {
         Some(usual) => &usual.inner,
@@ -148,7 +190,7 @@ pub(crate) fn generate(
     };
     let inner = py.detach(|| recipe.generate(platform, seed));
     let origins = platform.clusters().iter().map(|cluster| cluster.name.clone()).collect();
-    Ok(Workload { inner, file: None, origins })
+    Ok(Workload::new(inner, None, origins))
 }
 
 /// The processors of the machine that jobs are generated for, if no platform is given (paper 001).
@@ -157,17 +199,21 @@ const GENERATED_PROCS: u32 = 128;
 /// A workload of a table with the columns submit, procs and runtime; of walltime, job, user, group, executable and cluster
 /// those that it has.
 #[pyfunction]
-pub(crate) fn workload_of_table(table: &Bound<'_, PyAny>) -> PyResult<Workload> {
-    let batches = arrow_stream::import(table)?;
+pub(crate) fn workload_of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<Workload> {
+    let stream = arrow_stream::import(table)?;
+    py.detach(|| of_batches(&stream.batches()?))
+}
+
+fn of_batches(batches: &[RecordBatch]) -> PyResult<Workload> {
     let mut jobs = Vec::new();
-    let mut origins: Vec<String> = Vec::new();
+    let mut origins = Origins::default();
     let mut partitions = Vec::new();
-    for batch in &batches {
+    for batch in batches {
         let columns = Columns::of(batch)?;
         for row in 0..batch.num_rows() {
             let number = jobs.len() as u64 + 1;
             jobs.push(columns.job(row, number)?);
-            partitions.push(columns.partition(row, &mut origins));
+            partitions.push(columns.cluster.as_ref().map_or(-1, |column| origins.number(column.word(row))));
         }
     }
     if jobs.is_empty() {
@@ -185,12 +231,31 @@ pub(crate) fn workload_of_table(table: &Bound<'_, PyAny>) -> PyResult<Workload> 
         name: "table".to_owned(),
         jobs: sorted.collect(),
         partitions: order.iter().map(|row| partitions[*row]).collect(),
-        partition_names: (1..).zip(origins).collect(),
+        partition_names: origins.numbers.into_iter().map(|(name, number)| (number, name)).collect(),
         max_procs: None,
         unix_start: None,
         report: RepairReport { read, kept: read, ..RepairReport::default() },
     };
-    Ok(Workload { inner, file: None, origins: Vec::new() })
+    Ok(Workload::new(inner, None, Vec::new()))
+}
+
+/// The numbers of clusters, from 1 on, by their names.
+#[derive(Default)]
+struct Origins {
+    numbers: BTreeMap<String, i32>,
+}
+
+impl Origins {
+    /// The number of a cluster; -1 if there is no name.
+    fn number(&mut self, name: Option<&str>) -> i32 {
+        let Some(name) = name.filter(|name| !name.is_empty()) else { return -1 };
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.numbers.len() as i32 + 1;
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
 }
 
 /// The columns of a batch of jobs.
@@ -203,7 +268,7 @@ struct Columns<'a> {
     user: Option<Column<'a>>,
     group: Option<Column<'a>>,
     executable: Option<Column<'a>>,
-    cluster: Option<&'a ArrayRef>,
+    cluster: Option<Words<'a>>,
 }
 
 /// A column of numbers.
@@ -214,7 +279,10 @@ struct Column<'a> {
 
 impl<'a> Columns<'a> {
     fn of(batch: &'a RecordBatch) -> PyResult<Columns<'a>> {
-        let column = |name: &'static str| batch.column_by_name(name).map(|values| Column { name, values });
+        // A column of nulls alone has a type of its own.
+        let present =
+            |name: &str| batch.column_by_name(name).filter(|values| *values.data_type() != DataType::Null);
+        let column = |name: &'static str| present(name).map(|values| Column { name, values });
         let needed = |name: &'static str| {
             column(name).ok_or_else(|| {
                 let found: Vec<String> =
@@ -233,29 +301,27 @@ impl<'a> Columns<'a> {
             user: column("user"),
             group: column("group"),
             executable: column("executable"),
-            cluster: batch.column_by_name("cluster"),
+            cluster: present("cluster").map(Words::of),
         })
     }
 
-    /// The job of a row. Without a walltime it is the runtime.
+    /// The job of a row. Without a walltime it is the runtime; a null of an optional column is as if there were no such column.
     fn job(&self, row: usize, number: u64) -> PyResult<Job> {
         const LONGEST_S: i64 = Time::MAX.0 / 4;
         let runtime = self.runtime.within(row, 1..=LONGEST_S)?;
-        let walltime =
-            self.walltime.as_ref().map_or(Ok(runtime), |column| column.within(row, 1..=LONGEST_S))?;
-        let known = |column: &Option<Column<'_>>| {
-            let number =
-                |column: &Column<'_>| column.within(row, -1..=i32::MAX.into()).map(|number| number as i32);
-            column.as_ref().map_or(Ok(-1), number)
+        let optional = |column: &Option<Column<'_>>, bounds, absent: i64| {
+            let given = column.as_ref().filter(|column| !column.values.is_null(row));
+            given.map_or(Ok(absent), |column| column.within(row, bounds))
         };
+        let walltime = optional(&self.walltime, 1..=LONGEST_S, runtime)?;
+        let known = |column| optional(column, -1..=i32::MAX.into(), -1).map(|number| number as i32);
         if runtime > walltime {
             return Err(wrong_input(format!(
                 "row {row}: expected a runtime of at most the walltime, found {runtime} and {walltime}"
             )));
         }
         Ok(Job {
-            log_id: self.job.as_ref().map_or(Ok(number as i64), |column| column.within(row, 0..=i64::MAX))?
-                as u64,
+            log_id: optional(&self.job, 0..=i64::MAX, number as i64)? as u64,
             submit: Time(self.submit.within(row, -LONGEST_S..=LONGEST_S)?),
             procs: Procs(self.procs.within(row, 1..=u32::MAX.into())? as u32),
             walltime: Span(walltime),
@@ -267,19 +333,6 @@ impl<'a> Columns<'a> {
             memory: LoggedMemory::default(),
             resources: None,
         })
-    }
-
-    /// The number of the cluster of a row, from 1 on; -1 if the table names none.
-    fn partition(&self, row: usize, names: &mut Vec<String>) -> i32 {
-        let Some(name) = self.cluster.and_then(|column| word(column, row)).filter(|name| !name.is_empty())
-        else {
-            return -1;
-        };
-        let position = names.iter().position(|known| *known == name).unwrap_or_else(|| {
-            names.push(name);
-            names.len() - 1
-        });
-        position as i32 + 1
     }
 }
 
@@ -332,19 +385,44 @@ impl Column<'_> {
     }
 }
 
-/// The text of a row; none for a null or another type.
-fn word(column: &ArrayRef, row: usize) -> Option<String> {
+/// A column of texts.
+struct Words<'a> {
+    values: &'a ArrayRef,
+    /// Of a dictionary, the position of the text of each row, and the texts.
+    dictionary: Option<(Vec<usize>, &'a ArrayRef)>,
+}
+
+impl<'a> Words<'a> {
+    fn of(values: &'a ArrayRef) -> Words<'a> {
+        let is_dictionary = matches!(values.data_type(), DataType::Dictionary(..));
+        let dictionary = is_dictionary.then(|| {
+            let dictionary = values.as_any_dictionary();
+            (dictionary.normalized_keys(), dictionary.values())
+        });
+        Words { values, dictionary: dictionary.filter(|(_, texts)| !texts.is_empty()) }
+    }
+
+    /// The text of a row; none for a null or another type.
+    fn word(&self, row: usize) -> Option<&'a str> {
+        if self.values.is_null(row) {
+            return None;
+        }
+        match &self.dictionary {
+            Some((keys, texts)) => text(texts, keys[row]),
+            None => text(self.values, row),
+        }
+    }
+}
+
+/// The text at a position of a column without a dictionary; none for a null or another type.
+fn text(column: &ArrayRef, row: usize) -> Option<&str> {
     if column.is_null(row) {
         return None;
     }
     Some(match column.data_type() {
-        DataType::Utf8 => column.as_string::<i32>().value(row).to_owned(),
-        DataType::LargeUtf8 => column.as_string::<i64>().value(row).to_owned(),
-        DataType::Utf8View => column.as_string_view().value(row).to_owned(),
-        DataType::Dictionary(..) => {
-            let dictionary = column.as_any_dictionary();
-            return word(dictionary.values(), dictionary.normalized_keys()[row]);
-        }
+        DataType::Utf8 => column.as_string::<i32>().value(row),
+        DataType::LargeUtf8 => column.as_string::<i64>().value(row),
+        DataType::Utf8View => column.as_string_view().value(row),
         _ => return None,
     })
 }

@@ -6,6 +6,7 @@
 //! and no simulator, and decides nothing. `docs/reference/results.md` describes every file and every metric.
 
 mod bootstrap;
+mod campaign_metrics;
 mod campaign_table;
 pub mod campaigns;
 mod comparison;
@@ -20,6 +21,7 @@ mod relative;
 pub mod timeline;
 
 pub use bootstrap::{Interval, JOBS_MIN, mean_difference};
+pub use campaign_metrics::{measure_exploration, measure_run};
 pub use campaign_table::{CampaignRow, CampaignTable};
 pub use comparison::{Comparison, ComparisonError, JobGain, compare, gained_before};
 pub use exploration::{ExplorationSummary, fair_shares, summarize_exploration};

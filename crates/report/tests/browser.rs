@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pliant_model::Run;
-use pliant_report::html::{NamedRun, render_campaign, render_runs};
+use pliant_report::html::{NamedRun, RunPart, render_campaign, render_part, render_runs};
 use pliant_report::{CampaignRow, CampaignTable};
 use pliant_report::{Summary, compare, summarize};
 use pliant_testing::browser::find as browser;
@@ -161,6 +161,25 @@ fn one_large_run_is_drawn() {
     assert_eq!((seen.drawn("gantt"), seen.drawn("lanes"), seen.drawn("series")), (100_000, 3, 6));
     println!("milliseconds of a frame: {}", seen.benchmark);
     assert!(seen.benchmark.contains("\"whole\""), "{}", seen.benchmark);
+}
+
+#[test]
+fn each_part_of_a_page_is_drawn_alone() {
+    let Some(browser) = browser() else { return };
+    let run = drawn_run(grid5000(), 2_000, 1, 2);
+    let summary = summarize(&run);
+    let named = NamedRun { name: "MCT", run: &run, summary: &summary };
+    for (file, part, shown) in [
+        ("schedule.html", RunPart::Schedule, "Schedule"),
+        ("utilization.html", RunPart::Utilization, "Utilization"),
+    ] {
+        let page = render_part(&named, part);
+        assert!(page.contains(&format!("<section><h2>{shown}")));
+        assert_eq!(page.matches("<section hidden>").count(), 1);
+        let seen = open(&browser, file, &page, "");
+        assert_eq!(seen.complaints(), "");
+        assert_eq!((seen.drawn("gantt"), seen.drawn("series")), (2_000, 6));
+    }
 }
 
 #[test]

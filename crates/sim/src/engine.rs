@@ -6,6 +6,7 @@
 //! Siblings (`siblings`) of the jobs that arrived at this instant and did not start are queued at the position of
 //! the reallocation event.
 
+pub(crate) mod episode;
 mod planning;
 mod processor_estimates;
 mod siblings;
@@ -15,13 +16,14 @@ use pliant_model::{
     RefusalCause, Request, Run, Span, Speedup, Time, rng::stream_seed, runtime_at,
 };
 use pliant_policy::batch::{Start, Submission};
+use pliant_policy::custom::{CustomPolicies, PolicyError};
 use pliant_policy::federation::{Federation, Tracked};
 use pliant_policy::mapping::{self, MappingDecision};
-use pliant_policy::reallocation::{Algorithm, Move, reallocate};
+use pliant_policy::reallocation::{Algorithm, Move, reallocate, reallocate_by};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 
 use self::planning::{Planning, StartedRun};
 use self::processor_estimates::ProcessorEstimates;
@@ -48,7 +50,9 @@ pub(crate) struct Engine<'a, I: Iterator> {
     total: usize,
     last_submit: Time,
     submitted: FxHashMap<JobId, Submitted>,
-    policies: &'a Policies,
+    policies: Cow<'a, Policies>,
+    /// The policies of the caller.
+    custom: CustomPolicies,
     federation: Federation,
     rng: ChaCha8Rng,
     /// Terminations; those of one instant in the order of the starts.
@@ -71,8 +75,14 @@ where
     I: Iterator,
     I::Item: Borrow<SimJob>,
 {
-    pub(crate) fn new(platform: &Platform, jobs: I, policies: &'a Policies) -> Result<Self, SimError> {
+    pub(crate) fn new(
+        platform: &Platform,
+        jobs: I,
+        policies: Cow<'a, Policies>,
+        custom: CustomPolicies,
+    ) -> Result<Self, SimError> {
         policies.check(platform)?;
+        check_custom(&policies, &custom)?;
         let mut jobs = jobs.peekable();
         let origin = jobs.peek().map_or(Time::ZERO, |first| first.borrow().job.submit.min(Time::ZERO));
         let mut federation = Federation::under(platform, policies.tuner, origin, &policies.priority)
@@ -80,7 +90,8 @@ where
         if policies.estimates == Estimates::Processors {
             ProcessorEstimates::put_before(&mut federation, platform, origin).map_err(SimError::Batch)?;
         }
-        Ok(Engine::on(platform, federation, origin, jobs, policies))
+        custom.put_into(&mut federation, platform, origin).map_err(SimError::Batch)?;
+        Ok(Engine { custom, ..Engine::on(platform, federation, origin, jobs, policies) })
     }
 
     /// An engine on existing clusters at `origin`, those of the platform in the same order.
@@ -89,7 +100,7 @@ where
         federation: Federation,
         origin: Time,
         jobs: std::iter::Peekable<I>,
-        policies: &'a Policies,
+        policies: Cow<'a, Policies>,
     ) -> Self {
         let total = jobs.size_hint().1.unwrap_or(0);
         Engine {
@@ -97,11 +108,11 @@ where
             total,
             last_submit: origin,
             submitted: FxHashMap::default(),
-            policies,
+            custom: CustomPolicies::default(),
             next_starts: NextStarts::new(federation.len()),
             siblings: Siblings::new(federation.len()),
             planning: Planning::new(policies.plan_by),
-            needs: Needs::on(platform, policies),
+            needs: Needs::on(platform, &policies),
             folding: folding(platform).unwrap_or(None),
             federation,
             rng: ChaCha8Rng::seed_from_u64(stream_seed(policies.seed, "mapping")),
@@ -120,35 +131,58 @@ where
                 moves: Vec::new(),
                 reallocations: 0,
             },
+            policies,
         }
     }
 
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Run, SimError> {
         let mut instants = 0_u32;
         while let Some(now) = self.next_instant() {
-            self.extend_due_plans(now);
-            match self.policies.ties {
-                Ties::FinishFirst => {
-                    self.finish_due(now);
-                    self.submit_due(now, observer)?;
-                }
-                Ties::SubmitFirst => {
-                    self.submit_due(now, observer)?;
-                    self.finish_due(now);
-                }
-            }
-            self.start_due(now);
-            self.submit_siblings(now);
-            self.reallocate_due(now);
+            self.pass(now, observer)?;
             instants += 1;
             if instants.is_multiple_of(REPORT_EVERY) && !observer.progress(self.ended, self.total, now) {
                 return Err(SimError::Stopped);
             }
         }
+        Ok(self.into_run())
+    }
+
+    /// Lets everything happen that is due at an instant.
+    fn pass(&mut self, now: Time, observer: &mut dyn Observer) -> Result<(), SimError> {
+        self.extend_due_plans(now);
+        match self.policies.ties {
+            Ties::FinishFirst => {
+                self.finish_due(now);
+                self.submit_due(now, observer)?;
+            }
+            Ties::SubmitFirst => {
+                self.submit_due(now, observer)?;
+                self.finish_due(now);
+            }
+        }
+        self.start_due(now);
+        self.submit_siblings(now);
+        self.reallocate_due(now);
+        match self.custom.failure.get() {
+            None => Ok(()),
+            Some(error) => Err(self.failed(error.clone())),
+        }
+    }
+
+    /// The failure of a custom policy, with the number of its job in the log.
+    fn failed(&self, error: PolicyError) -> SimError {
+        let waiting = |job: JobId| Some(self.submitted.get(&job)?.job.log_id);
+        let started = |job: JobId| Some(self.outcomes.get(job.index())?.as_ref()?.log_id);
+        let log_id = error.job().and_then(|job| waiting(job).or_else(|| started(job)));
+        SimError::Custom { error, log_id }
+    }
+
+    /// The finished run.
+    fn into_run(mut self) -> Run {
         // In place, because these are most of the memory of a long run and `flatten` would copy them.
         self.outcomes.retain(Option::is_some);
         self.run.jobs = self.outcomes.into_iter().map(|ran| ran.expect("the others were dropped")).collect();
-        Ok(self.run)
+        self.run
     }
 
     /// The next time at which something happens. Reallocation events count only while a job waits.
@@ -226,11 +260,15 @@ where
     fn map(&mut self, now: Time, id: JobId, next: &SimJob) -> Result<ClusterId, RefusalCause> {
         let resources = self.needs.of(&next.job);
         let request = Request { resources, ..request(id, next, self.planning.planned(&next.job)) };
-        let MappingDecision { cluster, shape, reason } =
-            mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?;
+        let MappingDecision { cluster, shape, reason } = match &self.custom.mapping {
+            None => mapping::map(self.policies.mapping, &mut self.federation, now, &request, &mut self.rng)?,
+            Some(rule) => {
+                mapping::map_by(rule.as_ref(), &self.custom.failure, &mut self.federation, now, &request)?
+            }
+        };
         let tracked = Tracked { request, cluster, moves: 0, reason: Reason::Mapped(reason) };
         self.federation.submit(now, tracked, shape);
-        self.siblings.arrived(id, self.policies);
+        self.siblings.arrived(id, &self.policies);
         Ok(cluster)
     }
 
@@ -326,7 +364,13 @@ where
         if self.federation.waiting().is_empty() {
             return;
         }
-        for one in reallocate(&policy, &mut self.federation, now) {
+        let moves = match &self.custom.heuristic {
+            None => reallocate(&policy, &mut self.federation, now),
+            Some(rule) => {
+                reallocate_by(&policy, rule.as_ref(), &self.custom.failure, &mut self.federation, now)
+            }
+        };
+        for one in moves {
             let Some(Submitted { job, .. }) = self.submitted.get(&one.job) else { continue };
             let log_id = job.log_id;
             self.record_move(now, &one, log_id);
@@ -345,6 +389,15 @@ where
             let after = one.estimate.completion();
             self.run.moves.push(MoveRecord { at: now, log_id, from, to, before, after, procs });
         }
+    }
+}
+
+/// Fails if a custom policy would be called for decisions that are then discarded.
+fn check_custom(policies: &Policies, custom: &CustomPolicies) -> Result<(), SimError> {
+    let tries = policies.reallocation.is_some_and(|policy| policy.algorithm == Algorithm::NoWorse);
+    match custom.batch.is_some() && tries {
+        true => Err(SimError::CustomOnTrial),
+        false => Ok(()),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod limits;
 pub mod multi_job;
 mod needs;
 pub mod optional;
+mod priority_of_log;
 pub mod protocol;
 mod ready;
 pub mod recorded;
@@ -20,17 +21,20 @@ mod run_options;
 mod stream;
 pub mod what_if;
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 
 use pliant_model::{Job, PlannedJob, Platform, Run, Speedup, Time};
 use pliant_policy::batch::LocalPolicy;
 use pliant_policy::batch::order::PrioritySettings;
+use pliant_policy::custom::{CustomPolicies, PolicyError};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::Reallocation;
 use pliant_policy::runtimes::predicted::{Basis, Prediction};
 use pliant_policy::tuning::Tuner;
 
+pub use engine::episode::{Episode, Step};
+pub use priority_of_log::{PriorityError, PriorityOfLog};
 pub use run_options::{OptionError, RunOptions};
 pub use stream::{StreamError, simulate_stream};
 
@@ -212,6 +216,16 @@ pub enum SimError {
     Protocol(protocol::Unsupported),
     /// The hierarchy of agents does not match the platform's clusters.
     Hierarchy(protocol::HierarchyError),
+    /// A custom policy failed, or decided what is impossible.
+    Custom {
+        /// The error.
+        error: PolicyError,
+        /// The number of its job in the log, if it is about one.
+        log_id: Option<u64>,
+    },
+    /// A reallocation algorithm that tries cycles and discards them should run with a custom batch policy, which would get submissions and
+    /// cancellations that do not happen.
+    CustomOnTrial,
 }
 
 impl fmt::Display for SimError {
@@ -232,6 +246,13 @@ impl fmt::Display for SimError {
             Self::Stopped => write!(f, "stopped before the end"),
             Self::Protocol(unsupported) => write!(f, "{unsupported}"),
             Self::Hierarchy(error) => write!(f, "{error}"),
+            Self::Custom { error, log_id: Some(job) } => write!(f, "job {job}: {error}"),
+            Self::Custom { error, log_id: None } => write!(f, "{error}"),
+            Self::CustomOnTrial => write!(
+                f,
+                "expected another reallocation algorithm with a batch policy of the caller, found `no-worse`: it tries moves and \
+                 discards them"
+            ),
         }
     }
 }
@@ -252,5 +273,25 @@ where
     I: IntoIterator,
     I::Item: Borrow<SimJob>,
 {
-    engine::Engine::new(platform, jobs.into_iter(), policies)?.run(observer)
+    simulate_custom(platform, jobs, policies, &CustomPolicies::default(), observer)
+}
+
+/// The same with policies of the caller in place of some of the others.
+///
+/// # Errors
+///
+/// Those of [`simulate`], and the first error of a custom policy.
+pub fn simulate_custom<I>(
+    platform: &Platform,
+    jobs: I,
+    policies: &Policies,
+    custom: &CustomPolicies,
+    observer: &mut dyn Observer,
+) -> Result<Run, SimError>
+where
+    I: IntoIterator,
+    I::Item: Borrow<SimJob>,
+{
+    let jobs = jobs.into_iter();
+    engine::Engine::new(platform, jobs, Cow::Borrowed(policies), custom.clone())?.run(observer)
 }

@@ -14,6 +14,7 @@
 mod tests;
 mod workload;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -181,7 +182,7 @@ impl WhatIfReplay {
         let clusters = self.clusters.iter().map(|cluster| self.federated(cluster));
         let federation = Federation::from_clusters(clusters.collect::<Result<_, _>>()?, []);
         let jobs = self.jobs.iter().peekable();
-        let engine = Engine::on(&self.platform, federation, Time::ZERO, jobs, policies);
+        let engine = Engine::on(&self.platform, federation, Time::ZERO, jobs, Cow::Borrowed(policies));
         let run = engine.run(&mut NoObserver).map_err(WhatIfError::Sim)?;
         let mut found: BTreeMap<u64, JobOutcome> = run.jobs.iter().map(|job| (job.log_id, *job)).collect();
         let jobs = self.measured.iter().map(|job| found.remove(&job.log_id));

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use pliant_model::{Job, LoggedMemory, Mebibytes, Procs, Span, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Problem, TraceError};
 use crate::job_numbers::JobNumbers;
@@ -53,7 +54,7 @@ pub struct RepairOptions {
 pub(crate) const LONGEST_S: i64 = 1_000_000_000_000;
 
 /// Why a job was dropped or changed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Repair {
     /// Dropped: when it was submitted is unknown.
     DroppedNoSubmission,
@@ -141,7 +142,7 @@ impl Repair {
 }
 
 /// How many jobs were dropped or changed, by reason.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct RepairReport {
     /// Jobs read.
     pub read: u64,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pliant_model::{ClusterId, Job, Platform, Span, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::calendar::{CalendarMonth, day_of};
 use crate::origins::Origins;
 use crate::repair::{RepairOptions, RepairReport};
 
 /// A workload, ready to be simulated.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Workload {
     /// Its source.
     pub name: String,

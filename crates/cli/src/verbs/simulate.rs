@@ -7,9 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args};
 use indicatif::ProgressBar;
 use pliant_config::read;
-use pliant_daemon::config::PriorityFile;
 use pliant_model::{Platform, Run, Span};
-use pliant_policy::batch::LocalPolicy;
 use pliant_policy::batch::order::{Aging, LocalPolicyChange, PrioritySettings};
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::Heuristic;
@@ -18,9 +16,11 @@ use pliant_policy::tuning::Tuner;
 use pliant_report::html::{NamedRun, render_runs};
 use pliant_report::{FileFormat, RESULT_FILES, Summary, prepare_folder, summarize, write_formats};
 use pliant_sim::campaign::Moldable;
-use pliant_sim::{OptionError, Policies, RunOptions, StreamError, Ties, limits, simulate, simulate_stream};
+use pliant_sim::{
+    OptionError, Policies, PriorityError, PriorityOfLog, RunOptions, StreamError, Ties, limits, simulate,
+    simulate_stream,
+};
 use pliant_trace::{LogStreamError, RepairReport, is_same_file};
-use serde::Deserialize;
 
 use crate::daemon::wrong_file;
 use crate::failure::Failure;
@@ -125,13 +125,6 @@ pub(crate) struct Arguments {
     /// Writes report.html, too.
     #[arg(long, requires = "out")]
     report: bool,
-}
-
-/// The file of `--priority`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileOfPriority {
-    priority: PriorityFile,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -296,17 +289,18 @@ impl Arguments {
     /// What queue orders by usage are set by.
     fn priority(&self, platform: &Platform) -> Result<PrioritySettings, Failure> {
         let Some(path) = &self.priority else { return Ok(PrioritySettings::default()) };
-        let by_usage =
-            |batch: &str| batch.parse::<LocalPolicy>().is_ok_and(|local| local.ordering().order.by_usage());
-        if !platform.clusters().iter().any(|cluster| by_usage(&cluster.batch)) {
-            let problem =
-                "expected a cluster with the order multifactor or fair-share with --priority, found none";
-            return Err(Failure::input(problem).hint("give the order: --batch easy --order multifactor"));
-        }
-        let (file, _): (FileOfPriority, _) =
+        let (file, _): (PriorityOfLog, _) =
             read(path, "expected a table [priority] alone").map_err(wrong_file)?;
-        let wrong = |(key, problem)| Failure::input(format!("{}: {key}: {problem}", path.display()));
-        file.priority.of_log().map_err(wrong)
+        file.settings(platform).map_err(|error| match error {
+            PriorityError::NoOrder => {
+                let problem =
+                    "expected a cluster with the order multifactor or fair-share with --priority, found none";
+                Failure::input(problem).hint("give the order: --batch easy --order multifactor")
+            }
+            PriorityError::Value { key, problem } => {
+                Failure::input(format!("{}: {key}: {problem}", path.display()))
+            }
+        })
     }
 
     fn write(&self, dir: &Path, run: &Run, summary: &Summary) -> Result<(), Failure> {

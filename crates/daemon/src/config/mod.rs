@@ -6,7 +6,6 @@ mod agent;
 mod job_limits;
 mod node;
 mod optional;
-mod priority;
 mod probes;
 mod server;
 
@@ -22,7 +21,7 @@ pub use agent::{AgentFile, ReallocationFile};
 pub use job_limits::{DiskQuota, JobLimitsFile};
 pub use node::NodeFile;
 pub use optional::{OptionalFile, OrderFile};
-pub use priority::{ClassFile, GroupFile, PriorityFile};
+pub use pliant_control::priority_file::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 

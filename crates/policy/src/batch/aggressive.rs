@@ -90,7 +90,7 @@ pub(super) fn serve_last(now: Time, cluster: &mut EventDrivenCluster) {
 }
 
 /// The processors and the time available to a job that must not delay the head.
-struct BackfillWindow {
+pub(super) struct BackfillWindow {
     free: Procs,
     /// Free at the shadow beyond the head's need.
     extra: Procs,
@@ -99,18 +99,18 @@ struct BackfillWindow {
 }
 
 impl BackfillWindow {
-    fn behind(now: Time, processors: &Occupancy, needed: Procs) -> BackfillWindow {
+    pub(super) fn behind(now: Time, processors: &Occupancy, needed: Procs) -> BackfillWindow {
         let (shadow, free) = processors.when_free(now, needed);
         let extra = Procs(free.0.saturating_sub(needed.0));
         BackfillWindow { free: processors.free(now), extra, spare: shadow - now }
     }
 
-    fn admits(&self, procs: Procs, walltime: Span) -> bool {
+    pub(super) fn admits(&self, procs: Procs, walltime: Span) -> bool {
         procs <= self.free && (walltime <= self.spare || procs <= self.extra)
     }
 
     /// Takes processors for a job that overtakes. The shadow stays, since no release becomes earlier.
-    fn take(&mut self, procs: Procs, walltime: Span) {
+    pub(super) fn take(&mut self, procs: Procs, walltime: Span) {
         self.free.0 -= procs.0;
         if walltime > self.spare {
             self.extra.0 -= procs.0;

@@ -8,7 +8,7 @@ use pliant_model::{Procs, Time};
 use super::BatchScheduler;
 use super::aggressive;
 use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
-use super::order::Ordering;
+use super::order::Ranking;
 
 #[derive(Clone, Debug)]
 struct ReleaseDriven;
@@ -17,8 +17,8 @@ pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, ReleaseDriven)
 }
 
-pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
-    EventDriven::ordered(procs, now, ordering, ReleaseDriven)
+pub(super) fn ordered(procs: Procs, ranking: Ranking) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, ranking, ReleaseDriven)
 }
 
 impl Rule for ReleaseDriven {

@@ -14,7 +14,7 @@ use pliant_model::{Procs, Time};
 use super::BatchScheduler;
 use super::aggressive;
 use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
-use super::order::Ordering;
+use super::order::Ranking;
 
 /// Which of the jobs that do not delay the head is backfilled first.
 #[derive(Clone, Copy, Debug)]
@@ -27,16 +27,16 @@ pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, Easy::FirstInQueue)
 }
 
-pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
-    EventDriven::ordered(procs, now, ordering, Easy::FirstInQueue)
+pub(super) fn ordered(procs: Procs, ranking: Ranking) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, ranking, Easy::FirstInQueue)
 }
 
 pub(super) fn shortest_first(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, Easy::Shortest)
 }
 
-pub(super) fn ordered_shortest_first(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
-    EventDriven::ordered(procs, now, ordering, Easy::Shortest)
+pub(super) fn ordered_shortest_first(procs: Procs, ranking: Ranking) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, ranking, Easy::Shortest)
 }
 
 impl Rule for Easy {

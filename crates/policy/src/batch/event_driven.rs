@@ -13,7 +13,7 @@ use pliant_model::{Estimate, JobId, Procs, Span, Time, Walltimes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::occupancy::Occupancy;
-use super::order::{Ordering, PriorityParts, Ranking};
+use super::order::{PriorityParts, Ranking};
 use super::queue::{Slot, WaitingQueue};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::profile::Profile;
@@ -29,6 +29,9 @@ pub(super) trait Rule: Clone + Send + 'static {
 
     /// Decides after processors were freed or jobs left the queue.
     fn freed(&mut self, now: Time, cluster: &mut EventDrivenCluster);
+
+    /// A running job has ended; the decision follows ([`Rule::freed`]).
+    fn ended(&mut self, _now: Time, _job: JobId) {}
 
     /// A lower bound on the start of the waiting jobs and of the next submitted one.
     fn not_before(&self, now: Time, _cluster: &EventDrivenCluster) -> Time {
@@ -183,8 +186,8 @@ impl<R: Rule> EventDriven<R> {
     }
 
     /// A cluster that serves jobs in a queue order.
-    pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering, rule: R) -> Box<dyn BatchScheduler> {
-        let queue = WaitingQueue::by_rank(Ranking::new(ordering, procs, now));
+    pub(super) fn ordered(procs: Procs, ranking: Ranking, rule: R) -> Box<dyn BatchScheduler> {
+        let queue = WaitingQueue::by_rank(ranking);
         Box::new(EventDriven { rule, cluster: EventDrivenCluster::empty(procs, queue), plan: None })
     }
 
@@ -271,6 +274,7 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             // It may have been started and not run.
             self.forget_shapes(&[job]);
             self.plan = None;
+            self.rule.ended(now, job);
             self.decide(now, |rule, cluster| rule.freed(now, cluster));
         }
     }

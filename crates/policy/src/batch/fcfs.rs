@@ -9,7 +9,7 @@ use pliant_model::{Procs, Time};
 
 use super::BatchScheduler;
 use super::event_driven::{EventDriven, EventDrivenCluster, Rule};
-use super::order::Ordering;
+use super::order::Ranking;
 
 #[derive(Clone, Debug)]
 struct FirstComeFirstServed;
@@ -18,8 +18,8 @@ pub(super) fn new(procs: Procs, _now: Time) -> Box<dyn BatchScheduler> {
     EventDriven::boxed(procs, FirstComeFirstServed)
 }
 
-pub(super) fn ordered(procs: Procs, now: Time, ordering: Ordering) -> Box<dyn BatchScheduler> {
-    EventDriven::ordered(procs, now, ordering, FirstComeFirstServed)
+pub(super) fn ordered(procs: Procs, ranking: Ranking) -> Box<dyn BatchScheduler> {
+    EventDriven::ordered(procs, ranking, FirstComeFirstServed)
 }
 
 impl Rule for FirstComeFirstServed {

@@ -12,6 +12,7 @@ mod backfill;
 mod cbf;
 mod cbf_replan;
 mod change;
+mod custom;
 mod dump;
 mod easy;
 mod event_driven;
@@ -24,9 +25,11 @@ mod h3_head;
 pub mod nodes;
 mod occupancy;
 pub mod order;
+mod picked;
 mod queue;
 mod reservation_queue;
 mod running;
+mod sized;
 #[cfg(test)]
 mod tests;
 
@@ -36,8 +39,13 @@ use pliant_model::{ClusterNodes, Estimate, JobId, Owner, Procs, Resources, Span,
 
 pub(crate) use cbf::Gaps;
 pub use change::PresentJobs;
+pub(crate) use custom::custom;
+pub use custom::{BatchPolicy, BatchView};
 pub use dump::{Dump, JobOnNodes, RestoreError, RunningJob};
 pub use order::LocalPolicy;
+pub use picked::{Picks, picked};
+pub use sized::SizingRule;
+pub(crate) use sized::sized;
 
 use crate::UnknownName;
 use crate::profile::StartBounds;
@@ -164,7 +172,7 @@ pub trait BatchScheduler: Send {
 pub type Constructor = fn(Procs, Time) -> Box<dyn BatchScheduler>;
 
 /// Creates a scheduler that serves jobs in a queue order.
-pub type OrderedConstructor = fn(Procs, Time, order::Ordering) -> Box<dyn BatchScheduler>;
+pub type OrderedConstructor = fn(Procs, order::Ranking) -> Box<dyn BatchScheduler>;
 
 /// Creates a scheduler for an empty cluster of these nodes at that time.
 pub type NodesConstructor = fn(&ClusterNodes, Time) -> Box<dyn BatchScheduler>;

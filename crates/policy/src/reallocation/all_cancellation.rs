@@ -6,17 +6,23 @@
 use pliant_model::{JobId, MoveReason, Time};
 
 use super::order::{Candidate, take_next};
-use super::{Heuristic, Move, Reallocation, move_job};
+use super::{Move, Reallocation, Urgency, move_job};
 use crate::federation::Federation;
 
-pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
+pub(super) fn reallocate(
+    policy: &Reallocation,
+    by: Urgency<'_>,
+    federation: &mut Federation,
+    now: Time,
+) -> Vec<Move> {
     let jobs: Vec<JobId> = federation.waiting().keys().copied().collect();
-    resubmit(policy, federation, now, &jobs)
+    resubmit(policy, by, federation, now, &jobs)
 }
 
 /// Cancels `jobs` (in order of submission) and submits them again.
 pub(super) fn resubmit(
     policy: &Reallocation,
+    by: Urgency<'_>,
     federation: &mut Federation,
     now: Time,
     jobs: &[JobId],
@@ -24,7 +30,7 @@ pub(super) fn resubmit(
     let mut moves = Vec::new();
     let mut taken = federation.cancel_all(now, jobs).into_iter();
     let reason = MoveReason::Resubmitted;
-    if policy.heuristic != Heuristic::Mct {
+    if !by.is_by_submission() {
         let mut held = std::collections::BTreeMap::new();
         let mut window = Vec::new();
         for (tracked, before) in taken.by_ref().take(policy.window) {
@@ -33,7 +39,7 @@ pub(super) fn resubmit(
             window.push(Candidate::new(tracked.request.clone(), tracked.cluster, before, elsewhere));
             held.insert(tracked.request.id, tracked);
         }
-        while let Some((candidate, best)) = take_next(policy.heuristic, &mut window, federation, now) {
+        while let Some((candidate, best)) = take_next(by, &mut window, federation, now) {
             if let (Some(target), Some(tracked)) = (best, held.remove(&candidate.request.id)) {
                 move_job(federation, now, tracked, candidate.current, target, reason, &mut moves);
             }

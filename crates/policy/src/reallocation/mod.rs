@@ -13,8 +13,9 @@ pub mod siblings;
 #[cfg(test)]
 mod tests;
 
-use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Span, Time};
+use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Procs, Reason, Span, Time};
 
+use crate::failure::{Failure, PolicyError};
 use crate::federation::Federation;
 
 crate::named_enum! {
@@ -89,13 +90,71 @@ pub struct Move {
     pub reason: MoveReason,
 }
 
+/// A heuristic of reallocation: which waiting job a cycle considers next.
+pub trait HeuristicRule: Send + Sync {
+    /// The urgency of each of these jobs, of which the highest is considered next. Ties go to the oldest job.
+    ///
+    /// # Errors
+    ///
+    /// The heuristic failed.
+    fn urgencies(&self, now: Time, jobs: &[JobOptions]) -> Result<Vec<f64>, PolicyError>;
+}
+
+/// A waiting job, as a heuristic of reallocation sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct JobOptions {
+    /// The job.
+    pub job: JobId,
+    /// Its requested processors.
+    pub procs: Procs,
+    /// The cluster where it waits, or waited before it was cancelled.
+    pub home: ClusterId,
+    /// Its completion there; [`Time::MAX`] without a plan.
+    pub current: Time,
+    /// The best other cluster with its estimate, or the best cluster if the job was cancelled; none if no cluster accepts it.
+    pub best: Option<(ClusterId, Estimate)>,
+    /// The earliest completion of all, the present one included if the job may stay; [`Time::MAX`] if there is none.
+    pub first: Time,
+    /// The second-earliest; [`Time::MAX`] if there is none.
+    pub second: Time,
+}
+
 /// Runs one reallocation cycle at `now`. Returns the moves in the order in which they were made; for
 /// [`Algorithm::Siblings`] the submitted sibling jobs, each of which may become a move.
 pub fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
+    run_cycle(policy, Urgency::Named(policy.heuristic), federation, now)
+}
+
+/// The same by a custom heuristic instead of that of the policy.
+pub fn reallocate_by(
+    policy: &Reallocation,
+    rule: &dyn HeuristicRule,
+    failure: &Failure,
+    federation: &mut Federation,
+    now: Time,
+) -> Vec<Move> {
+    run_cycle(policy, Urgency::Custom(rule, failure), federation, now)
+}
+
+/// By what the next job is chosen.
+#[derive(Clone, Copy)]
+enum Urgency<'a> {
+    Named(Heuristic),
+    Custom(&'a dyn HeuristicRule, &'a Failure),
+}
+
+impl Urgency<'_> {
+    /// True if jobs are considered in order of submission, without a window.
+    fn is_by_submission(self) -> bool {
+        matches!(self, Urgency::Named(Heuristic::Mct))
+    }
+}
+
+fn run_cycle(policy: &Reallocation, by: Urgency<'_>, federation: &mut Federation, now: Time) -> Vec<Move> {
     match policy.algorithm {
-        Algorithm::Regular => regular::reallocate(policy, federation, now),
-        Algorithm::AllCancellation => all_cancellation::reallocate(policy, federation, now),
-        Algorithm::NoWorse => no_worse::reallocate(policy, federation, now),
+        Algorithm::Regular => regular::reallocate(policy, by, federation, now),
+        Algorithm::AllCancellation => all_cancellation::reallocate(policy, by, federation, now),
+        Algorithm::NoWorse => no_worse::reallocate(policy, by, federation, now),
         Algorithm::Siblings => siblings::reallocate(federation, now),
     }
 }

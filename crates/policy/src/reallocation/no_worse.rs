@@ -11,13 +11,18 @@ use std::collections::BTreeSet;
 use pliant_model::{JobId, Time};
 
 use super::all_cancellation::resubmit;
-use super::{Move, Reallocation};
+use super::{Move, Reallocation, Urgency};
 use crate::federation::Federation;
 
 /// The largest number of tries of a cycle.
 const TRIES: usize = 8;
 
-pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
+pub(super) fn reallocate(
+    policy: &Reallocation,
+    by: Urgency<'_>,
+    federation: &mut Federation,
+    now: Time,
+) -> Vec<Move> {
     let jobs: Vec<JobId> = federation.waiting().keys().copied().collect();
     let before: Vec<Time> = jobs.iter().map(|job| completion(federation, now, *job)).collect();
     let mut keeping: BTreeSet<JobId> = BTreeSet::new();
@@ -27,7 +32,7 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
             break;
         }
         let mut trial = federation.clone();
-        let mut moves = resubmit(policy, &mut trial, now, &free);
+        let mut moves = resubmit(policy, by, &mut trial, now, &free);
         let losing =
             jobs.iter().zip(&before).filter(|(job, before)| completion(&mut trial, now, **job) > **before);
         let losing: Vec<JobId> = losing.map(|(job, _)| *job).collect();

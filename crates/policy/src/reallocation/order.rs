@@ -6,8 +6,9 @@
 
 use pliant_model::{ClusterId, Estimate, Procs, Request, Time};
 
-use super::Heuristic;
+use super::{Heuristic, HeuristicRule, JobOptions, Urgency};
 use crate::completion::Earliest;
+use crate::failure::{Failure, checked};
 use crate::federation::Federation;
 
 /// A job of the window.
@@ -34,6 +35,15 @@ struct Options {
 impl Candidate {
     pub(super) fn new(request: Request, home: ClusterId, current: Time, may_stay: bool) -> Candidate {
         Candidate { request, home, current, may_stay, estimates: Vec::new() }
+    }
+
+    /// Looks up its present completion, if it may stay.
+    fn refresh(&mut self, federation: &mut Federation, now: Time) {
+        if self.may_stay
+            && let Some(plan) = federation.plan(now, self.request.id)
+        {
+            self.current = plan.completion();
+        }
     }
 
     fn options(&mut self, federation: &mut Federation, now: Time) -> Options {
@@ -81,19 +91,18 @@ struct Choice {
 
 /// Takes the next job out of the window, with the best cluster for it (none if only its own accepts it). Ties go to the oldest.
 pub(super) fn take_next(
-    heuristic: Heuristic,
+    by: Urgency<'_>,
     window: &mut Vec<Candidate>,
     federation: &mut Federation,
     now: Time,
 ) -> Option<(Candidate, Option<(ClusterId, Estimate)>)> {
+    let heuristic = match by {
+        Urgency::Named(heuristic) => heuristic,
+        Urgency::Custom(rule, failure) => return take_next_by(rule, failure, window, federation, now),
+    };
     let mut chosen: Option<Choice> = None;
     for (index, candidate) in window.iter_mut().enumerate() {
-        candidate.current = if candidate.may_stay {
-            let plan = federation.plan(now, candidate.request.id);
-            plan.map_or(candidate.current, |plan| plan.completion())
-        } else {
-            candidate.current
-        };
+        candidate.refresh(federation, now);
         let options = candidate.options(federation, now);
         let value = urgency(heuristic, candidate, &options);
         if chosen.as_ref().is_none_or(|choice| value > choice.urgency) {
@@ -102,6 +111,40 @@ pub(super) fn take_next(
     }
     let Choice { index, best, .. } = chosen?;
     Some((window.remove(index), best))
+}
+
+/// The same by a custom heuristic, in one call for all jobs. After a failure no job is taken.
+fn take_next_by(
+    rule: &dyn HeuristicRule,
+    failure: &Failure,
+    window: &mut Vec<Candidate>,
+    federation: &mut Federation,
+    now: Time,
+) -> Option<(Candidate, Option<(ClusterId, Estimate)>)> {
+    let mut view = Vec::with_capacity(window.len());
+    for candidate in window.iter_mut() {
+        candidate.refresh(federation, now);
+        let Options { best, first, second } = candidate.options(federation, now);
+        let Candidate { request, home, current, .. } = &*candidate;
+        view.push(JobOptions {
+            job: request.id,
+            procs: request.procs,
+            home: *home,
+            current: *current,
+            best,
+            first,
+            second,
+        });
+    }
+    if view.is_empty() {
+        return None;
+    }
+    let urgencies = failure.decision(|| {
+        checked("urgencies", now, view.iter().map(|one| one.job), rule.urgencies(now, &view)?)
+    })?;
+    let is_more = |best: usize, index: usize| if urgencies[index] > urgencies[best] { index } else { best };
+    let index = (1..urgencies.len()).fold(0, is_more);
+    Some((window.remove(index), view[index].best))
 }
 
 /// The urgency of a job: the largest goes first. Whole seconds are exact in an `f64`.

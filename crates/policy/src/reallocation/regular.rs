@@ -5,14 +5,19 @@
 use pliant_model::{ClusterId, Estimate, JobId, MoveReason, Reason, Time};
 
 use super::order::{Candidate, take_next};
-use super::{Heuristic, Move, Reallocation};
+use super::{Move, Reallocation, Urgency};
 use crate::completion::{is_late, latest_with_gain};
 use crate::federation::Federation;
 
-pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now: Time) -> Vec<Move> {
+pub(super) fn reallocate(
+    policy: &Reallocation,
+    by: Urgency<'_>,
+    federation: &mut Federation,
+    now: Time,
+) -> Vec<Move> {
     let mut moves = Vec::new();
     let jobs: Vec<JobId> = federation.waiting().keys().copied().collect();
-    if policy.heuristic == Heuristic::Mct {
+    if by.is_by_submission() {
         for job in jobs {
             consider(policy, federation, now, job, &mut moves);
         }
@@ -33,7 +38,7 @@ pub(super) fn reallocate(policy: &Reallocation, federation: &mut Federation, now
             Some(Candidate::new(tracked.request.clone(), tracked.cluster, current, true))
         })
         .collect();
-    while let Some((candidate, best)) = take_next(policy.heuristic, &mut window, federation, now) {
+    while let Some((candidate, best)) = take_next(by, &mut window, federation, now) {
         if let Some((cluster, estimate)) = best
             && !is_late(&estimate, latest_with_gain(candidate.current, policy.threshold))
         {

@@ -7,7 +7,7 @@ use pliant_model::{
 };
 
 use super::order::{Candidate, take_next};
-use super::{Algorithm, Heuristic, Move, Reallocation, reallocate};
+use super::{Algorithm, Heuristic, Move, Reallocation, Urgency, reallocate};
 use crate::federation::{Admission, FederatedCluster, Federation, Tracked};
 use crate::nodes::{ClusterSnapshot, Node, Nodes, Pending, Shape};
 use crate::tuning::Tuner;
@@ -68,7 +68,9 @@ fn order(
     };
     let mut window: Vec<Candidate> = jobs.into_iter().map(candidate).collect();
     let mut taken = Vec::new();
-    while let Some((next, best)) = take_next(heuristic, &mut window, &mut federation, Time::ZERO) {
+    while let Some((next, best)) =
+        take_next(Urgency::Named(heuristic), &mut window, &mut federation, Time::ZERO)
+    {
         taken.push((next.request.id.0, best.map(|(id, estimate)| (id.0, estimate.completion().0))));
     }
     taken

@@ -12,7 +12,10 @@ Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars, pan
 """
 
 from ._pliant import Platform, Run, Table, Workload, __version__
-from .errors import FileError, InputError, PliantError
+from .campaigns import CampaignRun
+from .errors import FileError, InputError, PliantError, PolicyError, RefusedJobsWarning
+from .frames import Figure
+from .policies import BatchPolicy, HeuristicRule, MappingRule, QueueOrder, SizingRule
 from .simulation import generate, read_swf, read_workload, simulate
 
 # The live side.
@@ -41,14 +44,31 @@ from .errors import (
     WaitTimeoutError,
 )
 from .executor import Executor
+# Simulations: what policies of your own see.
+from ._pliant import Campaign, Candidates, Offers, Queue, Sizes, WaitingJob
 
 __all__ = [
+    "BatchPolicy",
+    "Campaign",
+    "CampaignRun",
+    "Candidates",
+    "Figure",
     "FileError",
+    "HeuristicRule",
     "InputError",
+    "MappingRule",
+    "Offers",
     "Platform",
     "PliantError",
+    "PolicyError",
+    "Queue",
+    "QueueOrder",
+    "RefusedJobsWarning",
     "Run",
+    "Sizes",
+    "SizingRule",
     "Table",
+    "WaitingJob",
     "Workload",
     "__version__",
     "generate",

@@ -1,7 +1,13 @@
 """The native part of the package."""
 
+import os
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, Union
+
+from .campaigns import CampaignRun
+from .frames import Figure
+
+PathLike = Union[str, os.PathLike[str]]
 
 __version__: str
 
@@ -29,7 +35,7 @@ class Platform:
         """A built-in platform, such as ``grid5000``."""
 
     @staticmethod
-    def read(path: Path) -> Platform:
+    def read(path: PathLike) -> Platform:
         """The platform of a file in TOML."""
 
     @property
@@ -84,7 +90,7 @@ class Workload:
     def max_procs(self) -> Optional[int]:
         """The processors of the machine that the log is of, if it says."""
 
-    def write(self, path: Path) -> None:
+    def write(self, path: PathLike) -> None:
         """Writes the workload to a file: .swf, .swf.gz, .gwf or .gwf.gz."""
 
 class Run:
@@ -110,32 +116,32 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The metrics: the keys of summary.json."""
 
-    def write(self, folder: Path, *, files: Optional[Sequence[str]] = None, report: bool = False) -> None:
+    def write(self, folder: PathLike, *, files: Optional[Sequence[str]] = None, report: bool = False) -> None:
         """Writes the files of ``pliant simulate --out`` into a folder: csv, parquet, json and swf, or those in `files`."""
 
     def report_html(self) -> str:
         """The page of ``pliant report``: one HTML file that needs nothing else."""
 
+    def gantt(self) -> Figure:
+        """The Gantt chart, which a notebook shows."""
+
+    def utilization(self) -> Figure:
+        """Utilization and queue length over time, which a notebook shows."""
+
+    def _gantt_html(self) -> str: ...
+    def _utilization_html(self) -> str: ...
     def _repr_html_(self) -> str: ...
 
-def read_workload(path: Path, *, repair: str = ..., strict: bool = ..., log_dirs: Sequence[Path] = ...) -> Workload: ...
+def read_workload(path: PathLike, *, repair: str = ..., strict: bool = ..., log_dirs: Sequence[PathLike] = ...) -> Workload: ...
 def workload_of_table(table: object) -> Workload: ...
-def generate(
-    kind: str,
-    platform: Optional[Platform],
-    *,
-    seed: int = ...,
-    month: Optional[str] = ...,
-    jobs: Optional[int] = ...,
-    days: Optional[float] = ...,
-    load: Optional[float] = ...,
-    walltime_max: Optional[int] = ...,
-) -> Workload: ...
+def generate(kind: str, platform: Optional[Platform], given: dict[str, Any]) -> Workload: ...
 def simulate(
     workload: Workload,
     platform: Platform,
     options: dict[str, Any],
+    custom: dict[str, tuple[object, str]],
     progress: Optional[Callable[[int, int], None]] = ...,
+    priority: Optional[PathLike] = ...,
 ) -> Run: ...
 
 # The live side.
@@ -502,3 +508,200 @@ class Connection:
         self, words: Optional[list[str]], out: Path, progress: Optional[Callable[[int, int], None]]
     ) -> Task: ...
     def explore(self, words: list[str], out: Path, progress: Optional[Callable[[int, int], None]]) -> Task: ...
+# What policies see.
+
+class WaitingJob:
+    """A job that waits or arrives."""
+
+    @property
+    def job(self) -> int:
+        """Its number in the workload."""
+
+    @property
+    def submit(self) -> int:
+        """When it was submitted."""
+
+    @property
+    def procs(self) -> int:
+        """The processors that it asks for."""
+
+    @property
+    def walltime(self) -> int:
+        """The walltime that it asks for."""
+
+    @property
+    def user(self) -> int:
+        """The number of its user; -1 if it is unknown."""
+
+    @property
+    def cluster(self) -> Optional[str]:
+        """The cluster where it waits, or that its user chose; None if its user chose none."""
+
+class Queue:
+    """The waiting jobs of a cluster, as columns: in order of submission for a batch policy."""
+
+    def __len__(self) -> int: ...
+    @property
+    def job(self) -> memoryview[int]:
+        """The numbers of the jobs in the workload."""
+
+    @property
+    def submit(self) -> memoryview[int]:
+        """When they were submitted."""
+
+    @property
+    def procs(self) -> memoryview[int]:
+        """The processors that they ask for."""
+
+    @property
+    def walltime(self) -> memoryview[int]:
+        """The walltimes that they ask for, at the speed of the cluster."""
+
+    @property
+    def wait(self) -> memoryview[int]:
+        """How long they have waited."""
+
+    @property
+    def user(self) -> memoryview[int]:
+        """The numbers of their users; -1 where it is unknown."""
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster."""
+
+    @property
+    def capacity(self) -> int:
+        """The processors of the cluster."""
+
+    @property
+    def releases(self) -> list[tuple[int, int]]:
+        """When running jobs are expected to end by their walltimes, as (time, processors) in order of time; for batch policies only."""
+
+class Offers:
+    """The offers of clusters for an arriving job, as columns."""
+
+    def __len__(self) -> int: ...
+    @property
+    def cluster(self) -> list[str]:
+        """The names of the clusters."""
+
+    @property
+    def procs(self) -> memoryview[int]:
+        """The processors that the job would get."""
+
+    @property
+    def walltime(self) -> memoryview[int]:
+        """Its walltimes."""
+
+    @property
+    def start(self) -> memoryview[int]:
+        """Its estimated starts."""
+
+    @property
+    def completion(self) -> memoryview[int]:
+        """Its estimated completions, by the walltimes."""
+
+class Sizes:
+    """The sizes that a moldable job can have on a cluster, from the smallest on, as columns."""
+
+    def __len__(self) -> int: ...
+    @property
+    def procs(self) -> memoryview[int]:
+        """Processors."""
+
+    @property
+    def walltime(self) -> memoryview[int]:
+        """The walltimes."""
+
+    @property
+    def start(self) -> memoryview[int]:
+        """The estimated starts."""
+
+    @property
+    def completion(self) -> memoryview[int]:
+        """The estimated completions, by the walltimes."""
+
+class Candidates:
+    """The waiting jobs that a reallocation cycle may consider next, the oldest first, as columns. 2**61 - 1 stands for no completion."""
+
+    def __len__(self) -> int: ...
+    @property
+    def job(self) -> memoryview[int]:
+        """The numbers of the jobs in the workload."""
+
+    @property
+    def procs(self) -> memoryview[int]:
+        """The processors that they ask for."""
+
+    @property
+    def current(self) -> memoryview[int]:
+        """Their expected completions where they wait, or waited before they were cancelled."""
+
+    @property
+    def best(self) -> memoryview[int]:
+        """Their expected completions on the best other cluster."""
+
+    @property
+    def first(self) -> memoryview[int]:
+        """Their earliest expected completions of all."""
+
+    @property
+    def second(self) -> memoryview[int]:
+        """The second-earliest."""
+
+    @property
+    def cluster(self) -> list[str]:
+        """The names of the clusters where they wait, or waited."""
+
+class Campaign:
+    """A campaign, as read from its file."""
+
+    def __init__(self, path: PathLike, *, traces: Optional[PathLike] = ...) -> None:
+        """Reads a campaign file. Logs are searched in its folder, then in `traces`: by default that of the environment variable
+        PLIANT_TRACES. Optional workloads whose logs are absent are left out."""
+
+    @property
+    def skipped(self) -> list[str]:
+        """The optional workloads that are left out, since their logs are absent."""
+
+    def run(
+        self,
+        out: PathLike,
+        *,
+        threads: Optional[int] = ...,
+        shard: Optional[str] = ...,
+        progress: Optional[Callable[[int, int], None]] = ...,
+    ) -> CampaignRun:
+        """Runs what is left of the campaign in a folder, with the results of ``pliant campaign run``.
+
+        threads: the number of runs at a time; by default one for each core.
+        shard: ``I/N`` runs part I of N only.
+        progress: a function that is called with the numbers of runs that are in the folder and of all runs.
+
+        Ctrl-C ends a campaign of simulations when the present runs have ended; those that have ended are kept.
+        """
+
+    def _run(
+        self, out: PathLike, threads: int, shard: str, progress: Optional[Callable[[int, int], None]]
+    ) -> dict[str, Any]: ...
+
+class Episode:
+    """One sequence of jobs on one cluster, which stops at each pick (`pliant.gym`)."""
+
+    def __init__(
+        self, workload: Workload, procs: int, *, first: int, count: int, window: int, backfill: bool
+    ) -> None: ...
+    @property
+    def now(self) -> int:
+        """The present time, in seconds after the first submission."""
+
+    def advance(self) -> Optional[tuple[bytearray, int]]:
+        """Goes on to the next pick: the features of the window as 32-bit floats, and how many jobs are in it. None if all have ended."""
+
+    def step(self, position: int) -> Optional[tuple[bytearray, int]]:
+        """Picks the job at a position of the window, then goes on."""
+
+    def run(self) -> Run:
+        """The run of the jobs; the episode is over."""
+
+def _panic() -> None: ...

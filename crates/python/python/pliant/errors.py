@@ -21,6 +21,14 @@ class InputError(PliantError, ValueError):
     """Something that was given is wrong: an option, a table, a file's content."""
 
 
+class PolicyError(InputError):
+    """A policy of your own has decided what is impossible."""
+
+
+class RefusedJobsWarning(UserWarning):
+    """Jobs of a simulation were refused, since no cluster can run them."""
+
+
 class FileError(PliantError, OSError):
     """A file cannot be read or written."""
 

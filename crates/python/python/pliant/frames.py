@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, Union
+
+from .errors import FileError
 
 if TYPE_CHECKING:
     from ._pliant import Run, Table
@@ -48,8 +51,42 @@ def table_html(table: Table) -> str:
     return f"<table><thead>{row('th', table.column_names)}</thead><tbody>{body}</tbody></table>{note}"
 
 
+class Figure:
+    """A figure that a notebook shows: an HTML page that needs nothing else."""
+
+    def __init__(self, page: str, title: str, height: int) -> None:
+        self.page = page
+        self.title = title
+        self.height = height
+
+    def write(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the page to a file."""
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(self.page)
+        except OSError as error:
+            raise FileError(f"{os.fspath(path)}: {error.strerror}") from error
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own: its script and its style touch nothing else in a notebook.
+        page, title = html.escape(self.page, quote=True), html.escape(self.title, quote=True)
+        style = f"width:100%;height:{self.height}px;border:0"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}" title="{title}"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Figure({self.title})"
+
+
 def run_html(run: Run) -> str:
-    """The page of a run, in a frame of its own: its script and its style touch nothing else in a notebook."""
-    page = html.escape(run.report_html(), quote=True)
-    style = "width:100%;height:900px;border:0"
-    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}" title="{html.escape(run.name)}"></iframe>'
+    """The page of a run."""
+    return Figure(run.report_html(), run.name, 900)._repr_html_()
+
+
+def gantt(run: Run) -> Figure:
+    """The Gantt chart of a run."""
+    return Figure(run._gantt_html(), f"{run.name}: schedule", 560)
+
+
+def utilization(run: Run) -> Figure:
+    """Utilization and queue length of a run over time."""
+    return Figure(run._utilization_html(), f"{run.name}: utilization", 420)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _pliant
 from ._pliant import Platform, Run, Workload
-from .errors import InputError
+from .errors import InputError, RefusedJobsWarning
+from .policies import BatchPolicy, FunctionOrder, HeuristicRule, MappingRule, QueueOrder, Rank, SizingRule
 
 Seconds = Union[int, timedelta]
 PathLike = Union[str, "os.PathLike[str]"]
@@ -60,9 +63,8 @@ def generate(
     """
     target = None if platform is None and procs is None else platform_of(platform, procs)
     longest = None if walltime_max is None else seconds(walltime_max)
-    return _pliant.generate(
-        kind, target, seed=seed, month=month, jobs=jobs, days=days, load=load, walltime_max=longest
-    )
+    given = {"seed": seed, "month": month, "jobs": jobs, "days": days, "load": load, "walltime_max": longest}
+    return _pliant.generate(kind, target, given)
 
 
 def simulate(
@@ -70,17 +72,18 @@ def simulate(
     *,
     procs: Optional[int] = None,
     platform: Optional[PlatformLike] = None,
-    batch: Optional[str] = None,
-    order: Optional[str] = None,
-    aging: Optional[str] = None,
+    batch: Union[str, BatchPolicy, None] = None,
+    order: Union[str, QueueOrder, Rank, None] = None,
+    aging: Union[str, Seconds, None] = None,
+    priority: Optional[PathLike] = None,
     ties: Optional[str] = None,
     moldable: Optional[str] = None,
-    tuner: Optional[str] = None,
+    tuner: Union[str, SizingRule, None] = None,
     slack: Optional[float] = None,
     share: Optional[float] = None,
-    mapping: Optional[str] = None,
+    mapping: Union[str, MappingRule, None] = None,
     realloc: Optional[str] = None,
-    heuristic: Optional[str] = None,
+    heuristic: Union[str, HeuristicRule, None] = None,
     period: Optional[Seconds] = None,
     threshold: Optional[Seconds] = None,
     window: Optional[int] = None,
@@ -91,7 +94,9 @@ def simulate(
 ) -> Run:
     """Simulates a workload on one cluster of `procs` processors, or on a platform.
 
-    Options have the names and the meaning of those of ``pliant simulate``, and ``pliant policies`` explains their words.
+    Options have the names and the meaning of those of ``pliant simulate``, and ``pliant policies`` explains their words. In place of the
+    name of a batch policy, an order, a mapping, a tuner or a heuristic there may be one of your own (`pliant.policies`); an order may be
+    a function of the time and the queue.
 
     workload: a `Workload`, or a table with the columns ``submit``, ``procs`` and ``runtime``, and perhaps ``walltime``, ``job``,
         ``user``, ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB.
@@ -99,12 +104,12 @@ def simulate(
     progress: True shows a bar (with tqdm, where it is installed), and a function is called with the numbers of jobs that have ended
         and of all jobs.
 
-    Raises `InputError` for what is wrong. Ctrl-C ends the simulation.
+    Raises `InputError` for what is wrong, and warns of jobs that were refused. Ctrl-C ends the simulation.
     """
     options = {
         "batch": batch,
-        "order": order,
-        "aging": aging,
+        "order": FunctionOrder(order) if callable(order) and not isinstance(order, type) else order,
+        "aging": aging if aging is None or isinstance(aging, str) else f"{seconds(aging)}s",
         "ties": ties,
         "moldable": moldable,
         "tuner": tuner,
@@ -120,14 +125,46 @@ def simulate(
         "dedicated_share": dedicated_share,
         "seed": seed,
     }
+    own = {option: value for option, value in options.items() if isinstance(value, OWN.get(option, ()))}
+    named = {option: value for option, value in options.items() if option not in own}
+    for option, kind in OWN.items():
+        value = named.get(option)
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"{option}: expected a name or an object of {kind.__name__}, found {value!r}")
     jobs = workload if isinstance(workload, Workload) else _pliant.workload_of_table(workload)
     where = platform_of(platform, procs)
-    if progress is True:
-        with _Bar() as bar:
-            run = _pliant.simulate(jobs, where, options, bar)
-            bar(len(jobs), len(jobs))
-            return run
-    return _pliant.simulate(jobs, where, options, progress or None)
+    custom: dict[str, tuple[object, str]] = {option: (policy, policy_name(policy)) for option, policy in own.items()}
+    path = None if priority is None else Path(priority)
+    with _Bar() if progress is True else _NoBar(progress or None) as report:
+        run = _pliant.simulate(jobs, where, named, custom, report.call, path)
+        report.end(len(jobs))
+    if len(run.refused) > 0:
+        warnings.warn(refusal(run), RefusedJobsWarning, stacklevel=2)
+    return run
+
+
+# The options that take a policy of the user, and its class.
+OWN: Mapping[str, type] = {
+    "batch": BatchPolicy,
+    "order": QueueOrder,
+    "mapping": MappingRule,
+    "tuner": SizingRule,
+    "heuristic": HeuristicRule,
+}
+
+
+def policy_name(policy: object) -> str:
+    """What a policy of the user is called in ``summary.json``."""
+    rule = policy.rank if isinstance(policy, FunctionOrder) else type(policy)
+    return getattr(rule, "__name__", type(rule).__name__)
+
+
+def refusal(run: Run) -> str:
+    """How many jobs of a run were refused for which reason."""
+    causes = Counter(run.refused.to_pydict()["cause"])
+    reasons = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
+    refused = len(run.refused)
+    return f"{refused} of {refused + len(run.jobs)} jobs are refused: {reasons}; the results cover the other jobs only"
 
 
 def platform_of(platform: Optional[PlatformLike], procs: Optional[int]) -> Platform:
@@ -141,8 +178,11 @@ def platform_of(platform: Optional[PlatformLike], procs: Optional[int]) -> Platf
     if isinstance(platform, (str, os.PathLike)):
         word = os.fspath(platform)
         return Platform.read(Path(word)) if word.endswith(".toml") else Platform.built_in(word)
-    assert platform is not None
-    return Platform.of_clusters(list(platform))
+    clusters = list(platform) if isinstance(platform, Iterable) else []
+    if not clusters or not all(isinstance(cluster, Mapping) for cluster in clusters):
+        expected = "a Platform, a name, a path or a list of mappings"
+        raise InputError(f"platform: expected {expected}, found {platform!r}")
+    return Platform.of_clusters(clusters)
 
 
 def seconds(time: Seconds) -> int:
@@ -155,10 +195,27 @@ def seconds(time: Seconds) -> int:
     return time
 
 
-class _Bar:
+class _NoBar:
+    """The function of the user, if there is one."""
+
+    def __init__(self, call: Optional[Callable[[int, int], None]]) -> None:
+        self.call = call
+
+    def end(self, total: int) -> None:
+        pass
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Bar(_NoBar):
     """A bar of jobs: of tqdm where it is installed, else nothing."""
 
     def __init__(self) -> None:
+        super().__init__(self.update)
         try:
             from tqdm.auto import tqdm
         except ImportError:
@@ -166,13 +223,13 @@ class _Bar:
         else:
             self.bar = tqdm(unit=" jobs")
 
-    def __call__(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         if self.bar is not None:
             self.bar.total = total
             self.bar.update(done - self.bar.n)
 
-    def __enter__(self) -> _Bar:
-        return self
+    def end(self, total: int) -> None:
+        self.update(total, total)
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:

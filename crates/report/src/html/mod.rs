@@ -56,6 +56,20 @@ pub fn render_runs(title: &str, note: &str, runs: &[NamedRun<'_>]) -> Result<Str
     runs::render(title, note, runs)
 }
 
+/// A part of the page of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunPart {
+    /// The Gantt chart.
+    Schedule,
+    /// Utilization and queue length over time.
+    Utilization,
+}
+
+/// The page of one run with one of its parts alone.
+pub fn render_part(run: &NamedRun<'_>, part: RunPart) -> String {
+    runs::render_part(run, part)
+}
+
 /// The page of a campaign whose policies are compared with others by name (`compare_with`: of each policy, those that it is
 /// divided by): ratios of the mean response and of the mean bounded slowdown, log by log, with intervals, then the summary.
 pub fn render_comparison(

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::number::{count, percent};
-use super::{NamedRun, charts, page, tables};
+use super::{NamedRun, RunPart, charts, page, tables};
 use crate::comparison::{ComparisonError, compare, gained_before};
 
 /// Writes the page.
@@ -32,6 +32,20 @@ pub(super) fn render(title: &str, note: &str, runs: &[NamedRun<'_>]) -> Result<S
     let data =
         json!({"kind": "runs", "first": first, "end": end, "reasons": charts::reasons(), "runs": data});
     Ok(page::page(title, note, &body, &data))
+}
+
+/// Writes the page of one run with one part. The other one is there, since the charts share one state, and hidden.
+pub(super) fn render_part(run: &NamedRun<'_>, part: RunPart) -> String {
+    let runs = [*run];
+    let end = run.run.jobs.iter().map(|job| job.end.0).max().unwrap_or(0).max(1);
+    let data = [charts::run_data(run.name, run.run, 1, end)];
+    let (mut schedule, mut lines) = (String::new(), String::new());
+    gantt(&mut schedule, &runs, &data, 0);
+    series(&mut lines);
+    let other = if part == RunPart::Schedule { &mut lines } else { &mut schedule };
+    *other = other.replacen("<section>", "<section hidden>", 1);
+    let data = json!({"kind": "runs", "first": 0, "end": end, "reasons": charts::reasons(), "runs": data});
+    page::page(run.name, "", &(schedule + &lines), &data)
 }
 
 /// The run that the page opens on: the variant with the least mean response, the earliest of equals; the

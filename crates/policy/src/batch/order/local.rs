@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use pliant_model::{ClusterNodes, Platform, Procs, Time};
 
-use super::{Aging, ORDERS, Order, Ordering};
+use super::{Aging, CustomOrder, ORDERS, Order, Ordering, Ranking};
 use crate::UnknownName;
 use crate::batch::{self, BatchScheduler, Registered};
 
@@ -56,9 +56,32 @@ impl LocalPolicy {
     /// A cluster of that many processors under it, empty at that time.
     pub fn scheduler(&self, procs: Procs, now: Time) -> Box<dyn BatchScheduler> {
         match self.batch.ordered {
-            Some(ordered) if !self.ordering.order.is_first_come() => ordered(procs, now, self.ordering),
+            Some(ordered) if !self.ordering.order.is_first_come() => {
+                ordered(procs, Ranking::new(self.ordering, procs, now))
+            }
             _ => (self.batch.new)(procs, now),
         }
+    }
+
+    /// A cluster of that many processors under its batch policy in a custom order, empty at that time.
+    ///
+    /// # Errors
+    ///
+    /// If the batch policy cannot serve queue orders.
+    pub(crate) fn scheduler_by(
+        &self,
+        procs: Procs,
+        now: Time,
+        order: CustomOrder,
+        aging: Aging,
+    ) -> Result<Box<dyn BatchScheduler>, UnknownName> {
+        let serving = || batch::REGISTRY.iter().filter(|one| one.ordered.is_some()).map(|one| one.name);
+        let ordered = self.batch.ordered.ok_or_else(|| UnknownName {
+            what: "batch policy that serves queue orders",
+            found: self.batch.name.to_owned(),
+            expected: serving().collect(),
+        })?;
+        Ok(ordered(procs, Ranking::custom(order, aging, procs, now)))
     }
 
     /// A cluster of these nodes under it, empty at that time.

@@ -11,6 +11,7 @@
 //! operations that IEEE 754 defines exactly (`+ - * /` and square roots) and a logarithm (`log2`) that counts in integers; the
 //! logarithms and powers of the standard library may differ between systems.
 
+mod custom;
 mod formulas;
 mod local;
 mod log2;
@@ -25,6 +26,8 @@ use std::str::FromStr;
 
 use pliant_model::{JobId, Owner, Procs, Span, Time};
 
+pub(crate) use custom::CustomOrder;
+pub use custom::{QueueOrder, QueueView};
 pub use local::{LocalPolicy, LocalPolicyChange, local_policy};
 pub use priority::{Entitlement, Factor, PriorityParts, PrioritySettings, UserPriority, Weights};
 pub use usage::{Charge, JobPriority, Shares, UserUsage};
@@ -54,6 +57,8 @@ enum Rank {
     Waiting(fn(&Candidate) -> f64),
     /// As the one before, and by what users have used.
     Usage(fn(&Candidate) -> f64),
+    /// By a custom order, which ranks all jobs in one call.
+    Custom,
 }
 
 /// The order whose ranks have parts.
@@ -107,7 +112,7 @@ impl Order {
     /// The rank of a job; the lowest goes first.
     pub fn rank(&self, job: &Candidate) -> f64 {
         match self.rank {
-            Rank::Submission => 0.0,
+            Rank::Submission | Rank::Custom => 0.0,
             Rank::Fixed(rank) | Rank::Waiting(rank) | Rank::Usage(rank) => rank(job),
         }
     }
@@ -206,7 +211,7 @@ pub struct Candidate {
 
 /// Ranks the waiting jobs of one cluster.
 #[derive(Clone, Debug)]
-pub(super) struct Ranking {
+pub struct Ranking {
     ordering: Ordering,
     capacity: Procs,
     /// When the cluster was set up.
@@ -214,6 +219,8 @@ pub(super) struct Ranking {
     usages: Usages,
     /// Priorities that operators have given.
     by_operators: BTreeMap<JobId, i64>,
+    /// The order, if it is none of [`ORDERS`].
+    custom: Option<CustomOrder>,
 }
 
 /// The rank of a waiting job with its tie breakers: the lowest is served first.
@@ -229,6 +236,11 @@ pub(super) struct Standing {
 }
 
 impl Standing {
+    /// The same with another rank.
+    pub(super) fn ranked(self, rank: f64) -> Standing {
+        Standing { rank, ..self }
+    }
+
     pub(super) fn arrival(&self) -> u64 {
         self.arrival
     }
@@ -248,7 +260,18 @@ impl Standing {
 impl Ranking {
     pub(super) fn new(ordering: Ordering, capacity: Procs, since: Time) -> Ranking {
         let (usages, by_operators) = (Usages::default(), BTreeMap::new());
-        Ranking { ordering, capacity, since, usages, by_operators }
+        Ranking { ordering, capacity, since, usages, by_operators, custom: None }
+    }
+
+    /// By a custom order.
+    pub(super) fn custom(order: CustomOrder, aging: Aging, capacity: Procs, since: Time) -> Ranking {
+        let ordering = Ordering { order: &custom::ORDER, aging };
+        Ranking { custom: Some(order), ..Ranking::new(ordering, capacity, since) }
+    }
+
+    /// The custom order, if it is one.
+    pub(super) fn by_custom(&self) -> Option<&CustomOrder> {
+        self.custom.as_ref()
     }
 
     /// The standing of a job at `now`; `before` is its previous standing.
@@ -271,10 +294,15 @@ impl Ranking {
         Standing { priority, aged, rank, submit: job.submit, arrival }
     }
 
+    /// Processors of the cluster.
+    pub(super) fn capacity(&self) -> Procs {
+        self.capacity
+    }
+
     /// When a standing may change next.
     pub(super) fn changes_at(&self, standing: &Standing) -> Time {
         match (self.ordering.order.rank, self.ordering.aging.0) {
-            (Rank::Waiting(_) | Rank::Usage(_), _) => Time(i64::MIN),
+            (Rank::Waiting(_) | Rank::Usage(_) | Rank::Custom, _) => Time(i64::MIN),
             (_, Some(bound)) if !standing.aged => standing.submit + bound + Span(1),
             _ => Time::MAX,
         }

@@ -71,9 +71,20 @@ impl RankedQueue {
                 one.standing = ranking.standing(now, &one.job, one.standing.arrival(), Some(&one.standing));
                 self.changes_at = self.changes_at.min(ranking.changes_at(&one.standing));
             }
+            self.rank_by_custom(now);
             self.jobs.sort_by(compare);
         }
         self.sorted = self.jobs.len();
+    }
+
+    /// Replaces the ranks by those of the custom order, if there is one.
+    fn rank_by_custom(&mut self, now: Time) {
+        let Some(custom) = self.ranking.by_custom() else { return };
+        let jobs: Vec<Submission> = self.jobs.iter().flatten().map(|one| one.job.clone()).collect();
+        let ranks = custom.ranks(now, self.ranking.capacity(), &jobs);
+        for (one, rank) in self.jobs.iter_mut().flatten().zip(ranks) {
+            one.standing = one.standing.ranked(rank);
+        }
     }
 
     fn close_gaps(&mut self) {
@@ -86,7 +97,11 @@ impl RankedQueue {
 
     /// Number of jobs served before one that is submitted now; the queue must be arranged for `now`.
     pub(in crate::batch) fn position_of(&self, now: Time, job: &Submission) -> usize {
-        let standing = self.ranking.standing(now, job, self.arrivals, None);
+        let mut standing = self.ranking.standing(now, job, self.arrivals, None);
+        if let Some(custom) = self.ranking.by_custom() {
+            let ranks = custom.ranks(now, self.ranking.capacity(), std::slice::from_ref(job));
+            standing = standing.ranked(ranks[0]);
+        }
         let is_before =
             |one: &Option<Ranked>| one.as_ref().is_none_or(|one| one.standing.compare(&standing).is_lt());
         self.jobs.partition_point(is_before)

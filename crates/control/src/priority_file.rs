@@ -1,12 +1,13 @@
-//! What queue orders by usage are set by: the table `[priority]` of a server's file, and of a file for simulations.
+//! What queue orders by usage are set by: the table `[priority]` of a server's file, and of a file for simulations. Drivers read the files.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use pliant_control::names::User;
 use pliant_model::{Owner, Span};
 use pliant_policy::batch::order::{Aging, PrioritySettings, UserPriority, Weights};
 use serde::{Deserialize, Serialize};
+
+use crate::names::User;
 
 /// The table; what is left out has its default.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]

@@ -1,0 +1,100 @@
+"""A Gymnasium environment of batch scheduling, for learning agents: ``pip install 'pliant[gym]'``.
+
+An agent picks which waiting job is next, as in RLScheduler (Zhang et al., SC 2020). It sees the oldest waiting jobs. The picked job starts
+as soon as it fits, and until then no other one is picked. With backfilling, other jobs start meanwhile if they do not delay it by their
+walltimes (EASY). An episode is a sequence of jobs of a workload, on an empty cluster, until the last one has ended::
+
+    env = pliant.gym.BatchEnv(pliant.read_swf("log.swf"), procs=128, jobs=256, backfill=True)
+    observation, info = env.reset(seed=1)
+    observation, reward, terminated, truncated, info = env.step(0)      # the oldest job
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import gymnasium
+import numpy
+from gymnasium import spaces
+
+from ._pliant import Episode, Run, Workload
+from .errors import InputError
+
+FEATURES = 8
+"""Of a job: wait, walltime, processors, memory, user, group, executable, and whether it fits now; each from 0 to 1."""
+
+
+class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
+    """One cluster whose queue an agent serves.
+
+    workload: the jobs; an episode takes `jobs` of them, from a random position on, or from ``reset(options={"first": n})``.
+    procs: the processors of the cluster; every job must fit.
+    window: how many of the oldest waiting jobs the agent sees and picks from.
+    backfill: whether other jobs start while the picked one does not fit.
+    metric: the reward is 0 until the end, then minus this metric of ``Run.summary``.
+
+    Observations are arrays of ``window * 8`` floats. An action is the position of a job; one without a job picks the oldest job, and
+    ``info["waiting"]`` is how many have one. After the end, `run` has the schedule.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        procs: int,
+        jobs: int = 256,
+        window: int = 128,
+        backfill: bool = False,
+        metric: str = "mean_bounded_slowdown",
+    ) -> None:
+        if not 1 <= jobs <= len(workload):
+            raise InputError(f"jobs: expected a whole number from 1 to {len(workload)}, found {jobs!r}")
+        if not 1 <= window <= 65_536:
+            raise InputError(f"window: expected a whole number from 1 to 65536, found {window!r}")
+        self.workload, self.procs, self.jobs = workload, procs, jobs
+        self.window, self.backfill, self.metric = window, backfill, metric
+        self.observation_space = spaces.Box(0.0, 1.0, (window * FEATURES,), numpy.float32)
+        self.action_space = spaces.Discrete(window)  # type: ignore[assignment]
+        self.run: Optional[Run] = None
+        self._episode: Optional[Episode] = None
+        self._waiting = 0
+
+    def reset(
+        self, *, seed: Optional[int] = None, options: Optional[dict[str, Any]] = None
+    ) -> tuple[numpy.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        last = len(self.workload) - self.jobs
+        first = (options or {}).get("first")
+        if first is None:
+            first = int(self.np_random.integers(last + 1))
+        self._episode = Episode(
+            self.workload, self.procs, first=first, count=self.jobs, window=self.window, backfill=self.backfill
+        )
+        self.run = None
+        seen = self._episode.advance()
+        assert seen is not None, "an episode has a job"
+        observation, self._waiting = numpy.frombuffer(seen[0], numpy.float32), seen[1]
+        return observation, {"first": first, **self._info()}
+
+    def step(self, action: int) -> tuple[numpy.ndarray, float, bool, bool, dict[str, Any]]:
+        if self._episode is None:
+            raise InputError("expected an episode that is not over: call reset() first")
+        seen = self._episode.step(int(action) if action < self._waiting else 0)
+        if seen is not None:
+            self._waiting = seen[1]
+            return numpy.frombuffer(seen[0], numpy.float32), 0.0, False, False, self._info()
+        self.run, self._episode, self._waiting = self._episode.run(), None, 0
+        summary = self.run.summary
+        if self.metric not in summary:
+            raise InputError(f"metric: expected a metric of summary.json, found {self.metric!r}")
+        empty = numpy.zeros(self.window * FEATURES, numpy.float32)
+        return empty, -float(summary[self.metric]), True, False, {"waiting": 0}
+
+    def action_masks(self) -> numpy.ndarray:
+        """Which actions have a job: the mask that agents of sb3-contrib ask for."""
+        return numpy.arange(self.window) < self._waiting
+
+    def _info(self) -> dict[str, Any]:
+        return {"waiting": self._waiting}

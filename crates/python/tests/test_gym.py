@@ -1,0 +1,74 @@
+"""The environment is one of Gymnasium, and agents by simple rules get the schedules of the built-in policies."""
+
+import warnings
+
+import numpy
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import pliant
+import pliant.gym
+
+
+def play(environment: pliant.gym.BatchEnv, pick, **reset) -> tuple[float, int]:
+    observation, info = environment.reset(**reset)
+    steps, over = 0, False
+    while not over:
+        window = observation.reshape(-1, pliant.gym.FEATURES)[: info["waiting"]]
+        observation, reward, over, truncated, info = environment.step(pick(window))
+        assert not truncated
+        steps += 1
+    return reward, steps
+
+
+def test_it_is_an_environment_of_gymnasium(workload: pliant.Workload) -> None:
+    environment = pliant.gym.BatchEnv(workload, procs=128, jobs=40, window=16)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*render.*|.*spec.*")
+        check_env(environment, skip_render_check=True)
+    assert environment.reset(seed=3)[1] == environment.reset(seed=3)[1]
+
+
+@pytest.mark.parametrize(("backfill", "batch"), [(False, "fcfs"), (True, "easy")])
+def test_an_agent_that_picks_the_oldest_job_is_a_built_in_policy(workload, backfill: bool, batch: str) -> None:
+    environment = pliant.gym.BatchEnv(workload, procs=128, jobs=len(workload), backfill=backfill)
+    reward, steps = play(environment, lambda window: 0)
+    expected = pliant.simulate(workload, procs=128, batch=batch)
+    assert environment.run is not None
+    assert environment.run.jobs.to_pydict()["start"] == expected.jobs.to_pydict()["start"]
+    assert reward == -expected.summary["mean_bounded_slowdown"]
+    assert steps == len(workload) if not backfill else 0 < steps < len(workload)
+
+
+def test_observations_show_the_oldest_waiting_jobs(workload: pliant.Workload) -> None:
+    environment = pliant.gym.BatchEnv(workload, procs=128, jobs=200, window=8)
+    observation, info = environment.reset(options={"first": 30})
+    assert info["first"] == 30 and info["waiting"] == 1
+    jobs = {name: values[30:230] for name, values in workload.jobs.to_pydict().items()}
+    rows = observation.reshape(8, 8)
+    assert rows[0][0] == 0 and rows[0][7] > 0.9, "it has not waited, and the cluster is empty"
+    assert rows[0][1] == pytest.approx(jobs["walltime"][0] / max(jobs["walltime"]), abs=2e-5)
+    assert rows[0][2] == pytest.approx(jobs["procs"][0] / 128, abs=2e-5)
+    assert (rows[1:] == numpy.array([0, 1, 1, 1, 1, 1, 1, 0])).all()
+    assert list(environment.action_masks()) == [True] + [False] * 7
+    most = 0
+    while environment.run is None:
+        observation, _, _, _, info = environment.step(7)
+        most = max(most, info["waiting"])
+        assert ((0 <= observation) & (observation <= 1)).all()
+    assert most == 8
+
+
+def test_wrong_arguments_are_errors(workload: pliant.Workload) -> None:
+    with pytest.raises(pliant.InputError, match="jobs: expected a whole number from 1 to 2000"):
+        pliant.gym.BatchEnv(workload, procs=128, jobs=2_001)
+    with pytest.raises(pliant.InputError, match="expected jobs of at most 1 processors, found job"):
+        pliant.gym.BatchEnv(workload, procs=1, jobs=100).reset(options={"first": 0})
+    with pytest.raises(pliant.InputError, match="expected a sequence of the 2000 jobs, found 100 from 1950 on"):
+        pliant.gym.BatchEnv(workload, procs=128, jobs=100).reset(options={"first": 1_950})
+    with pytest.raises(pliant.InputError, match="call reset"):
+        pliant.gym.BatchEnv(workload, procs=128).step(0)
+    environment = pliant.gym.BatchEnv(workload, procs=128, jobs=1, metric="luck")
+    environment.reset()
+    with pytest.raises(pliant.InputError, match="metric: expected a metric of summary.json, found 'luck'"):
+        environment.step(0)
