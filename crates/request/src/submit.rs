@@ -277,9 +277,9 @@ mod tests {
         assert_eq!(announced, [("abc", 3), ("other", 3)]);
         assert_eq!(order.inputs[0].0.sha256, pliant_staging::Checksum::of(b"abc"));
         let refused = |more: &str| parsed(&format!("{line} {more}")).unwrap().order().unwrap_err().is_input();
-        assert_eq!(refused(&format!("--in abc={}", path.display())), true, "a name twice");
-        assert_eq!(refused(&format!("--in d={}", dir.path().display())), true, "a folder");
-        assert_eq!(refused("--in none"), false, "not there");
+        assert!(refused(&format!("--in abc={}", path.display())), "a name twice");
+        assert!(refused(&format!("--in d={}", dir.path().display())), "a folder");
+        assert!(!refused("--in none"), "not there");
     }
 
     #[test]
