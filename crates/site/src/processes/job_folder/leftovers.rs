@@ -279,7 +279,7 @@ mod tests {
             fs::write(folder.join("file"), "kept").unwrap();
         }
         symlink(&outside, shm.join("link")).unwrap();
-        fs::set_permissions(shm.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(shm.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let is_root = geteuid().is_root();
         if is_root {
             chown(shm.join("shared/file"), Some(54_321), None).unwrap();
