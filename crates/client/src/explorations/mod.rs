@@ -220,7 +220,8 @@ impl ExplorationCalls {
         let ExplorationRequest::Begin { exploration, executable, .. } = &self.begin else {
             return Ok(Vec::new());
         };
-        let found = self.client.find_servers(executable.offered(), most, *exploration).await;
+        let found =
+            self.client.find_servers(executable.offered(), most, *exploration, &BTreeSet::new()).await;
         let offers = found.offers?;
         found.federation.transpose()?;
         self.know(&offers);

@@ -1,14 +1,14 @@
 //! The calls of a sweep: they carry out the commands of the machine of `control`, and their replies are its inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pliant_control::multi_job::{Command, Event, InstanceProspects, batch_key, inputs_key};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, Reason};
 use pliant_model::{SpanMs, Time};
 use pliant_transport::Clock;
-use pliant_wire::InstanceBatch;
+use pliant_wire::{Executable, InstanceBatch};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep};
 
@@ -174,6 +174,16 @@ impl SweepExecutor {
         tokio::spawn(follower.run());
     }
 
+    /// True if a server that gives no answer now, or takes nothing, may still complete instances by the deadline.
+    fn may_be_in_time(&self) -> bool {
+        let deadline = match &self.header.executable {
+            Executable::Script(script) => script.work.deadline,
+            Executable::Service(_) => None,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+        self.schedule.are_some_away() && deadline.is_none_or(|deadline| Time(now) < deadline)
+    }
+
     /// Asks servers what instances may expect of them, as if the batches that wait were not there.
     fn ask_servers(&mut self) {
         self.found_by.get_or_insert_with(|| Instant::now() + self.timeout);
@@ -331,7 +341,7 @@ impl Executor for SweepExecutor {
                 let (server, why) = self.refused.remove(&instance)?;
                 return Some(Input::Entry(Entry::Unplaced { instance, server, why }));
             }
-            Command::TooLate if !self.state.has_accepted || self.schedule.expects_takers() => {}
+            Command::TooLate if !self.state.has_accepted || self.may_be_in_time() => {}
             Command::TooLate => {
                 let (server, why) = self.late.first_key_value()?;
                 return Some(Input::Entry(Entry::TooLate { server: server.clone(), why: why.clone() }));
@@ -346,7 +356,7 @@ impl Executor for SweepExecutor {
 
     /// A client that resumes after the error hands the refused instances out again.
     fn check(&self) -> Result<(), WorkError> {
-        let accepts_later = self.state.has_accepted || self.schedule.expects_takers();
+        let accepts_later = self.state.has_accepted || self.may_be_in_time();
         if self.state.machine.is_too_late() && !accepts_later {
             let late = self.late.iter();
             let refusal = |(server, why): (&Name, &String)| ServerRefusal {

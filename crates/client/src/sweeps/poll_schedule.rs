@@ -25,6 +25,8 @@ pub(super) struct PollSchedule {
     answered: Instant,
     /// A server is up and takes nothing at the moment.
     has_busy: bool,
+    /// A server gives no answer, or takes nothing at the moment.
+    are_some_away: bool,
 }
 
 impl PollSchedule {
@@ -35,6 +37,7 @@ impl PollSchedule {
             servers: 0,
             answered: Instant::now(),
             has_busy: false,
+            are_some_away: false,
         }
     }
 
@@ -52,6 +55,11 @@ impl PollSchedule {
     pub(super) fn expects_takers(&self) -> bool {
         let now = Instant::now();
         self.has_busy || self.pauses.values().any(|(until, _)| *until > now)
+    }
+
+    /// True if a server gave no answer at the last poll, or takes nothing at the moment, and may take instances later.
+    pub(super) fn are_some_away(&self) -> bool {
+        self.are_some_away || self.expects_takers()
     }
 
     /// Asks the servers for their prospects without those jobs.
@@ -72,6 +80,7 @@ impl PollSchedule {
             self.servers = found.found.len();
             self.answered = Instant::now();
             let is_busy = |cause| matches!(cause, Cause::TooMany | Cause::Busy | Cause::BatchSystem);
+            self.are_some_away = found.are_some_away();
             self.has_busy = found.others.iter().any(|one| is_busy(one.reason.cause));
         }
         found

@@ -64,6 +64,8 @@ pub(super) struct ProspectsFound {
     pub(super) addresses: BTreeMap<Name, String>,
     /// The servers that take none.
     pub(super) others: Vec<ServerRefusal>,
+    /// How many servers that may offer it are down.
+    pub(super) down: usize,
 }
 
 impl ProspectsFound {
@@ -89,6 +91,11 @@ impl ProspectsFound {
     /// True if a server would take instances and complete none by the deadline.
     pub(super) fn is_of_deadline(&self) -> bool {
         self.late().next().is_some()
+    }
+
+    /// True if a server that gives no answer, or takes nothing at the moment, may take instances later.
+    pub(super) fn are_some_away(&self) -> bool {
+        self.down > 0 || self.others.iter().any(|one| one.reason.cause.may_pass())
     }
 
     /// True if a server refused the first sample and may take other instances.
@@ -131,9 +138,14 @@ impl Client {
                 Some(_) => {}
             }
         }
-        servers.retain(|server| server.attached);
         let offered = executable.offered();
         let offers = |server: &pliant_wire::ServerStatus| server.info.offers(&offered);
+        let (mut servers, mut down): (Vec<_>, Vec<_>) =
+            servers.into_iter().partition(|server| server.attached);
+        if servers.iter().chain(&down).any(offers) {
+            down.retain(offers);
+        }
+        answers.down = down.len();
         // Services for some users only are not listed: then all servers are asked.
         if servers.iter().any(offers) {
             servers.retain(offers);
@@ -183,5 +195,30 @@ impl Client {
         answers.found.sort_by(|one, other| one.0.cmp(&other.0));
         answers.others.sort_by(|one, other| one.server.cmp(&other.server));
         Ok(answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Instances are given up for their deadline only if every server that may run them has said so.
+    #[test]
+    fn servers_without_an_answer_may_take_instances_later() {
+        let check = |causes: &[Cause], down: usize, expected: bool| {
+            let refusal = |cause: &Cause| ServerRefusal {
+                server: "lyon".parse().unwrap(),
+                reason: cause.because("a reason"),
+            };
+            let others = causes.iter().map(refusal).collect();
+            let found = ProspectsFound { others, down, ..ProspectsFound::default() };
+            assert_eq!(found.are_some_away(), expected, "{causes:?} {down}");
+        };
+        check(&[Cause::Deadline], 0, false);
+        check(&[Cause::Deadline, Cause::NotOffered], 0, false);
+        check(&[Cause::Deadline], 1, true);
+        for cause in [Cause::NoAnswer, Cause::Stopping, Cause::Drained, Cause::NotConnected] {
+            check(&[Cause::Deadline, cause], 0, true);
+        }
     }
 }

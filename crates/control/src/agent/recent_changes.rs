@@ -35,8 +35,10 @@ impl RecentChanges {
 
     /// The changes after one, the oldest first, each with its number; none if some of them are not kept, or there was no such change.
     pub(super) fn after(&self, number: u64) -> Option<impl Iterator<Item = (u64, &Handle, &User)>> {
+        // Before anything is added to it: a caller chooses it.
+        let number = Some(number).filter(|number| *number <= self.last)?;
         let first = self.last - self.kept.len() as u64 + 1;
-        let skipped = (number + 1).checked_sub(first).filter(|_| number <= self.last)?;
+        let skipped = (number + 1).checked_sub(first)?;
         let kept = self.kept.iter().skip(usize::try_from(skipped).ok()?);
         Some(kept.zip(number + 1..).map(|((handle, owner), number)| (number, handle, owner)))
     }
@@ -63,7 +65,7 @@ mod tests {
         assert_eq!(numbers(&changes, 0), Some(vec![(1, 7), (2, 8), (3, 7)]));
         assert_eq!(numbers(&changes, 2), Some(vec![(3, 7)]));
         assert_eq!(numbers(&changes, 3), Some(vec![]));
-        assert_eq!((numbers(&changes, 4), numbers(&changes, u64::MAX - 1)), (None, None));
+        assert_eq!((numbers(&changes, 4), numbers(&changes, u64::MAX)), (None, None));
         for _ in 0..KEPT {
             changes.note(&record(9, JobState::Active));
         }

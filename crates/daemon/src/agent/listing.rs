@@ -16,7 +16,7 @@ use tonic::Status;
 use super::child_connection::stopped;
 use super::child_connections::ChildConnections;
 use crate::gate::for_operators;
-use crate::host::{Mailbox, SharedArchive, archived, listed, record};
+use crate::host::{Mailbox, SharedArchive, listed, record};
 
 /// What a user does who asks for the jobs of others.
 pub(super) const OWN_JOBS: &str = "your own jobs are listed without --all and --user";
@@ -59,12 +59,19 @@ pub(super) async fn changes(
     let owner = (!query.all).then(|| caller.user.clone());
     let changed = move |agent: &mut Agent, _| changed(agent, run, owner.as_ref(), query.after);
     let (mut page, gone) = mailbox.ask(changed).await.map_err(|_| stopped())?;
-    for handle in gone {
-        // It has ended, or went to a server below another agent. One that is in neither was deleted since.
-        let look = move |archive: &mut dyn pliant_journal::Archive| {
-            archive.job(handle.server.as_str(), handle.number)
-        };
-        page.jobs.extend(archived(archive, look).await?.as_ref().map(record).transpose()?);
+    if gone.is_empty() {
+        return Ok(page);
+    }
+    // They have ended, or went to a server below another agent. A job leaves memory before its row is in the archive.
+    mailbox.settled().await.map_err(|_| stopped())?;
+    let rows = listed(archive, &caller.user, move |archive| {
+        gone.iter()
+            .map(|handle| archive.job(handle.server.as_str(), handle.number))
+            .collect::<Result<Vec<_>, _>>()
+    });
+    // One that is in neither was deleted since.
+    for row in rows.await?.iter().flatten() {
+        page.jobs.push(record(row)?);
     }
     Ok(page)
 }

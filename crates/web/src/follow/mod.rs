@@ -141,7 +141,9 @@ impl Follower {
 
     /// Puts the record of a job that a server has just answered into the table.
     pub(crate) fn learn(&self, record: &JobRecord) {
-        let changed = self.state.lock().jobs.learn(record);
+        // Sent while the table is locked, so that pages get the states of a job in the order in which it has them.
+        let mut state = self.state.lock();
+        let changed = state.jobs.learn(record);
         self.changes.send(changed.map(|job| Change::Job(Box::new(job))));
     }
 

@@ -111,7 +111,7 @@ impl Follower {
     /// Takes over what was found, then asks for jobs that neither wait nor run any more, and for older ones.
     async fn take(&self, found: Found) {
         let mut changes = Vec::new();
-        let (is_first, lost_sight) = {
+        let lost_sight = {
             let mut state = self.state.lock();
             let before = state.health();
             let is_first = state.answered.is_none();
@@ -144,10 +144,10 @@ impl Follower {
                 // There may be more, which the next poll finds.
                 state.position = None;
             }
-            (is_first, lost_sight)
+            // Pages that were loaded before the first answer have nothing.
+            self.changes.send(if is_first { vec![Change::Refresh] } else { changes });
+            lost_sight
         };
-        // Pages that were loaded before the first answer have nothing.
-        self.changes.send(if is_first { vec![Change::Refresh] } else { changes });
         self.look_for(lost_sight).await;
         self.read_older().await;
     }
@@ -167,14 +167,15 @@ impl Follower {
                 });
             }
             let Some(Ok((handle, found))) = open.join_next().await else { return };
+            let mut state = self.state.lock();
             let change = match found {
-                Ok(record) => self.state.lock().jobs.list(&record).map(|job| Change::Job(Box::new(job))),
+                Ok(record) => state.jobs.list(&record).map(|job| Change::Job(Box::new(job))),
                 Err(error) if error.is_missing() => {
-                    self.state.lock().jobs.remove(&handle).then(|| Change::Removed(handle.to_string()))
+                    state.jobs.remove(&handle).then(|| Change::Removed(handle.to_string()))
                 }
                 // The next poll asks again.
                 Err(_) => {
-                    self.state.lock().position = None;
+                    state.position = None;
                     None
                 }
             };

@@ -308,6 +308,22 @@ async fn an_exploration_of_a_service_for_other_users_ends() {
     assert_eq!((code, &said["mandatory"]["completed"]), (0, &1.into()), "{error}");
 }
 
+/// Only one of several servers offers it, and the exploration needs one: it asks the others as long as none was the right one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exploration_asks_all_servers_for_a_service_that_none_lists() {
+    let mut clusters = ["lyon", "nancy", "paris", "sophia"].map(|name| server(name, "cores = 1"));
+    let service = "[[service]]\nname = \"private\"\ncommand = [\"true\"]\nspeedup = \"rigid:1\"\n\
+                   runtime = \"10s\"\nusers = [\"bob\"]\n";
+    clusters[2].tables = format!("{service}\n{}", clusters[2].tables);
+    let federation = Federation::start(&clusters).await;
+    let bob = CommandUser::new(&federation, "bob");
+    for out in ["first", "second", "third"] {
+        let (code, said, error) =
+            bob.run(&format!("explore private --min 1 --max 1 --deadline 1h --out {out}"));
+        assert_eq!((code, &said["mandatory"]["completed"]), (0, &1.into()), "{error}");
+    }
+}
+
 /// Servers that are found refuse the user for good: the exploration ends, says where it was refused, and leaves nothing in its folder.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exploration_that_all_servers_refuse_for_good_ends() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pliant_control::agent::ExplorationServer;
-use pliant_control::names::Key;
+use pliant_control::names::{Key, Name};
 use pliant_control::optional::explore::{Event, ServerOffer};
 use pliant_control::server_info::OfferedWork;
 use pliant_policy::optional::draw_servers;
@@ -25,12 +25,13 @@ pub(in super::super) struct Found {
 
 impl Client {
     /// At most `most` servers that offer the service, or run scripts, for explorations. Services for some users only are not listed: if none
-    /// is, these are all servers with cores for explorations.
+    /// is, these are servers with cores for explorations other than those that are `barred`.
     pub(in super::super) async fn find_servers(
         &self,
         offered: OfferedWork,
         most: u32,
         exploration: Key,
+        barred: &BTreeSet<Name>,
     ) -> Found {
         let is_service = matches!(offered, OfferedWork::Service(_));
         let mut offers = self.offers(offered, most, exploration).await;
@@ -42,7 +43,7 @@ impl Client {
             if let Ok(federation) = &servers
                 && is_service
             {
-                *offers = may_offer(federation, most, exploration);
+                *offers = may_offer(federation, most, exploration, barred);
             }
             federation = Some(servers);
         }
@@ -55,7 +56,8 @@ impl ExplorationExecutor {
         let (client, exploration, offered) =
             (self.client.clone(), self.header.exploration, self.header.executable.offered());
         let most = most.clamp(1, *bounds::OFFERS.end());
-        self.poll.ask(async move { client.find_servers(offered, most, exploration).await });
+        let barred = self.barred.keys().cloned().collect();
+        self.poll.ask(async move { client.find_servers(offered, most, exploration, &barred).await });
     }
 
     /// Takes in which servers were found.
@@ -75,12 +77,13 @@ impl ExplorationExecutor {
             Err(error) => return Err(error.into()),
         };
         let are_barred = offers.iter().all(|offer| self.barred.contains_key(&offer.server));
+        let has_refusals = are_barred && !self.barred.is_empty() && self.calls.servers() == 0;
         if !is_leaving
             && are_barred
             && self.calls.open() == 0
-            && (!offers.is_empty() || self.found_by.is_some())
+            && (!offers.is_empty() || self.found_by.is_some() || has_refusals)
         {
-            self.is_refused_everywhere = !offers.is_empty();
+            self.is_refused_everywhere = !offers.is_empty() || has_refusals;
             match federation {
                 Some(federation) => self.explain_missing(federation)?,
                 None if self.is_refused_everywhere => return Err(self.refused_everywhere(&offers).into()),
@@ -169,8 +172,15 @@ impl ExplorationExecutor {
 }
 
 /// The servers that may offer a service which none lists.
-fn may_offer(federation: &Federation, most: u32, exploration: Key) -> Vec<ExplorationServer> {
-    let with_cores = |status: &&ServerStatus| status.attached && status.info.optional_cores > 0;
+fn may_offer(
+    federation: &Federation,
+    most: u32,
+    exploration: Key,
+    barred: &BTreeSet<Name>,
+) -> Vec<ExplorationServer> {
+    let with_cores = |status: &&ServerStatus| {
+        status.attached && status.info.optional_cores > 0 && !barred.contains(&status.info.name)
+    };
     let servers =
         federation.servers.iter().filter(with_cores).map(|status| ExplorationServer::from(&status.info));
     draw_servers(servers.collect(), most as usize, &exploration.to_string(), |offer| offer.server.as_str())
