@@ -64,15 +64,26 @@ pub enum PolicyError {
         /// The job.
         job: JobId,
     },
+    /// The batch policy leaves jobs that never start: no event is left at which it would be called.
+    #[error("expected all jobs to start, found {count} that still wait after the last event, at {now} s")]
+    NeverStarted {
+        /// The time of the last event.
+        now: Time,
+        /// The first of these jobs.
+        job: JobId,
+        /// How many they are.
+        count: usize,
+    },
 }
 
 impl PolicyError {
     /// The job of the decision, if it is about one.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            Self::Overbooked { job, .. } | Self::NotWaiting { job, .. } | Self::NotANumber { job, .. } => {
-                Some(*job)
-            }
+            Self::Overbooked { job, .. }
+            | Self::NotWaiting { job, .. }
+            | Self::NotANumber { job, .. }
+            | Self::NeverStarted { job, .. } => Some(*job),
             Self::Failed(_) | Self::Position { .. } | Self::Count { .. } => None,
         }
     }

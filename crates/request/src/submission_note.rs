@@ -21,7 +21,7 @@ use crate::local_federation::state_folder;
 const KEPT: Duration = Duration::from_secs(90 * 86_400);
 
 /// The line that stands for no server.
-const NOBODY: &str = "-";
+const NO_SERVER: &str = "-";
 
 /// The locked note of a key.
 pub struct SubmissionNote {
@@ -84,8 +84,8 @@ impl SubmissionNote {
         read.map_err(|error| RequestError::io(&self.path, "read", &error))?;
         // After an incomplete line nothing was sent.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let line = whole.lines().next_back().unwrap_or(NOBODY);
-        if line == NOBODY {
+        let line = whole.lines().next_back().unwrap_or(NO_SERVER);
+        if line == NO_SERVER {
             return Ok(None);
         }
         // Earlier versions recorded no checksum.
@@ -112,7 +112,7 @@ impl SubmissionNote {
 
     /// Records that no server has accepted it.
     pub fn clear(&mut self) -> Result<(), RequestError> {
-        self.append(NOBODY)
+        self.append(NO_SERVER)
             .map_err(|error| RequestError::system(error).hint("with the same key it goes to no other server"))
     }
 

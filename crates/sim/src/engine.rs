@@ -136,15 +136,27 @@ where
     }
 
     pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Run, SimError> {
-        let mut instants = 0_u32;
+        let (mut instants, mut last) = (0_u32, Time::ZERO);
         while let Some(now) = self.next_instant() {
             self.pass(now, observer)?;
+            last = now;
             instants += 1;
             if instants.is_multiple_of(REPORT_EVERY) && !observer.progress(self.ended, self.total, now) {
                 return Err(SimError::Stopped);
             }
         }
+        self.check_started(last)?;
         Ok(self.into_run())
+    }
+
+    /// Refuses the end of a run in which a custom batch policy leaves waiting jobs: the run would not hold them.
+    fn check_started(&self, now: Time) -> Result<(), SimError> {
+        match self.submitted.keys().min() {
+            Some(&job) if self.custom.batch.is_some() => {
+                Err(self.failed(PolicyError::NeverStarted { now, job, count: self.submitted.len() }))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Lets everything happen that is due at an instant.

@@ -69,8 +69,13 @@ fn run(batch: &str, custom: &CustomPolicies) -> Result<Run, SimError> {
 }
 
 fn first_come(view: &BatchView<'_>) -> Vec<JobId> {
+    first_come_of(view, |_| true)
+}
+
+/// The first jobs of those that `starts` admits, as far as they fit.
+fn first_come_of(view: &BatchView<'_>, starts: impl Fn(&Submission) -> bool) -> Vec<JobId> {
     let mut free = view.free();
-    let fitting = view.queue().take_while(|job| {
+    let fitting = view.queue().filter(|job| starts(job)).take_while(|job| {
         let fits = job.procs <= free;
         free.0 = free.0.saturating_sub(job.procs.0);
         fits
@@ -134,4 +139,20 @@ fn a_cycle_that_may_be_discarded_has_no_batch_policy_of_the_caller() {
     let (_, custom) = batch(first_come);
     let found = simulate_custom(&platform, jobs(9), &policies, &custom, &mut NoObserver);
     assert_eq!(found, Err(SimError::CustomOnTrial));
+}
+
+#[test]
+fn jobs_that_a_policy_never_starts_are_an_error_and_not_lost() {
+    let (_, custom) = batch(|view| first_come_of(view, |job| job.procs <= Procs(6)));
+    let left: Vec<SimJob> = jobs(200).into_iter().filter(|job| job.job.procs > Procs(6)).collect();
+    let found = run("cbf", &custom).unwrap_err();
+    let SimError::Custom { error: PolicyError::NeverStarted { count, .. }, log_id } = found else {
+        panic!("{found}")
+    };
+    assert_eq!((count, log_id), (left.len(), Some(left[0].job.log_id)));
+    assert!(
+        found.to_string().starts_with(&format!("job {}: expected all jobs to start", left[0].job.log_id))
+    );
+    let all = run("cbf", &batch(first_come).1).unwrap();
+    assert_eq!(all.jobs.len() + all.refused.len(), 200);
 }

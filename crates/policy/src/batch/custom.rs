@@ -28,7 +28,8 @@ pub trait BatchPolicy: Send + Sync {
     fn ended(&self, now: Time, cluster: ClusterId, job: JobId) -> Result<(), PolicyError>;
 
     /// The jobs that start now, in starting order. Called after each submission, end and cancellation if a waiting job fits on the free
-    /// processors.
+    /// processors. A job that still waits when no job runs or arrives any more is an error of the policy
+    /// ([`PolicyError::NeverStarted`]).
     ///
     /// # Errors
     ///

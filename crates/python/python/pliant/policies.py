@@ -32,7 +32,8 @@ class BatchPolicy:
     def schedule(self, now: int, queue: Queue, free: int) -> Iterable[int]:
         """The positions in `queue` of the jobs that start now, in starting order; `free` processors are free.
 
-        It is called after each submission, end and cancellation, if a waiting job fits.
+        It is called after each submission, end and cancellation, if a waiting job fits. A job that still waits after the last of them
+        is a `PolicyError`: a policy that delays a start must start the job at a later event.
         """
         raise NotImplementedError("a batch policy needs the method schedule(now, queue, free)")
 
