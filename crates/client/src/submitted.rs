@@ -11,7 +11,7 @@ use tonic::Code;
 
 use super::{Client, ClientError};
 
-/// What became of an input file of a job.
+/// The state of an input file of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InputState {
     /// The job has not ended; its files cannot be read yet.
@@ -22,6 +22,8 @@ pub enum InputState {
     Changed,
     /// It was removed, by the job or with the folder of the job.
     Removed,
+    /// The server does not list it, and its list of files is incomplete: it may be there.
+    Unknown,
 }
 
 /// An input file of a job.
@@ -29,7 +31,7 @@ pub enum InputState {
 pub struct SubmittedInput {
     /// The file, as it was submitted.
     pub file: FileSpec,
-    /// What became of it.
+    /// Its state.
     pub state: InputState,
 }
 
@@ -62,7 +64,7 @@ impl Client {
         }
     }
 
-    /// The input files of a job, and what became of each. The results of the job say that, once it has ended.
+    /// The input files of a job with the state of each, which the results of the job say once it has ended.
     pub async fn submitted_inputs(
         &self,
         record: &JobRecord,
@@ -105,7 +107,7 @@ impl Client {
     }
 }
 
-/// What became of input files, by the results of the job; none if it has not ended.
+/// The states of input files by the results of the job, which are none if it has not ended.
 fn states(inputs: &[FileSpec], results: Option<&JobResults>) -> Vec<SubmittedInput> {
     let kept: BTreeSet<&FileName> = results.iter().flat_map(|results| &results.inputs).collect();
     let left: BTreeMap<&FileName, Checksum> = results
@@ -122,6 +124,7 @@ fn states(inputs: &[FileSpec], results: Option<&JobResults>) -> Vec<SubmittedInp
         // It was written anew with the same bytes.
         Some(sha256) if *sha256 == file.sha256 => InputState::Kept,
         Some(_) => InputState::Changed,
+        None if results.is_some_and(|results| results.left_out_count > 0) => InputState::Unknown,
         None => InputState::Removed,
     };
     inputs.iter().map(|file| SubmittedInput { file: file.clone(), state: state(file) }).collect()
@@ -132,6 +135,9 @@ fn unusable(handle: &Handle, file: &FileSpec, state: InputState) -> ClientError 
     let (why, hint) = match state {
         InputState::Pending => ("the job has not ended", "wait until it has ended, or cancel it"),
         InputState::Changed => ("the job has changed it", "give the file yourself, with --in"),
+        InputState::Unknown => {
+            ("the server lists only a part of the job's files", "give the file yourself, with --in")
+        }
         InputState::Removed | InputState::Kept => ("it was removed", "give the file yourself, with --in"),
     };
     ClientError::usage(format!(
@@ -153,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_kept_changed_or_removed() {
+    fn an_input_is_kept_changed_removed_or_unknown() {
         let inputs = ["kept", "same", "changed", "in/removed"].map(|name| file(name, name));
         let left = |name: &str, text: &str| {
             let FileSpec { name, size, sha256 } = file(name, text);
@@ -167,8 +173,10 @@ mod tests {
         let found = |results: Option<&JobResults>| {
             states(&inputs, results).into_iter().map(|input| input.state).collect::<Vec<_>>()
         };
-        use InputState::{Changed, Kept, Pending, Removed};
+        use InputState::{Changed, Kept, Pending, Removed, Unknown};
         assert_eq!(found(Some(&results)), [Kept, Kept, Changed, Removed]);
+        let cut = JobResults { left_out_count: 1, ..results.clone() };
+        assert_eq!(found(Some(&cut)), [Kept, Kept, Changed, Unknown]);
         let none = JobResults::default();
         assert_eq!(found(Some(&none)), [Removed; 4]);
         assert_eq!(found(None), [Pending; 4]);

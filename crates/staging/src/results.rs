@@ -243,8 +243,10 @@ impl Walk {
             if let Some(left) = self.input_name_bytes_left.checked_sub(name.as_str().len()) {
                 self.input_name_bytes_left = left;
                 self.found.inputs.push(name);
+                return Ok(());
             }
-            return Ok(());
+            // Its absence from the list must not mean that it was removed.
+            return Err(LeftOutReason::Names);
         }
         if self.files_left == 0 {
             return Err(LeftOutReason::Count);

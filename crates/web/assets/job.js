@@ -278,7 +278,7 @@ Web.files = (path) => {
 
 // What was submitted, with its input files; read again once the job has ended, when the files can be read.
 Web.submitted = (id, path) => {
-  const STATES = { pending: "can be downloaded once the job has ended", kept: "as submitted", changed: "changed by the job", removed: "removed" };
+  const STATES = { pending: "can be downloaded once the job has ended", kept: "as submitted", changed: "changed by the job", removed: "removed", unknown: "not known: the list of the job's files is incomplete" };
   let read = null;
   const show = ({ work, why_not: whyNot, server, inputs }) => {
     const facts = [];

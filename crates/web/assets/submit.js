@@ -71,28 +71,48 @@ Web.submit = () => {
     document.body.dataset.rendered = "estimates:0";
   };
 
+  // The same work in the same order of keys and options.
+  const canonical = ({ kind, name, text, options = [], arguments: values }) => {
+    const rest = [...options], first = ["--time", "--rigid"].map((option) => {
+      const at = rest.indexOf(option);
+      return at < 0 ? null : rest.splice(at, 2)[1];
+    });
+    return JSON.stringify([kind, name, text, first, rest, Array.isArray(values) ? values : Object.entries(values).sort(([one], [other]) => one < other ? -1 : 1)]);
+  };
+
   // Fills the form with what was submitted as an earlier job.
-  const fill = ({ work, why_not: whyNot, server, inputs }) => {
-    if (work === null) throw new Web.Problem({ detail: `What was submitted as ${from} cannot be filled in: ${whyNot}`, hint: `pliant resubmit ${from}` }, 422);
-    form.querySelector(`[value=${work.kind}]`).checked = true;
-    if (work.kind === "service") {
-      values = new Map(Object.entries(work.arguments));
-      const wanted = services.findIndex(({ name }) => name === work.name);
-      if (wanted < 0) throw new Web.Problem({ detail: `Service ${work.name} of ${from} is not offered any more` }, 422);
+  const fill = ({ work: earlier, why_not: whyNot, server, inputs }) => {
+    if (earlier === null) throw new Web.Problem({ detail: `What was submitted as ${from} cannot be filled in: ${whyNot}`, hint: `pliant resubmit ${from}` }, 422);
+    form.querySelector(`[value=${earlier.kind}]`).checked = true;
+    if (earlier.kind === "service") {
+      values = new Map(Object.entries(earlier.arguments));
+      const wanted = services.findIndex(({ name }) => name === earlier.name);
+      if (wanted < 0) throw new Web.Problem({ detail: `Service ${earlier.name} of ${from} is not offered any more` }, 422);
       field.service.value = String(wanted);
+      showArguments();
     } else {
-      const options = [...work.options], take = (name) => {
+      const options = [...earlier.options], take = (name) => {
         const at = options.indexOf(name);
         return at < 0 ? "" : options.splice(at, 2)[1];
       };
-      field.name.value = work.name;
+      field.name.value = earlier.name;
       field.time.value = take("--time");
       field.rigid.value = take("--rigid");
-      field.text.value = work.text;
+      field.text.value = earlier.text;
       field.options.value = Web.quotedWords(options);
-      field.arguments.value = Web.quotedWords(work.arguments);
+      field.arguments.value = Web.quotedWords(earlier.arguments);
     }
-    if (server !== null && [...field.server.options].some(({ value }) => value === server)) field.server.value = server;
+    // Fields change what they cannot hold: a line end in a line, CR in a text.
+    if (canonical(earlier) !== canonical(work())) {
+      form.reset();
+      values = given;
+      throw new Web.Problem({ detail: `What was submitted as ${from} cannot be filled in: the form would change its text or its arguments`, hint: `pliant resubmit ${from}` }, 422);
+    }
+    if (server !== null) {
+      // The user chose it: that it is down does not make another one right.
+      if (![...field.server.options].some(({ value }) => value === server)) field.server.append(Web.node("option", { value: server }, `${server} (down)`));
+      field.server.value = server;
+    }
     if (inputs.length > 0) inputsOf = from;
     const lost = inputs.filter(({ state }) => state !== "kept");
     Web.$("inputs-of").hidden = inputs.length === 0;

@@ -18,6 +18,9 @@ pub(crate) const STREAMS_MAX: usize = 64;
 /// The most requests with a body that are answered at a time: their bodies are in memory.
 pub(crate) const BODIES_MAX: usize = 16;
 
+/// The most submissions of one user that send input files of earlier jobs at a time, of those of all users.
+pub(crate) const COPIES_MAX: usize = 2;
+
 /// What all pages share.
 pub(crate) struct Web {
     pub(crate) follower: Arc<Follower>,
@@ -26,6 +29,8 @@ pub(crate) struct Web {
     pub(crate) streams: Arc<Semaphore>,
     /// Permits of requests with a body.
     pub(crate) bodies: Arc<Semaphore>,
+    /// Permits of submissions of this user that send input files of earlier jobs.
+    pub(crate) copies: Arc<Semaphore>,
     /// How many streams may be open.
     pub(crate) streams_max: usize,
     /// The present plans of waiting jobs.
@@ -49,6 +54,7 @@ impl Web {
             scripts,
             streams: Arc::new(Semaphore::new(streams_max)),
             bodies: Arc::new(Semaphore::new(BODIES_MAX)),
+            copies: Arc::new(Semaphore::new(COPIES_MAX)),
             streams_max,
             plans: Plans::default(),
             works: None,

@@ -40,6 +40,10 @@ impl Server {
         let ended = entry.record.started.zip(ran).map_or(now, |(started, ran)| started + ran);
         entry.record.ended = Some(ended.min(now));
         entry.record.exit = Some(exit);
+        if entry.record.started.is_none() && entry.payload != Payload::default() {
+            let (record, payload) = (Box::new(entry.record.clone()), entry.payload.clone());
+            commands.push(Command::KeepSubmitted { record, payload });
+        }
         if self.batch.configuration().is_some() {
             // The driver of an external batch system still asks as which account an ended job was submitted.
             entry.payload = Payload::default();

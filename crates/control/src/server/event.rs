@@ -18,6 +18,7 @@ use crate::handoff::{Call, Handoff, HandoffDecision, HandoffId, MoveOutcome, Mov
 use crate::job::JobRecord;
 use crate::local::LocalJob;
 use crate::names::{Handle, Name, Token, User};
+use crate::payload::Payload;
 use crate::signed::HandoffSignature;
 
 /// A change of a server's state.
@@ -291,6 +292,13 @@ pub enum Command {
     Report(Box<JobRecord>),
     /// Archive the record of an ended job.
     Archive(Box<JobRecord>),
+    /// Keep what was submitted as a job that has ended without a start: nothing of it is on the disk, and the machine forgets it.
+    KeepSubmitted {
+        /// The job's record.
+        record: Box<JobRecord>,
+        /// What it would have run.
+        payload: Payload,
+    },
     /// Archive a finished run of a local user's job for replays.
     ArchiveLocal(Box<LocalJob>),
     /// Add a record to the audit trail.

@@ -19,9 +19,10 @@ use super::execution::{Execution, ExecutionId, Runner};
 use super::offer::FreeProcs;
 use super::peer_servers::PeerServers;
 use super::subjobs::SubjobDriver;
+use super::submitted::keep_without_start;
 use super::user_metrics::UserMetrics;
 use crate::audit;
-use crate::host::{Driver, DurableRecord, Replies, json, observe_accuracy, row};
+use crate::host::{Driver, DurableRecord, JournalHealth, Replies, json, observe_accuracy, row};
 use crate::uplink::Upward;
 
 /// Carries out what a server wants done.
@@ -40,6 +41,8 @@ pub(super) struct ServerDriver {
     pub(super) closures: Closures,
     /// If metrics by user are shown.
     pub(super) users: Option<UserMetrics>,
+    /// The health of the journal, and with it the space of the disk.
+    pub(super) health: JournalHealth,
 }
 
 impl Driver<Server> for ServerDriver {
@@ -76,7 +79,11 @@ impl Driver<Server> for ServerDriver {
                 let _ = self.changes.send(Arc::from(record));
             }
             Command::Subjob(command) => self.subjobs.carry_out(machine, command),
-            Command::ArchiveLocal(_) | Command::Audit(_) => {}
+            // The last space of the disk is for the journal.
+            Command::KeepSubmitted { record, payload } if self.health.shortage().is_none() => {
+                keep_without_start(&self.runner.host, &record, &payload);
+            }
+            Command::KeepSubmitted { .. } | Command::ArchiveLocal(_) | Command::Audit(_) => {}
             Command::Freed => self.upward.freed(),
             Command::Archive(record) => {
                 if record.server() == machine.name() {

@@ -178,6 +178,7 @@ pub async fn serve(
         free,
         closures: closures.clone(),
         users: users.clone(),
+        health: health.clone(),
     };
     let settings = Settings {
         history: Settings::days(file.history_days),

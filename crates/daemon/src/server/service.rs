@@ -443,10 +443,8 @@ impl Service {
         let Some(number) = self.number(handle).await? else {
             return Ok(Response::new((&self.archived(caller, handle).await?).into()));
         };
-        let submitted = self.submitted_before_start(handle).await;
         match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
             Answer::Cancelling(record) | Answer::Elsewhere(record) => {
-                self.keep_without_start(&record, submitted).await;
                 Ok(Response::new((&record.without_signatures()).into()))
             }
             // It may have ended long ago.

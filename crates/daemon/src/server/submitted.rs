@@ -3,11 +3,12 @@
 
 use pliant_control::job::JobRecord;
 use pliant_control::names::Handle;
+use pliant_control::payload::Payload;
 use pliant_control::server::Server;
 use pliant_wire::SubmittedJob;
 use tonic::Status;
 
-use super::execution::{Program, keep_submitted, kept_submitted};
+use super::execution::{Host, Program, keep_submitted, kept_submitted};
 use super::service::{Service, blocking, stopping};
 
 impl Service {
@@ -21,8 +22,8 @@ impl Service {
         let kept = blocking(move || kept_submitted(&dir)).await?;
         kept.ok_or_else(|| {
             Status::not_found(format!(
-                "what was submitted as job {handle} is not kept at server {}: its folder was removed, it is a batch of a multi-job, \
-                 or an earlier version of the server ran it",
+                "what was submitted as job {handle} is not kept at server {}: the folder of the job was removed or its file lost, \
+                 the disk had no space for it, the job is a batch of a multi-job, or an earlier version of the server had it",
                 self.offer.info.name
             ))
         })
@@ -38,29 +39,22 @@ impl Service {
         // That of an ended job is empty.
         Ok(payload.and_then(|payload| payload.read().ok()))
     }
+}
 
-    /// What is to be kept of a job that is cancelled before it starts: nothing of it is on the disk yet.
-    pub(super) async fn submitted_before_start(&self, handle: &Handle) -> Option<SubmittedJob> {
-        // The cancellation counts, whatever becomes of this.
-        let program = self.program(handle).await.ok().flatten()?;
-        program.submitted_job(false)
-    }
-
-    /// Keeps what was submitted as a job that has ended without a start, as far as the disk has space.
-    pub(super) async fn keep_without_start(&self, record: &JobRecord, submitted: Option<SubmittedJob>) {
-        let Some(submitted) = submitted.filter(|_| record.state.is_final() && record.started.is_none())
-        else {
-            return;
-        };
-        if *record.server() != self.offer.info.name || self.has_room().is_err() {
-            return;
+/// Keeps what was submitted as a job of this server that has ended without a start, of which nothing is on the disk. A failure
+/// is logged.
+pub(super) fn keep_without_start(host: &Host, record: &JobRecord, payload: &Payload) {
+    let program = payload.read::<Program>().ok();
+    let Some(submitted) = program.and_then(|program| program.submitted_job(record.pinned)) else {
+        return;
+    };
+    let dir = host.dir(&record.handle, record.requeues);
+    let job = record.handle.clone();
+    host.runtime.spawn_blocking(move || {
+        if let Err(error) = keep_submitted(&dir, submitted) {
+            tracing::warn!(%job, %error, "what was submitted is not kept");
         }
-        let dir = self.host.dir(&record.handle, record.requeues);
-        let submitted = SubmittedJob { pinned: record.pinned, ..submitted };
-        if let Err(status) = blocking(move || keep_submitted(&dir, submitted)).await {
-            tracing::warn!(job = %record.handle, why = status.message(), "what was submitted is not kept");
-        }
-    }
+    });
 }
 
 fn of_multi_job(handle: &Handle) -> Status {

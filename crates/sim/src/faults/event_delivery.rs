@@ -190,7 +190,10 @@ impl World {
             }
             Command::Subjob(command) => self.subjob_command(index, command),
             // Records of local users serve replays only.
-            Command::Archive(_) | Command::ArchiveLocal(_) | Command::Audit(_) => {}
+            Command::KeepSubmitted { .. }
+            | Command::Archive(_)
+            | Command::ArchiveLocal(_)
+            | Command::Audit(_) => {}
             Command::Freed => self.report_freed(me),
         }
     }

@@ -90,7 +90,7 @@ impl Driver<'_> {
                 }
             }
             server::Command::Subjob(_) => debug_assert!(false, "no client launches applications"),
-            server::Command::Audit(_) => {}
+            server::Command::Audit(_) | server::Command::KeepSubmitted { .. } => {}
             server::Command::ArchiveLocal(_) | server::Command::Freed => {
                 debug_assert!(false, "every batch system is embedded")
             }

@@ -7,8 +7,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use pliant_client::{Client, SubmitOrder};
+use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Name};
-use pliant_wire::{SubmittedWork, bounds};
+use pliant_wire::{JobsQuery, SubmittedWork, bounds};
 
 use super::Json;
 use super::submitted::EarlierInputs;
@@ -73,6 +74,9 @@ pub(super) async fn submit(
     State(web): State<Arc<Web>>,
     JsonBody(body): JsonBody<SubmissionBody>,
 ) -> Result<Response, Problem> {
+    if let Some(record) = accepted_before(&web, &body).await? {
+        return Ok(accepted(&web, &record));
+    }
     let inputs = earlier_inputs(&web, &body).await?;
     let mut order = order(&web, body, inputs.as_ref())?;
     let _copies = match &inputs {
@@ -89,14 +93,35 @@ pub(super) async fn submit(
             problem
         }
     })?;
-    web.follower.learn(&record);
-    let job = JobView::from(&*record);
+    Ok(accepted(&web, &record))
+}
+
+/// The answer to a submission that was accepted, now or before.
+fn accepted(web: &Web, record: &JobRecord) -> Response {
+    web.follower.learn(record);
+    let job = JobView::from(record);
     let location = HeaderValue::try_from(format!("/api/v1/jobs/{}", job.job_id));
     let mut response = (StatusCode::CREATED, Json(job)).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    response
+}
+
+/// The caller's job that has the key of a submission with input files of an earlier job. Those files may be lost since the
+/// submission was accepted, and then sending them again would fail.
+async fn accepted_before(web: &Web, body: &SubmissionBody) -> Result<Option<JobRecord>, Problem> {
+    let (Some(key), Some(_)) = (&body.key, body.inputs_of.as_deref().filter(|job| !job.is_empty())) else {
+        return Ok(None);
+    };
+    let key = key_of(key)?;
+    let query = JobsQuery::of_caller(Vec::new(), bounds::JOBS_MAX as u32);
+    let page = web.follower.client().jobs(&query).await?;
+    Ok(page.jobs.into_iter().find(|record| record.key == key))
+}
+
+fn key_of(key: &str) -> Result<Key, Problem> {
+    key.parse().map_err(|error| Problem::bad_request(format!("key: {error}")))
 }
 
 /// The input files of the earlier job that is named.
@@ -110,7 +135,7 @@ async fn earlier_inputs(web: &Web, body: &SubmissionBody) -> Result<Option<Earli
 /// What is submitted, without its input files.
 fn order(web: &Web, body: SubmissionBody, inputs: Option<&EarlierInputs>) -> Result<SubmitOrder, Problem> {
     let key = match &body.key {
-        Some(key) => key.parse().map_err(|error| Problem::bad_request(format!("key: {error}")))?,
+        Some(key) => key_of(key)?,
         None => drawn()?,
     };
     let named = |server: String| {

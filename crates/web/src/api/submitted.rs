@@ -1,6 +1,7 @@
 //! What was submitted as a job, to show it and to submit it again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use http::StatusCode;
@@ -10,22 +11,25 @@ use pliant_control::names::Handle;
 use pliant_staging::{FileName, FileSpec};
 use pliant_wire::{SubmittedJob, SubmittedWork};
 use tempfile::TempDir;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::Json;
 use crate::extract::JobId;
 use crate::problem::Problem;
-use crate::state::Web;
+use crate::state::{COPIES_MAX, Web};
 use crate::types::{SubmittedView, SubmittedWorkView};
 
 /// The most bytes of input files that go through this process for one submission. They are on its disk meanwhile.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
-/// How many submissions send such files at a time.
-const COPIES_MAX: usize = 4;
+/// How many submissions of all users of this process send such files at a time.
+const ALL_COPIES_MAX: usize = 8;
+/// How long fetching such files may take, and sending them as a submission.
+const COPY_TIME_MAX: Duration = Duration::from_secs(300);
 
-static COPIES: Semaphore = Semaphore::const_new(COPIES_MAX);
+static COPIES: Semaphore = Semaphore::const_new(ALL_COPIES_MAX);
 
-/// What was submitted as a job, with what became of its input files; as long as the server keeps the folder of the job.
+/// What was submitted as a job, with the state of its input files; as long as the server keeps the folder of the job.
 #[utoipa::path(get, path = "/jobs/{id}/submitted", tag = "jobs", params(("id" = String, Path, description = "The job ID.")),
     responses(
         (status = 200, body = SubmittedView),
@@ -77,6 +81,7 @@ pub(super) struct EarlierInputs {
 /// Files that are on the disk until they are sent.
 pub(super) struct Copies {
     _folder: TempDir,
+    _own: OwnedSemaphorePermit,
     _permit: SemaphorePermit<'static>,
 }
 
@@ -105,18 +110,52 @@ impl EarlierInputs {
                 format!("inputs_of: expected input files of at most {INPUT_BYTES_MAX} bytes, found {bytes}");
             return Err(Problem::unprocessable(problem).hint(format!("pliant resubmit {job}")));
         }
-        let busy = || {
-            let problem =
-                format!("{COPIES_MAX} submissions with input files are being sent, which is the limit");
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem).hint("submit again in a moment")
-        };
-        let permit = COPIES.try_acquire().map_err(|_| busy())?;
+        let (own, permit) = permits(&web.copies)?;
         let failed = |error: std::io::Error| {
             let problem = format!("no folder for the input files: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, problem)
         };
         let folder = tempfile::tempdir().map_err(failed)?;
-        order.inputs = web.follower.client().fetch_inputs(&self.record, &self.files, folder.path()).await?;
-        Ok(Some(Copies { _folder: folder, _permit: permit }))
+        let client = web.follower.client();
+        let fetched = timeout(COPY_TIME_MAX, client.fetch_inputs(&self.record, &self.files, folder.path()));
+        order.inputs = fetched.await.map_err(|_| {
+            let most = COPY_TIME_MAX.as_secs();
+            Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("the input files did not arrive within {most} s"),
+            )
+            .hint(format!("pliant resubmit {}", self.record.handle))
+        })??;
+        order.timeout = order.timeout.min(COPY_TIME_MAX);
+        Ok(Some(Copies { _folder: folder, _own: own, _permit: permit }))
+    }
+}
+
+/// The permits of a submission that sends files: one of its user, and one of all users.
+fn permits(of_user: &Arc<Semaphore>) -> Result<(OwnedSemaphorePermit, SemaphorePermit<'static>), Problem> {
+    let busy = |whose: &str, most: usize| {
+        let problem =
+            format!("{most} submissions{whose} with input files are being sent, which is the limit");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem).hint("submit again in a moment")
+    };
+    let own = Arc::clone(of_user).try_acquire_owned().map_err(|_| busy(" of yours", COPIES_MAX))?;
+    let all = COPIES.try_acquire().map_err(|_| busy("", ALL_COPIES_MAX))?;
+    Ok((own, all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_does_not_take_the_permits_of_others() {
+        let [alice, bob] = [(); 2].map(|()| Arc::new(Semaphore::new(COPIES_MAX)));
+        let taken: Vec<_> = (0..COPIES_MAX).map(|_| permits(&alice).unwrap()).collect();
+        let refused = permits(&alice).unwrap_err();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.detail().contains("of yours"), "{}", refused.detail());
+        assert!(permits(&bob).is_ok());
+        drop(taken);
+        assert!(permits(&alice).is_ok());
     }
 }

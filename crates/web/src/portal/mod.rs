@@ -332,9 +332,14 @@ fn no_session() -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, problem).hint("reload the page to log in")
 }
 
+/// The lines about the provider: each attempt to log in can cause one.
+static PROVIDER_FAILURES: LineLimit = LineLimit::new();
+
 /// The provider does not do what it should.
 fn unavailable(error: &provider::ProviderError) -> Problem {
-    tracing::warn!(%error, "the provider of logins cannot be used");
+    if let Some(left_out) = PROVIDER_FAILURES.admit("provider", Instant::now()) {
+        tracing::warn!(%error, left_out, "the provider of logins cannot be used");
+    }
     let problem = "users cannot log in now: the provider of logins does not answer as it should";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem)
         .hint("try again in some minutes; operators find the reason in the portal's log")

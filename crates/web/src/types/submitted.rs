@@ -52,11 +52,11 @@ pub(crate) struct InputView {
     bytes: u64,
     /// Its checksum (SHA-256), as it was submitted.
     sha256: String,
-    /// What became of it.
+    /// Its state.
     state: InputStateView,
 }
 
-/// What became of an input file.
+/// The state of an input file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum InputStateView {
@@ -68,6 +68,8 @@ pub(crate) enum InputStateView {
     Changed,
     /// It was removed, by the job or with the folder of the job.
     Removed,
+    /// The server does not list it, and its list of files is incomplete: it may be there.
+    Unknown,
 }
 
 impl From<InputState> for InputStateView {
@@ -77,6 +79,7 @@ impl From<InputState> for InputStateView {
             InputState::Kept => InputStateView::Kept,
             InputState::Changed => InputStateView::Changed,
             InputState::Removed => InputStateView::Removed,
+            InputState::Unknown => InputStateView::Unknown,
         }
     }
 }

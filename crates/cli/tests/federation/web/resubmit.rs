@@ -52,6 +52,15 @@ async fn a_job_shows_what_was_submitted_and_is_submitted_again() {
     // Files that are not as they were are not sent in the place of those.
     let refused = pages.post("/api/v1/jobs", &again).json(422);
     assert!(refused["detail"].as_str().unwrap().contains("changed.txt"), "{refused}");
+    // They are not needed if the submission was accepted before.
+    let key = "0123456789abcdef0123456789abcdef";
+    let first = pages.post("/api/v1/jobs", &json!({ "work": found["work"], "key": key })).json(201);
+    let repeated = json!({ "work": found["work"], "inputs_of": id, "key": key });
+    let accepted = async || {
+        let answer = pages.post("/api/v1/jobs", &repeated);
+        (answer.status == 201).then(|| answer.json(201))
+    };
+    assert_eq!(until("the agent to know the job", accepted).await["job_id"], first["job_id"]);
     let (code, _, error) = user.run(&format!("resubmit {id}"));
     assert!(code == 2 && error.contains("changed.txt") && error.contains("--in"), "{code} {error}");
     // The server has it in a file: its memory forgets it.
@@ -109,7 +118,11 @@ async fn a_job_that_never_started_is_submitted_again() {
     assert_eq!((&found["work"], &found["inputs"]), (&service, &json!([])), "while it waits");
     pages.post(&format!("{path}/cancel"), &json!({})).json(200);
     assert_eq!(pages.json(&path)["job"]["state"], "CANCELED");
-    assert_eq!(pages.json(&format!("{path}/submitted"))["work"], service);
+    let kept = async || {
+        let answer = pages.get(&format!("{path}/submitted"));
+        (answer.status == 200).then(|| answer.json(200))
+    };
+    assert_eq!(until("the server to keep it", kept).await["work"], service);
     alice.cancel(&long.handle).await.unwrap();
     let (code, document, error) = user.run(&format!("resubmit {id}"));
     assert_eq!(code, 0, "{error}");
@@ -173,5 +186,14 @@ async fn the_form_is_filled_in_a_browser() {
         "document.body.dataset.page === 'job' && document.querySelector('#job').dataset.job !== '{id}'"
     ));
     browser.until("document.querySelector('#log').textContent === \"data\\nit's\\n\"");
+    // What the form would change is not filled in.
+    std::fs::write(user.dir().join("lines.sh"), "#!/bin/sh\necho one # \r\necho two # \r\n").unwrap();
+    let (code, document, error) = user.run("submit ./lines.sh --time 2m --rigid 1 --wait");
+    assert_eq!(code, 0, "{error}");
+    let lines = document["job_id"].as_str().unwrap();
+    browser.open(&format!("http://{}/submit?from={lines}", site.address));
+    browser.until(&format!("document.body.innerText.includes('pliant resubmit {lines}')"));
+    let text = browser.evaluate("document.querySelector('[name=text]').value").to_string();
+    assert!(!text.contains("echo two"), "{text}");
     browser::clean(&mut browser);
 }

@@ -88,6 +88,19 @@ fn a_cancelled_job_gives_its_script_back() {
 }
 
 #[test]
+fn what_was_submitted_is_kept_if_a_job_ends_without_a_start() {
+    let mut bench = bench_with(u64::MAX, u64::MAX);
+    bench.accepted(large(1, "alice", 100));
+    bench.accepted(large(2, "alice", 100));
+    bench.cancel(3, "alice");
+    let kept = bench.commands.iter().find_map(|command| match command {
+        Command::KeepSubmitted { record, payload } => Some((record.handle.number, payload.clone())),
+        _ => None,
+    });
+    assert_eq!(kept, Some((3, Payload::of(&"x".repeat(100)))));
+}
+
+#[test]
 fn a_replay_has_the_bounds_of_the_journal() {
     let submit = |key| Event::Submit { reply: Token(0), submit: Box::new(large(key, "alice", 994)) };
     let mut bench = bench_with(2_000, u64::MAX);
