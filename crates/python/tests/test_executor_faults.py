@@ -200,15 +200,17 @@ def test_a_future_is_cancelled_once_by_the_user_and_the_follower(executor, clien
     for first in ("user", "follower"):
         future = executor.submit(abs, -1)
         inside, go_on = threading.Event(), threading.Event()
-        base = future.set_running_or_notify_cancel
+        is_done = future.done
 
-        def stopped(base=base, inside=inside, go_on=go_on) -> bool:
-            inside.set()
-            go_on.wait(LONG_S)
-            return base()
+        def stopped(is_done=is_done, inside=inside, go_on=go_on) -> bool:
+            found = is_done()
+            if not inside.is_set():
+                inside.set()
+                go_on.wait(LONG_S)
+            return found
 
-        # The first one is stopped between the cancellation and its notification.
-        future.set_running_or_notify_cancel = stopped
+        # The first one is stopped when it has seen that the future has no end.
+        future.done = stopped
         calls = {"user": future._cancelled, "follower": lambda: future._settle(Record(future.job.id, "CANCELED"))}
         one = Both(calls.pop(first))
         one.start()
