@@ -8,11 +8,25 @@ use pliant_sim::SimError;
 use pliant_sim::campaign::CampaignError;
 use pliant_trace::TraceError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// An exception of that class, with a hint if there is one.
-fn exception(class: &str, problem: &str, hint: Option<&str>) -> PyErr {
+pub(crate) fn exception(class: &str, problem: &str, hint: Option<&str>) -> PyErr {
+    exception_with(class, (problem, hint), |_| Ok(()))
+}
+
+/// The same with the facts that `add` adds as keyword arguments of the class.
+pub(crate) fn exception_with(
+    class: &str,
+    (problem, hint): (&str, Option<&str>),
+    add: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
+) -> PyErr {
     Python::attach(|py| {
-        let made = || py.import("pliant.errors")?.getattr(class)?.call1((problem, hint));
+        let made = || {
+            let facts = PyDict::new(py);
+            add(&facts)?;
+            py.import("pliant.errors")?.getattr(class)?.call((problem, hint), Some(&facts))
+        };
         made().map_or_else(|error| error, PyErr::from_value)
     })
 }
@@ -43,6 +57,11 @@ pub(crate) fn of_config(error: &ConfigError) -> PyErr {
 pub(crate) fn of_campaign(error: &CampaignError) -> PyErr {
     let class = if error.is_input() { "InputError" } else { "FileError" };
     exception(class, &error.to_string(), error.hint().as_deref())
+}
+
+/// A policy of the user has returned what is no decision.
+pub(crate) fn wrong_decision(problem: impl Display, hint: Option<&str>) -> PyErr {
+    exception("PolicyError", &problem.to_string(), hint)
 }
 
 /// A simulation is impossible, or a policy of the user has decided what is.

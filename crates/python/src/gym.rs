@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pliant_model::{Job, JobId, Procs, Speedup, Time};
 use pliant_report::summarize;
-use pliant_sim::{SimJob, Step};
+use pliant_sim::{SimError, SimJob, Step};
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 
@@ -18,6 +18,10 @@ use crate::workload::Workload;
 const FEATURES: usize = 8;
 /// The wait from which on the feature is largest, s.
 const LONGEST_WAIT_S: f32 = 43_200.0;
+/// The most jobs of a workload.
+const MOST_JOBS: usize = u32::MAX as usize;
+/// The most places of a window.
+const WIDEST_WINDOW: usize = 65_536;
 /// The largest feature, and the least distance of "no" from 0.
 const SMALL: f32 = 1e-5;
 /// The features of an empty place of the window.
@@ -55,6 +59,28 @@ pub(crate) struct Episode(Mutex<Option<State>>);
 /// What an agent sees: the features of the window as 32-bit floats, and the number of jobs in it.
 type Seen<'py> = (Bound<'py, PyByteArray>, usize);
 
+/// Why a call of an episode is impossible. Exceptions are made of it when the lock is free: Python may run other threads meanwhile.
+enum Problem {
+    /// The episode is over.
+    Over,
+    /// No waiting job is at the position that was picked.
+    NotWaiting { waiting: usize, position: usize },
+    /// The simulation failed.
+    Failed(SimError),
+}
+
+impl From<Problem> for PyErr {
+    fn from(problem: Problem) -> PyErr {
+        match problem {
+            Problem::Over => wrong_input("expected an episode that is not over, found one that is"),
+            Problem::NotWaiting { waiting, position } => wrong_input(format!(
+                "expected the position of one of {waiting} waiting jobs, found {position}"
+            )),
+            Problem::Failed(error) => of_sim(&error),
+        }
+    }
+}
+
 #[pymethods]
 impl Episode {
     /// The `count` jobs from position `first` on, on a cluster of that many processors. A window has so many places.
@@ -63,12 +89,15 @@ impl Episode {
     fn new(
         workload: &Bound<'_, Workload>,
         procs: &Bound<'_, PyAny>,
-        first: usize,
-        count: usize,
-        window: usize,
+        first: &Bound<'_, PyAny>,
+        count: &Bound<'_, PyAny>,
+        window: &Bound<'_, PyAny>,
         backfill: bool,
     ) -> PyResult<Episode> {
         let procs = Argument { name: "procs", value: procs }.whole(1..=u32::MAX)?;
+        let first = Argument { name: "first", value: first }.whole(0..=MOST_JOBS)?;
+        let count = Argument { name: "jobs", value: count }.whole(1..=MOST_JOBS)?;
+        let window = Argument { name: "window", value: window }.whole(1..=WIDEST_WINDOW)?;
         let all = &workload.get().inner.jobs;
         let part =
             first.checked_add(count).and_then(|end| all.get(first..end)).filter(|part| !part.is_empty());
@@ -110,67 +139,60 @@ impl Episode {
 
     /// Goes on to the next pick and returns what the agent sees; none if all jobs have ended.
     fn advance<'py>(&self, py: Python<'py>) -> PyResult<Option<Seen<'py>>> {
-        self.with(|state| state.advance(py))
+        let seen = self.with(State::advance)?;
+        Ok(seen.map(|(bytes, waiting)| (PyByteArray::new(py, &bytes), waiting)))
     }
 
     /// Picks the job at a position of the window, then goes on as `advance`.
     fn step<'py>(&self, py: Python<'py>, position: usize) -> PyResult<Option<Seen<'py>>> {
-        self.with(|state| {
+        let seen = self.with(|state| {
             let job = state.window.get(position).copied().filter(|job| state.episode.pick(*job));
-            if job.is_none() {
-                let waiting = state.window.len();
-                return Err(wrong_input(format!(
-                    "expected the position of one of {waiting} waiting jobs, found {position}"
-                )));
+            match job {
+                None => Err(Problem::NotWaiting { waiting: state.window.len(), position }),
+                Some(_) => state.advance(),
             }
-            state.advance(py)
-        })
+        })?;
+        Ok(seen.map(|(bytes, waiting)| (PyByteArray::new(py, &bytes), waiting)))
     }
 
     /// The present time, in seconds after the first submission.
     #[getter]
     fn now(&self) -> PyResult<i64> {
-        self.with(|state| Ok(state.episode.now().0))
+        Ok(self.with(|state| Ok(state.episode.now().0))?)
     }
 
     /// The run of the jobs that have started; the episode is over.
     fn run(&self) -> PyResult<Run> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let run = state.ok_or_else(over)?.episode.into_run();
+        let run = state.ok_or(Problem::Over)?.episode.into_run();
         let summary = summarize(&run);
         Ok(Run::new("episode".to_owned(), run, summary))
     }
 }
 
-fn over() -> PyErr {
-    wrong_input("expected an episode that is not over, found one that is")
-}
-
 impl Episode {
-    fn with<T>(&self, call: impl FnOnce(&mut State) -> PyResult<T>) -> PyResult<T> {
+    /// Calls a function that does not call Python.
+    fn with<T>(&self, call: impl FnOnce(&mut State) -> Result<T, Problem>) -> Result<T, Problem> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        call(state.as_mut().ok_or_else(over)?)
+        call(state.as_mut().ok_or(Problem::Over)?)
     }
 }
 
 impl State {
-    fn advance<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Seen<'py>>> {
-        match self.episode.advance().map_err(|error| of_sim(&error))? {
+    /// Goes on to the next pick: the bytes of the features, and the number of jobs in the window.
+    fn advance(&mut self) -> Result<Option<(Vec<u8>, usize)>, Problem> {
+        match self.episode.advance().map_err(Problem::Failed)? {
             Step::Done => Ok(None),
             Step::Pick => {
-                self.look();
-                let bytes = PyByteArray::new_with(py, self.features.len() * 4, |bytes| {
-                    let to = bytes.chunks_exact_mut(4).zip(&self.features);
-                    to.for_each(|(to, value)| to.copy_from_slice(&value.to_ne_bytes()));
-                    Ok(())
-                })?;
+                self.observe();
+                let bytes = self.features.iter().flat_map(|value| value.to_ne_bytes()).collect();
                 Ok(Some((bytes, self.window.len())))
             }
         }
     }
 
     /// Notes the window and its features.
-    fn look(&mut self) {
+    fn observe(&mut self) {
         let Self { episode, jobs, scale, window, features } = self;
         let (now, free) = (episode.now(), episode.picks().free());
         window.clear();

@@ -40,12 +40,12 @@ mod _pliant {
     use super::workload::{Workload, generate, read_workload, workload_of_table};
     use super::*;
 
-    // The live side.
     #[pymodule_export]
     use super::live::{
         Connection, Estimate, Estimates, Exit, ExplorationResult, Instance, Instances, Job, Offer, Pending,
         Refusal, ResultFile, Results, SweepResult, Task,
     };
+
     /// Panics, for the test that a panic becomes an exception.
     #[pyfunction]
     fn _panic() {

@@ -54,6 +54,11 @@ fn cluster(given: &Bound<'_, PyMapping>) -> PyResult<Cluster> {
     Ok(Cluster { name, procs: Procs(procs), speed, batch, nodes: None })
 }
 
+/// A platform of `pickle`, with the checks of a new one.
+pub(crate) fn checked(platform: pliant_model::Platform) -> PyResult<pliant_model::Platform> {
+    pliant_model::Platform::new(platform.clusters().to_vec()).map_err(wrong_input)
+}
+
 #[pymethods]
 impl Platform {
     /// A platform of these clusters.
@@ -116,8 +121,12 @@ impl Platform {
     /// The platform of `pickle`.
     #[staticmethod]
     fn _restored(text: &str) -> PyResult<Platform> {
-        let (inner, is_one_cluster) = restored(text)?;
-        Ok(Platform { inner, is_one_cluster })
+        let (inner, is_one_cluster): (pliant_model::Platform, bool) = restored(text)?;
+        let inner = checked(inner)?;
+        for cluster in inner.clusters() {
+            cluster.batch.parse::<LocalPolicy>().map_err(wrong_input)?;
+        }
+        Ok(Platform { is_one_cluster: is_one_cluster && inner.clusters().len() == 1, inner })
     }
 
     fn __repr__(&self) -> String {

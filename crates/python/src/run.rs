@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array};
-use pliant_model::{ClusterId, JobOutcome, MoveRecord, Procs};
+use pliant_model::{ClusterId, JobOutcome, MoveRecord, Procs, RefusalCause};
 use pliant_report::html::{NamedRun, RunPart, render_part, render_runs};
 use pliant_report::{FileFormat, RefusedRow, Summary, refused_rows, write_formats};
 use pyo3::prelude::*;
@@ -12,6 +12,7 @@ use pyo3::sync::PyOnceLock;
 
 use crate::errors::{of_file, of_io, wrong_input};
 use crate::pickle::{Pickled, pickled, restored};
+use crate::platform::checked;
 use crate::table::{Table, in_python, once, words};
 
 /// The result of a simulation.
@@ -127,7 +128,26 @@ impl Run {
     /// The run of `pickle`.
     #[staticmethod]
     fn _restored(text: &str) -> PyResult<Run> {
-        let (name, run, summary) = restored(text)?;
+        let (name, run, summary): (String, pliant_model::Run, Summary) = restored(text)?;
+        let platform = checked(run.platform.clone())?;
+        let refused = run.refused.iter().filter_map(|(_, cause)| match cause {
+            RefusalCause::LargerThanCluster { cluster, .. } => Some(*cluster),
+            _ => None,
+        });
+        let moved = run.moves.iter().flat_map(|one| [one.from, one.to]);
+        let mut used = run.jobs.iter().map(|job| job.cluster).chain(moved).chain(refused);
+        if let Some(cluster) = used.find(|cluster| cluster.index() >= platform.clusters().len()) {
+            let clusters = platform.clusters().len();
+            return Err(wrong_input(format!(
+                "pickle: expected jobs on {clusters} clusters, found one on cluster {cluster}"
+            )));
+        }
+        if let Some(job) = run.jobs.iter().find(|job| job.start > job.end || job.submit > job.start) {
+            let JobOutcome { log_id, submit, start, end, .. } = job;
+            return Err(wrong_input(format!(
+                "pickle: job {log_id}: expected a submission, a start and an end in this order, found {submit}, {start} and {end}"
+            )));
+        }
         Ok(Run::new(name, run, summary))
     }
 

@@ -37,7 +37,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // A consumer casts what it wants otherwise, as the interface permits.
+        // A consumer that asks for another schema casts the columns itself, as the interface permits.
         let _ = requested_schema;
         arrow_stream::export(py, &self.0)
     }

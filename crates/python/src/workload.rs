@@ -24,6 +24,9 @@ use crate::pickle::{Pickled, pickled, restored};
 use crate::platform::Platform;
 use crate::table::{Table, once, words};
 
+/// The latest submission and the longest walltime, s.
+const LONGEST_S: i64 = Time::MAX.0 / 4;
+
 /// Jobs to be simulated, in the order of their submissions.
 #[pyclass(frozen, module = "pliant", name = "Workload")]
 pub(crate) struct Workload {
@@ -80,7 +83,8 @@ impl Workload {
     /// The workload of `pickle`.
     #[staticmethod]
     fn _restored(text: &str) -> PyResult<Workload> {
-        let (inner, file, origins) = restored(text)?;
+        let (inner, file, origins): (pliant_trace::Workload, _, _) = restored(text)?;
+        check(&inner)?;
         Ok(Workload::new(inner, file, origins))
     }
 
@@ -239,6 +243,41 @@ fn of_batches(batches: &[RecordBatch]) -> PyResult<Workload> {
     Ok(Workload::new(inner, None, Vec::new()))
 }
 
+/// Checks a workload of `pickle` as a table is checked.
+fn check(workload: &pliant_trace::Workload) -> PyResult<()> {
+    let jobs = &workload.jobs;
+    if jobs.len() != workload.partitions.len() {
+        let (jobs, partitions) = (jobs.len(), workload.partitions.len());
+        return Err(wrong_input(format!(
+            "pickle: expected {jobs} partitions, one for each job, found {partitions}"
+        )));
+    }
+    let wrong = |at: usize, problem: String| Err(wrong_input(format!("pickle: row {at}: {problem}")));
+    let mut last = Time(-LONGEST_S);
+    for (at, job) in jobs.iter().enumerate() {
+        let Job { log_id, submit, procs, walltime, runtime, .. } = job;
+        if *submit < last || submit.0 > LONGEST_S {
+            return wrong(at, format!("expected a submission from {last} to {LONGEST_S}, found {submit}"));
+        }
+        if procs.0 == 0 || i64::try_from(*log_id).is_err() {
+            return wrong(
+                at,
+                format!(
+                    "expected a job number below 2^63 and at least 1 processor, found {log_id} and {procs}"
+                ),
+            );
+        }
+        if runtime.0 < 1 || runtime > walltime || walltime.0 > LONGEST_S {
+            return wrong(
+                at,
+                format!("expected 1 <= runtime <= walltime <= {LONGEST_S}, found {runtime} and {walltime}"),
+            );
+        }
+        last = *submit;
+    }
+    Ok(())
+}
+
 /// The numbers of clusters, from 1 on, by their names.
 #[derive(Default)]
 struct Origins {
@@ -307,7 +346,6 @@ impl<'a> Columns<'a> {
 
     /// The job of a row. Without a walltime it is the runtime; a null of an optional column is as if there were no such column.
     fn job(&self, row: usize, number: u64) -> PyResult<Job> {
-        const LONGEST_S: i64 = Time::MAX.0 / 4;
         let runtime = self.runtime.within(row, 1..=LONGEST_S)?;
         let optional = |column: &Option<Column<'_>>, bounds, absent: i64| {
             let given = column.as_ref().filter(|column| !column.values.is_null(row));

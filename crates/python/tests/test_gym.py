@@ -1,5 +1,7 @@
 """The environment is one of Gymnasium, and agents by simple rules get the schedules of the built-in policies."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy
@@ -66,9 +68,46 @@ def test_wrong_arguments_are_errors(workload: pliant.Workload) -> None:
         pliant.gym.BatchEnv(workload, procs=1, jobs=100).reset(options={"first": 0})
     with pytest.raises(pliant.InputError, match="expected a sequence of the 2000 jobs, found 100 from 1950 on"):
         pliant.gym.BatchEnv(workload, procs=128, jobs=100).reset(options={"first": 1_950})
+    with pytest.raises(pliant.InputError, match="jobs: expected a whole number from 1 to 2000, found 1.5"):
+        pliant.gym.BatchEnv(workload, procs=128, jobs=1.5)
+    for wrong in (-1, 1.5, 2**80):
+        with pytest.raises(pliant.InputError, match="first: expected a whole number from 0 to 4294967295, found"):
+            pliant.gym.BatchEnv(workload, procs=128, jobs=100).reset(options={"first": wrong})
+    playing = pliant.gym.BatchEnv(workload, procs=128, jobs=100, window=16)
+    playing.reset(options={"first": 0})
+    for wrong in (-1, 16, 1.5, 2**80, None):
+        with pytest.raises(pliant.InputError, match="action: expected a whole number from 0 to 15, found"):
+            playing.step(wrong)
+    playing.step(numpy.int64(0))
     with pytest.raises(pliant.InputError, match="call reset"):
         pliant.gym.BatchEnv(workload, procs=128).step(0)
     environment = pliant.gym.BatchEnv(workload, procs=128, jobs=1, metric="luck")
     environment.reset()
     with pytest.raises(pliant.InputError, match="metric: expected a metric of summary.json, found 'luck'"):
         environment.step(0)
+
+
+def test_threads_that_use_one_episode_do_not_wait_for_each_other_for_ever(workload: pliant.Workload) -> None:
+    code = """
+import sys, threading, pliant
+from pliant._pliant import Episode
+sys.setswitchinterval(1e-6)
+workload = pliant.generate("lublin", procs=128, jobs=50, seed=1)
+episode = Episode(workload, 128, first=0, count=50, window=8, backfill=False)
+episode.advance()
+
+def fail():
+    for _ in range(3_000):
+        try:
+            episode.step(7_000)
+        except pliant.InputError:
+            pass
+
+threads = [threading.Thread(target=fail) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print("ended")
+"""
+    # A process of its own: a deadlock holds the interpreter.
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "ended\n", done.stderr

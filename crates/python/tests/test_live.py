@@ -1,11 +1,14 @@
 """A client of a federation: every call against daemons that run."""
 
 import asyncio
+import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -88,8 +91,8 @@ def test_jobs_that_do_not_complete(client: pliant.Client, tmp_path: Path) -> Non
 
 def test_a_key_gives_the_same_job(client: pliant.Client) -> None:
     first = client.submit("pi", arguments={"samples": 10})
-    again = client.submit("pi", arguments={"samples": 10}, key=first.key)
-    assert again.id != first.id or again.key == first.key
+    again = client.submit("pi", arguments={"samples": 10}, key=first.key, server=first.server)
+    assert (again.id, again.key) == (first.id, first.key)
     key = "000102030405060708090a0b0c0d0e0f"
     jobs = [client.submit("pi", arguments={"samples": 10}, key=key) for _ in range(2)]
     assert jobs[0].id == jobs[1].id and jobs[0].key == key
@@ -153,6 +156,115 @@ def test_ctrl_c_ends_a_wait_and_other_threads_run_meanwhile(client: pliant.Clien
     assert not client.job(slow).is_final
     (tmp_path / "open").touch()
     client.wait(slow, timeout=60, check=True)
+
+
+def test_ctrl_c_in_a_submission_has_its_key(federation: Federation, client: pliant.Client, tmp_path: Path) -> None:
+    path = script(tmp_path, "true")
+    key = "a0" * 16
+    # A submission with a key that was used goes to the server that it went to before.
+    first = client.submit(script=path, time="1m", server="lyon", key=key)
+    daemons = json.loads((federation.folder / "federation.json").read_text())["daemons"]
+    lyon = next(daemon["pid"] for daemon in daemons if daemon["name"] == "lyon")
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT))
+    # It takes the request, and does not answer.
+    os.kill(lyon, signal.SIGSTOP)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt) as caught:
+            client.submit(script=path, time="1m", server="lyon", key=key)
+    finally:
+        os.kill(lyon, signal.SIGCONT)
+        timer.join()
+    cause = caught.value.__cause__
+    assert isinstance(cause, pliant.SubmissionUnknownError), cause
+    assert (cause.key, cause.server) == (key, "lyon")
+    assert client.submit(script=path, time="1m", server="lyon", key=cause.key).id == first.id
+
+
+def test_ctrl_c_after_a_job_was_accepted_has_its_id(client: pliant.Client, tmp_path: Path, monkeypatch) -> None:
+    class Accepted:
+        def wait(self, timeout=None):
+            if timeout is None:
+                raise KeyboardInterrupt
+            return done
+
+        def cancel(self) -> None:
+            pass
+
+    class Connection:
+        def submit(self, words):
+            return Accepted()
+
+    done = client.submit("pi", arguments={"samples": 10})
+    monkeypatch.setattr(client, "_connection", Connection())
+    with pytest.raises(KeyboardInterrupt) as caught:
+        client.submit("pi")
+    cause = caught.value.__cause__
+    assert isinstance(cause, pliant.SubmissionUnknownError) and done.id in str(cause)
+    assert (cause.key, cause.server) == (done.key, done.server)
+
+
+def test_a_wait_of_no_time_sees_jobs_that_have_ended(federation: Federation, client: pliant.Client, tmp_path: Path) -> None:
+    done = client.wait(client.submit("pi", arguments={"samples": 10}), timeout=60)
+    assert client.wait(done, timeout=0) == done
+    assert client.wait([done, done.id], timeout=0) == [done, done]
+    slow = client.submit(script=gated(tmp_path), time="5m")
+    with pytest.raises(pliant.WaitTimeoutError) as caught:
+        client.wait([slow, done], timeout=0)
+    assert (caught.value.ended, caught.value.not_ended) == ([done], [slow.id])
+    with pytest.raises(pliant.NotFoundError):
+        client.wait("lyon.99999", timeout=0)
+
+    async def the_same() -> None:
+        client = pliant.AsyncClient(federation.config)
+        assert await client.wait([done, done], timeout=0) == [done, done]
+        with pytest.raises(pliant.WaitTimeoutError) as caught:
+            await client.wait([slow, done], timeout=0)
+        assert (caught.value.ended, caught.value.not_ended) == ([done], [slow.id])
+
+    asyncio.run(the_same())
+    client.cancel(slow)
+
+
+def test_a_call_that_is_cancelled_at_once_ends(client: pliant.Client) -> None:
+    for _ in range(300):
+        task = client._connection.job("lyon.1")
+        task.cancel()
+        try:
+            task.wait(30)
+        except TimeoutError:
+            raise AssertionError("the call does not end") from None
+        except (RuntimeError, pliant.PliantError):
+            pass
+
+
+def test_records_and_exceptions_are_pickled(client: pliant.Client, tmp_path: Path) -> None:
+    failing = client.submit(script=script(tmp_path, "exit 3"), time="1m")
+    with pytest.raises(pliant.JobFailedError) as caught:
+        client.wait(failing, timeout=60, check=True)
+    job = caught.value.job
+    again = pickle.loads(pickle.dumps(job))
+    assert again == job and again.exit == job.exit and again.expected == job.expected
+    assert repr(again) == repr(job) and pickle.loads(pickle.dumps(job.exit)) == job.exit
+    errors = [
+        caught.value,
+        pliant.WaitTimeoutError("late", [job], ["lyon.7"]),
+        pliant.SubmissionUnknownError("lost", "with its key", "0f" * 16, "lyon"),
+        pliant.RefusedError("no", "ask", ["not-offered"]),
+        pliant.NotRunError("no", None, job),
+        pliant.FileError("no file", "look"),
+        pliant.InputError("wrong"),
+    ]
+    for error in errors:
+        same = pickle.loads(pickle.dumps(error))
+        assert type(same) is type(error) and str(same) == str(error) and vars(same) == vars(error)
+    kind, (text,) = job.__reduce__()
+    with pytest.raises(pliant.InputError, match="expected the state of a job, found \"SLEEPING\""):
+        kind(text.replace('"FAILED"', '"SLEEPING"'))
+    with pytest.raises(pliant.InputError, match="exit: expected one of"):
+        kind(text.replace('"how":"code"', '"how":"luck"'))
 
 
 def test_the_same_for_asyncio(federation: Federation, tmp_path: Path) -> None:

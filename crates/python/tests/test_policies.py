@@ -198,6 +198,11 @@ def test_impossible_decisions_are_errors_that_name_the_decision() -> None:
     check("job 70: expected starts of waiting jobs, each once, at 0 s", batch=policy_of(lambda *_: [0, 0]), procs=8)
     check("expected the position of a waiting job from 0 to 0 at 0 s, found 1", batch=policy_of(lambda *_: [1]))
     check("found -1", batch=policy_of(lambda *_: [-1]))
+    # A mask is no list of positions, and a number beyond 64 bits is a wrong decision.
+    check("expected the position of a waiting job at 0 s, found True\n.*flatnonzero", batch=policy_of(lambda now, queue, free: numpy.asarray(queue.procs) > 0))
+    check("the position of a waiting job at 0 s, found False", batch=policy_of(lambda *_: [False]))
+    check("expected the position of a waiting job at 0 s, found a number beyond 64 bits", batch=policy_of(lambda *_: [2**80]))
+    check("expected numbers within the range of floats as ranks at 0 s", batch="easy", order=lambda now, queue: [10**400])
     check("expected 1 ranks, one for each job, at 0 s, found 2", batch="easy", order=lambda now, queue: [1, 2])
     check("job 70: expected numbers as ranks at 0 s, found NaN", batch="easy", order=lambda now, queue: [float("nan")])
 
@@ -206,6 +211,34 @@ def test_impossible_decisions_are_errors_that_name_the_decision() -> None:
             return len(offers)
 
     check("expected the position of an offer from 0 to 0 at 0 s, found 1", mapping=Nowhere())
+
+    class Beyond(pliant.MappingRule):
+        def choose(self, now, job, offers):
+            return 2**80
+
+    check("expected the position of an offer at 0 s, found a number beyond 64 bits", mapping=Beyond())
+
+
+def test_jobs_that_a_policy_never_starts_are_an_error_and_not_lost() -> None:
+    jobs = pliant.generate("lublin", procs=64, jobs=300, seed=4)
+    procs = jobs.jobs.to_pydict()["procs"]
+    left = [job for job, size in zip(jobs.jobs.to_pydict()["job"], procs) if size > 8]
+
+    class Small(Fcfs):
+        def schedule(self, now, queue, free):
+            starts = []
+            for position, size in enumerate(queue.procs):
+                if size <= min(8, free):
+                    free -= size
+                    starts.append(position)
+            return starts
+
+    with pytest.raises(pliant.PolicyError, match=f"job {left[0]}: expected all jobs to start, found {len(left)} that still wait"):
+        pliant.simulate(jobs, procs=64, batch=Small())
+    with pytest.warns(pliant.RefusedJobsWarning):
+        for own in (Fcfs(), Easy()):
+            run = pliant.simulate(jobs, procs=32, batch=own)
+            assert len(run.jobs) + len(run.refused) == len(jobs) and len(run.refused) > 0
 
 
 def test_exceptions_of_policies_come_with_their_own_traceback() -> None:

@@ -6,6 +6,7 @@ system (`[shared]` of the client's file).
 
 import os
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, AsyncGenerator, Optional
@@ -26,6 +27,8 @@ OPTIONS = (
 )  # fmt: skip
 #: What a job gets of the environment of Snakemake, where software is shared.
 ENVIRONMENT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+#: The time between two attempts to submit a job, s.
+PAUSE_S = 10.0
 #: The folder of the output of jobs that failed, in the working directory.
 LOGS = Path(".snakemake") / "pliant_logs"
 
@@ -87,12 +90,34 @@ class Executor(RemoteExecutor):
         script = self.get_jobscript(job)
         self.write_jobscript(job, script)
         try:
-            accepted = self.client.submit(script=script, **self._options(job))
+            accepted = self._submitted(job, {"script": script, **self._options(job)})
         except pliant.PliantError as error:
             self.report_job_error(SubmittedJobInfo(job), msg=f"pliant does not run the job: {error} ")
             return
         self.logger.info(f"Job {job.jobid} is {accepted.id}.")
         self.report_job_submission(SubmittedJobInfo(job, external_jobid=accepted.id))
+
+    def _submitted(self, job: JobExecutorInterface, options: dict[str, Any]) -> pliant.Job:
+        """Submits a job, and waits for daemons that are down.
+
+        A server may have accepted the job although the answer is missing. Then the job has not failed: Snakemake would run it a second time,
+        and both would write the same files. The submission is repeated with its key until its outcome is known, or the user ends Snakemake.
+        """
+        while True:
+            try:
+                return self.client.submit(**options)
+            except pliant.SubmissionUnknownError as error:
+                options["key"] = error.key
+                problem: pliant.PliantError = error
+            except pliant.UnavailableError as error:
+                problem = error
+            except pliant.InputError as error:
+                # With its key it may go to no other server than the first one, which may be down.
+                if "key" not in options:
+                    raise
+                problem = error
+            self.logger.warning(f"Job {job.jobid} is not submitted yet, trying again in {PAUSE_S:.0f} s: {problem.problem}")
+            time.sleep(PAUSE_S)
 
     def _options(self, job: JobExecutorInterface) -> dict[str, Any]:
         """The options of `pliant.Client.submit` that the resources of a job mean."""

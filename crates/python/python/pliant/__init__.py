@@ -11,15 +11,9 @@ Simulations of scheduling on one cluster or on many, with every policy that ``pl
 Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars, pandas, pyarrow and DuckDB take them without a copy.
 """
 
-from ._pliant import Platform, Run, Table, Workload, __version__
-from .campaigns import CampaignRun
-from .errors import FileError, InputError, PliantError, PolicyError, RefusedJobsWarning
-from .frames import Figure
-from .policies import BatchPolicy, HeuristicRule, MappingRule, QueueOrder, SizingRule
-from .simulation import generate, read_swf, read_workload, simulate
-
-# The live side.
 from ._pliant import (
+    Campaign,
+    Candidates,
     Estimate,
     Estimates,
     Exit,
@@ -27,59 +21,48 @@ from ._pliant import (
     Instance,
     Job,
     Offer,
+    Offers,
+    Platform,
+    Queue,
     Refusal,
     ResultFile,
     Results,
+    Run,
+    Sizes,
     SweepResult,
+    Table,
+    WaitingJob,
+    Workload,
+    __version__,
 )
+from .campaigns import CampaignRun
 from .client import AsyncClient, Client
 from .errors import (
     DeniedError,
+    FileError,
+    InputError,
     JobFailedError,
     NotFoundError,
     NotRunError,
+    PliantError,
+    PolicyError,
     RefusedError,
+    RefusedJobsWarning,
     SubmissionUnknownError,
     UnavailableError,
     WaitTimeoutError,
 )
 from .executor import Executor
-# Simulations: what policies of your own see.
-from ._pliant import Campaign, Candidates, Offers, Queue, Sizes, WaitingJob
+from .frames import Figure
+from .policies import BatchPolicy, HeuristicRule, MappingRule, QueueOrder, SizingRule
+from .simulation import generate, read_swf, read_workload, simulate
 
 __all__ = [
+    "AsyncClient",
     "BatchPolicy",
     "Campaign",
     "CampaignRun",
     "Candidates",
-    "Figure",
-    "FileError",
-    "HeuristicRule",
-    "InputError",
-    "MappingRule",
-    "Offers",
-    "Platform",
-    "PliantError",
-    "PolicyError",
-    "Queue",
-    "QueueOrder",
-    "RefusedJobsWarning",
-    "Run",
-    "Sizes",
-    "SizingRule",
-    "Table",
-    "WaitingJob",
-    "Workload",
-    "__version__",
-    "generate",
-    "read_swf",
-    "read_workload",
-    "simulate",
-]
-
-# The live side.
-__all__ += [
-    "AsyncClient",
     "Client",
     "DeniedError",
     "Estimate",
@@ -87,18 +70,41 @@ __all__ += [
     "Executor",
     "Exit",
     "ExplorationResult",
+    "Figure",
+    "FileError",
+    "HeuristicRule",
+    "InputError",
     "Instance",
     "Job",
     "JobFailedError",
+    "MappingRule",
     "NotFoundError",
     "NotRunError",
     "Offer",
+    "Offers",
+    "Platform",
+    "PliantError",
+    "PolicyError",
+    "Queue",
+    "QueueOrder",
     "Refusal",
     "RefusedError",
+    "RefusedJobsWarning",
     "ResultFile",
     "Results",
+    "Run",
+    "Sizes",
+    "SizingRule",
     "SubmissionUnknownError",
     "SweepResult",
+    "Table",
     "UnavailableError",
     "WaitTimeoutError",
+    "WaitingJob",
+    "Workload",
+    "__version__",
+    "generate",
+    "read_swf",
+    "read_workload",
+    "simulate",
 ]

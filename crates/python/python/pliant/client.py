@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterat
 
 from . import _pliant
 from ._pliant import Estimates, ExplorationResult, Job, Results, SweepResult, Task
-from .errors import JobFailedError, WaitTimeoutError
+from .errors import JobFailedError, PliantError, SubmissionUnknownError, UnavailableError, WaitTimeoutError
 from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 #: The states of jobs that have not ended.
 OPEN_STATES = ("NEW", "QUEUED", "ACTIVE")
+#: How long a submission that Ctrl-C stops may take to say what is known of it, and a wait whose time is up may take to ask for states, s.
+STOPPING_S = 1.0
+ASKING_S = 2.0
 
 
 class Client:
@@ -48,9 +51,17 @@ class Client:
         ``client.submit(script="job.sh", time="1h", rigid=4, inputs={"data.txt": "my.txt"}, args=["-v"])``. Lines ``#PLIANT`` and
         ``#SBATCH`` of the script are read. ``wait``, ``out`` and ``array`` are not options of this call.
 
-        Raises `RefusedError` if no server takes it, and `SubmissionUnknownError` if a server may have taken it.
+        Raises `RefusedError` if no server takes it, and `SubmissionUnknownError` if a server may have taken it. That is also the
+        ``__cause__`` of a `KeyboardInterrupt` in this call if a server has, or may have, taken it.
         """
-        return cast(Job, self._connection.submit(words_of(service, options, SUBMIT_OPTIONS)).wait())
+        task = self._connection.submit(words_of(service, options, SUBMIT_OPTIONS))
+        try:
+            return cast(Job, task.wait())
+        except KeyboardInterrupt as interrupt:
+            cause = _interrupted(task)
+            if cause is None:
+                raise
+            raise interrupt from cause
 
     def estimate(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Estimates:
         """The estimates of all servers for what `submit` would submit; nothing is submitted."""
@@ -91,7 +102,8 @@ class Client:
     ) -> Union[Job, list[Job]]:
         """Waits until jobs have ended: their records, in the same order.
 
-        timeout: the longest wait, in seconds. Then `WaitTimeoutError` has the jobs that ended.
+        timeout: the longest wait, in seconds. Then all jobs are asked for once more, and `WaitTimeoutError` has those that ended. With 0
+            the call does not wait for the end of a job.
         check: raise `JobFailedError` if a job did not complete.
         """
         ids = _ids(jobs)
@@ -117,9 +129,29 @@ class Client:
                 index, job = task.wait(left)
             except TimeoutError:
                 task.cancel()
-                raise _time_up(ids, ended) from None
+                yield from self._ended_by_now(ids, ended)
+                return
             ended[index] = job
             yield index, job
+
+    def _ended_by_now(self, ids: list[str], ended: dict[int, Job]) -> Iterator[tuple[int, Job]]:
+        """Asks for the other jobs once, and raises `WaitTimeoutError` if one of them has not ended."""
+        tasks = [(index, self._connection.job(one)) for index, one in enumerate(ids) if index not in ended]
+        until = clock.monotonic() + ASKING_S
+        try:
+            for index, task in tasks:
+                try:
+                    job = cast(Job, task.wait(max(0.0, until - clock.monotonic())))
+                except (TimeoutError, UnavailableError):
+                    continue
+                if job.is_final:
+                    ended[index] = job
+                    yield index, job
+        finally:
+            for _, task in tasks:
+                task.cancel()
+        if len(ended) < len(ids):
+            raise _time_up(ids, ended)
 
     @overload
     def cancel(self, jobs: JobLike) -> Job: ...  # type: ignore[overload-overlap]
@@ -198,7 +230,7 @@ class AsyncClient:
         return self._connection.user
 
     async def submit(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Job:
-        """As `Client.submit`."""
+        """As `Client.submit`. A coroutine that is cancelled raises nothing more: with a `key` of your own the same call finds the job."""
         return cast(Job, await _awaited(self._connection.submit(words_of(service, options, SUBMIT_OPTIONS))))
 
     async def estimate(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Estimates:
@@ -255,9 +287,25 @@ class AsyncClient:
             try:
                 index, job = await asyncio.wait_for(_awaited(pending.next()), left)
             except asyncio.TimeoutError:
-                raise _time_up(ids, ended) from None
+                async for index, job in self._ended_by_now(ids, ended):
+                    yield index, job
+                return
             ended[index] = job
             yield index, job
+
+    async def _ended_by_now(self, ids: list[str], ended: dict[int, Job]) -> AsyncIterator[tuple[int, Job]]:
+        """Asks for the other jobs once, and raises `WaitTimeoutError` if one of them has not ended."""
+        missing = [index for index in range(len(ids)) if index not in ended]
+        asked = [asyncio.wait_for(_awaited(self._connection.job(ids[index])), ASKING_S) for index in missing]
+        for index, job in zip(missing, await asyncio.gather(*asked, return_exceptions=True)):
+            if isinstance(job, BaseException):
+                if not isinstance(job, (asyncio.TimeoutError, UnavailableError)):
+                    raise job
+            elif job.is_final:
+                ended[index] = job
+                yield index, job
+        if len(ended) < len(ids):
+            raise _time_up(ids, ended)
 
     @overload
     async def cancel(self, jobs: JobLike) -> Job: ...  # type: ignore[overload-overlap]
@@ -333,6 +381,20 @@ async def _awaited(task: Task) -> Any:
         task.cancel()
         raise
     return task.wait(0)
+
+
+def _interrupted(task: Task) -> Optional[SubmissionUnknownError]:
+    """What became known of a submission that Ctrl-C has stopped: its key and server, if a server has or may have the job."""
+    task.cancel()
+    try:
+        job = cast(Job, task.wait(STOPPING_S))
+    except SubmissionUnknownError as unknown:
+        return unknown
+    except (PliantError, TimeoutError):
+        return None
+    return SubmissionUnknownError(
+        f"interrupted; {job.server} has accepted the job as {job.id}", "cancel it, or go on with its ID", job.key, job.server
+    )
 
 
 def _connection(config: Optional[PathLike]) -> _pliant.Connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 if TYPE_CHECKING:
     from ._pliant import Job
@@ -15,6 +15,18 @@ class PliantError(Exception):
         super().__init__(problem if hint is None else f"{problem}\nhint: {hint}")
         self.problem = problem
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Classes below take other arguments than those that `Exception` would give them.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[PliantError], args: tuple[Any, ...], state: dict[str, Any]) -> PliantError:
+    """The exception of `pickle`."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class InputError(PliantError, ValueError):
@@ -33,7 +45,7 @@ class FileError(PliantError, OSError):
     """A file cannot be read or written."""
 
 
-# The live side.
+# Exceptions of clients.
 
 
 class NotFoundError(PliantError, LookupError):

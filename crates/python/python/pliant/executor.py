@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import pickle
+import contextlib
+import itertools
 import shutil
-import sys
 import tempfile
 import threading
-import zipfile
+import time as clock
+import weakref
+from collections import deque
 from concurrent.futures import Executor as BaseExecutor
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, Mapping, Optional, Tuple, TypeVar
 
+from .calls import RESULT, Calls, RemoteError, RemoteTraceback, value_of
 from .client import Client
-from .errors import InputError, JobFailedError, PliantError
+from .errors import InputError, JobFailedError, PliantError, SubmissionUnknownError, UnavailableError
 from .words import SUBMIT_OPTIONS
 
 if TYPE_CHECKING:
     from ._pliant import Job
+
+__all__ = ["Executor", "RemoteError", "RemoteTraceback"]
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -26,56 +31,15 @@ if TYPE_CHECKING:
 else:
     JobFuture = Future
 
-#: Options of `Client.submit` that are not for functions.
-_NOT_FOR_FUNCTIONS = ("script", "args", "arguments", "inputs", "stdin", "merge_output", "chdir", "key", "ignore_sbatch")
-_CALL = "call.pickle"
-_RESULT = "result.pickle"
-_CLOUDPICKLE = "cloudpickle.zip"
+#: Options of `Client.submit` that are not for functions, and one that is for a single call.
+_NOT_FOR_FUNCTIONS = ("script", "args", "arguments", "inputs", "stdin", "merge_output", "chdir", "ignore_sbatch")
+_OF_ONE_CALL = "key"
 _HINT = "choose another interpreter with Executor(python=...)"
-
-# What a job runs. It needs the same version of Python, and no package. Values are written under another name first: a job that is killed
-# leaves no half of one.
-_SCRIPT = '''#!/usr/bin/env {python}
-import os, pickle, sys, traceback
-expected = {version!r}
-if sys.version_info[:2] != expected:
-    found = sys.version.split()[0]
-    sys.exit("pliant: expected Python %d.%d, as where the function was submitted, found %s at %s" % (*expected, found, sys.executable))
-sys.path.insert(0, os.path.abspath({cloudpickle!r}))
-import cloudpickle
-def write(ended):
-    with open({result!r} + ".part", "wb") as file:
-        file.write(ended)
-    os.rename({result!r} + ".part", {result!r})
-try:
-    with open({call!r}, "rb") as file:
-        function, arguments, names = pickle.load(file)
-    ended = (True, function(*arguments, **names), "")
-    text = cloudpickle.dumps(ended)
-except BaseException as error:
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    try:
-        text = cloudpickle.dumps((False, error, trace))
-        pickle.loads(text)
-    except BaseException:
-        text = cloudpickle.dumps((False, None, trace))
-write(text)
-'''
-
-
-class RemoteTraceback(Exception):
-    """The traceback of an exception on a server: the cause of that exception here."""
-
-    def __init__(self, trace: str) -> None:
-        super().__init__(trace)
-        self.trace = trace
-
-    def __str__(self) -> str:
-        return "\n" + self.trace
-
-
-class RemoteError(PliantError):
-    """A function raised an exception that cannot be brought back. The message has its traceback."""
+#: How often a submission whose outcome is unknown is repeated with its key, and the time between two attempts and after a failed call, s.
+_ATTEMPTS = 30
+_PAUSE_S = 2.0
+#: How long the follower waits for the end of a job before it looks for new jobs, s.
+_NEW_JOBS_S = 0.2
 
 
 class Executor(BaseExecutor):
@@ -99,18 +63,20 @@ class Executor(BaseExecutor):
         resources: Optional[Mapping[str, Any]] = None,
         python: Optional[str] = None,
     ) -> None:
-        self._cloudpickle = _cloudpickle()
         self._client = client if client is not None else Client()
-        self._options = _checked({"time": time, **(resources or {})})
-        self._python = python or f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        self._options = _checked({"time": time, **(resources or {})}, ())
         self._folder = Path(tempfile.mkdtemp(prefix="pliant-executor-"))
-        self._lock = threading.Lock()
-        # Jobs that have not ended, by ID.
-        self._futures: Dict[str, _JobFuture] = {}
+        # Also for an executor that is not shut down, and at the end of the program.
+        self._removed = weakref.finalize(self, shutil.rmtree, str(self._folder), ignore_errors=True)
+        self._calls = Calls(self._folder, python)
+        # Guards all below; notified when a submission or the follower ends.
+        self._changed = threading.Condition()
         self._closed = False
         self._number = 0
-        self._package = _package(self._folder)
-        self._idle = threading.Condition(self._lock)
+        self._submitting = 0
+        # Jobs that have not ended, by ID.
+        self._futures: Dict[str, _JobFuture] = {}
+        # Runs as long as there are such jobs.
         self._follower: Optional[threading.Thread] = None
 
     # The base class has it without `resources`, which is a keyword here.
@@ -119,99 +85,192 @@ class Executor(BaseExecutor):
     ) -> Future[T]:
         """Submits a call. `resources` are options of this call, over those of the executor; no argument of the function has that name.
 
-        Raises what `Client.submit` raises.
+        A submission whose outcome is unknown, because a server went down, is repeated with its key for about a minute. Raises what
+        `Client.submit` raises.
         """
-        options = {**self._options, **_checked(resources or {})}
-        with self._lock:
+        options = {**self._options, **_checked(resources or {}, (_OF_ONE_CALL,))}
+        options.setdefault("job_name", _name(function))
+        with self._changed:
             if self._closed:
                 raise RuntimeError("cannot submit a call after shutdown")
+            self._submitting += 1
             self._number += 1
             folder = self._folder / str(self._number)
-        folder.mkdir()
-        (folder / _CALL).write_bytes(self._cloudpickle.dumps((function, args, names)))
-        script = folder / "call.py"
-        text = _SCRIPT.format(
-            python=self._python,
-            version=tuple(sys.version_info[:2]),
-            cloudpickle=_CLOUDPICKLE,
-            call=_CALL,
-            result=_RESULT,
-        )
-        script.write_text(text)
-        options.setdefault("job_name", _name(function))
-        inputs = {_CALL: folder / _CALL, _CLOUDPICKLE: self._package}
-        job = self._client.submit(script=script, inputs=inputs, **options)
-        future = _JobFuture(self._client, job, folder)
-        with self._lock:
-            self._futures[job.id] = future
-            if self._follower is None:
-                # A daemon: a program that ends without shutdown leaves its jobs to run, as a client that was killed does.
-                self._follower = threading.Thread(target=self._follow, name="pliant-executor", daemon=True)
-                self._follower.start()
-            self._idle.notify_all()
+        try:
+            script, inputs = self._calls.write(folder, function, args, names)
+            job = self._accepted({"script": script, "inputs": inputs, **options})
+            future = _JobFuture(self._client, job, folder)
+            with self._changed:
+                self._futures[job.id] = future
+                if self._follower is None:
+                    # A daemon: a program that ends without shutdown leaves its jobs to run, as a client that was killed does.
+                    self._follower = threading.Thread(target=self._follow, name="pliant-executor", daemon=True)
+                    self._follower.start()
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        finally:
+            with self._changed:
+                self._submitting -= 1
+                self._changed.notify_all()
         return future
 
+    def _accepted(self, options: Dict[str, Any]) -> Job:
+        """The record of the job of these options, which is submitted once."""
+        try:
+            return self._client.submit(**options)
+        except SubmissionUnknownError as error:
+            unknown = error
+        for _ in range(_ATTEMPTS):
+            clock.sleep(_PAUSE_S)
+            try:
+                return self._client.submit(**{**options, "key": unknown.key})
+            except PliantError:
+                # Also an InputError: with its key the submission may go to no other server than that one, which may be down.
+                pass
+        raise unknown
+
+    # It has `buffersize`, too, from Python 3.14 on.
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: Optional[float] = None,
+        chunksize: int = 1,
+        buffersize: Optional[int] = None,
+    ) -> Iterator[T]:
+        """The values of calls in the order of their arguments; each call is a job.
+
+        timeout: the longest wait for all of them, in seconds; then `TimeoutError`, and the calls whose values were not given are cancelled.
+        chunksize: without meaning here.
+        buffersize: the most calls that are submitted ahead of the value that is given next; by default all.
+        """
+        until = None if timeout is None else clock.monotonic() + timeout
+        calls = zip(*iterables)
+        futures: Deque[Future[T]] = deque()
+        try:
+            for arguments in itertools.islice(calls, buffersize):
+                futures.append(self.submit(fn, *arguments))
+        except BaseException as error:
+            _note(error, _cancel_each(futures))
+            raise
+        return self._values(fn, futures, calls, until)
+
+    def _values(
+        self, function: Callable[..., T], futures: Deque[Future[T]], calls: Iterator[Tuple[Any, ...]], until: Optional[float]
+    ) -> Iterator[T]:
+        try:
+            while futures:
+                value = futures[0].result(None if until is None else until - clock.monotonic())
+                futures.popleft()
+                for arguments in itertools.islice(calls, 1):
+                    futures.append(self.submit(function, *arguments))
+                yield value
+        except GeneratorExit:
+            failure = _cancel_each(futures)
+            if failure is not None:
+                raise failure from None
+            raise
+        except BaseException as error:
+            _note(error, _cancel_each(futures))
+            raise
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more calls. `wait` until all have ended; `cancel_futures` cancels their jobs.
+
+        If a job cannot be cancelled, the others are, and the first error is raised at the end.
+        """
+        failure: Optional[BaseException] = None
+        with self._changed:
+            self._closed = True
+        if cancel_futures:
+            with self._changed:
+                while self._submitting:
+                    self._changed.wait()
+                futures = list(self._futures.values())
+            failure = _cancel_each(futures)
+        if wait:
+            with self._changed:
+                # A callback of a future runs in the follower itself.
+                while self._submitting or self._follower not in (None, threading.current_thread()):
+                    self._changed.wait()
+            if self._follower is None:
+                self._removed()
+        if failure is not None:
+            raise failure
+
     def _follow(self) -> None:
-        """Settles futures as their jobs end."""
-        connection = self._client._connection
-        while True:
-            with self._lock:
-                while not self._futures:
-                    if self._closed:
+        """Settles futures as their jobs end, until no job is left."""
+        try:
+            while True:
+                with self._changed:
+                    if not self._futures:
+                        self._follower_ended()
                         return
-                    self._idle.wait()
-                known = dict(self._futures)
-            ids = list(known)
-            pending = connection.pending(ids)
-            left = set(ids)
-            task = pending.next()
+                    known = dict(self._futures)
+                self._follow_known(known)
+        except BaseException as error:
+            # Nothing may be waited for that is not followed.
+            with self._changed:
+                futures = list(self._futures.values())
+                self._futures.clear()
+                self._follower_ended()
+            for future in futures:
+                with contextlib.suppress(BaseException):
+                    future._fail(error)
+
+    def _follower_ended(self) -> None:
+        """Records the end of the follower together with the jobs that it saw: the next submission starts another one."""
+        self._follower = None
+        self._changed.notify_all()
+
+    def _follow_known(self, known: Dict[str, _JobFuture]) -> None:
+        """Settles these futures, until there are new ones or one is to be tried again."""
+        ids = list(known)
+        left = set(ids)
+        again: Optional[float] = None
+        pending = self._client._connection.pending(ids)
+        task = pending.next()
+        try:
             while left:
                 try:
-                    ended = task.wait(0.2)
+                    index, job = task.wait(_NEW_JOBS_S)
                 except TimeoutError:
-                    with self._lock:
-                        # New jobs are followed with the others.
-                        if self._futures.keys() - known.keys():
-                            break
+                    with self._changed:
+                        has_new = bool(self._futures.keys() - known.keys())
+                    if has_new or (again is not None and clock.monotonic() >= again):
+                        return
                     continue
-                except PliantError as error:
-                    self._given_up(left, error)
-                    break
-                index, job = ended
+                except PliantError:
+                    self._give_up(left)
+                    clock.sleep(_PAUSE_S)
+                    return
                 left.discard(ids[index])
-                known[ids[index]]._settle(job)
-                with self._lock:
-                    self._futures.pop(ids[index], None)
-                    self._idle.notify_all()
+                if known[ids[index]]._settle(job):
+                    self._forget(ids[index])
+                else:
+                    again = clock.monotonic() + _PAUSE_S
                 task = pending.next()
+            if again is not None:
+                clock.sleep(max(0.0, again - clock.monotonic()))
+        finally:
             task.cancel()
 
-    def _given_up(self, ids: set[str], error: PliantError) -> None:
-        """One of these jobs cannot be followed: each is asked for, to find out which."""
+    def _give_up(self, ids: Iterable[str]) -> None:
+        """Fails the futures whose jobs cannot be followed: one of these, and each is asked for to find out which."""
         for one in ids:
             try:
                 self._client.job(one)
-            except PliantError as own:
-                if not isinstance(own, ConnectionError):
-                    with self._lock:
-                        future = self._futures.pop(one, None)
-                    if future is not None:
-                        future._fail(own)
+            except UnavailableError:
+                pass
+            except PliantError as error:
+                future = self._forget(one)
+                if future is not None:
+                    future._fail(error)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more calls. `wait` until all have ended; `cancel_futures` cancels their jobs."""
-        with self._lock:
-            self._closed = True
-            futures = list(self._futures.values())
-            self._idle.notify_all()
-            follower = self._follower
-        if cancel_futures:
-            for future in futures:
-                future.cancel()
-        if wait:
-            if follower is not None:
-                follower.join()
-            shutil.rmtree(self._folder, ignore_errors=True)
+    def _forget(self, one: str) -> Optional[_JobFuture]:
+        with self._changed:
+            return self._futures.pop(one, None)
 
 
 class _JobFuture(JobFuture):
@@ -220,7 +279,9 @@ class _JobFuture(JobFuture):
     def __init__(self, client: Client, job: Job, folder: Path) -> None:
         super().__init__()
         self._client = client
-        self._job_folder = folder
+        self._folder = folder
+        # Held while the future gets its end, which the user and the follower may give it at the same time. Callbacks run meanwhile.
+        self._ending = threading.RLock()
         self.job = job
 
     def cancel(self) -> bool:
@@ -233,45 +294,63 @@ class _JobFuture(JobFuture):
         return self._cancelled()
 
     def _cancelled(self) -> bool:
-        if super().cancel():
-            self.set_running_or_notify_cancel()
-        return self.cancelled()
+        with self._ending:
+            if not self.done() and super().cancel():
+                self.set_running_or_notify_cancel()
+            return self.cancelled()
 
-    def _settle(self, job: Job) -> None:
-        """Sets the value, or the exception."""
-        if self.done():
-            return
-        if job.state == "CANCELED":
-            self._cancelled()
-            return
+    def _settle(self, job: Job) -> bool:
+        """Sets the value or the exception of a job that has ended; false if a daemon is down and it is to be tried again."""
         try:
-            value = self._value(job)
+            if job.state == "CANCELED":
+                self._cancelled()
+            elif not self.done():
+                try:
+                    path = self._fetched(job)
+                except UnavailableError:
+                    return False
+                value = value_of(path)
+                with self._ending:
+                    if not self.done() and self.set_running_or_notify_cancel():
+                        self.set_result(value)
         except BaseException as error:
             self._fail(error)
-        else:
-            if self.set_running_or_notify_cancel():
-                self.set_result(value)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return True
 
     def _fail(self, error: BaseException) -> None:
-        if not self.done() and self.set_running_or_notify_cancel():
-            self.set_exception(error)
+        with self._ending:
+            if not self.done() and self.set_running_or_notify_cancel():
+                self.set_exception(error)
 
-    def _value(self, job: Job) -> Any:
+    def _fetched(self, job: Job) -> Path:
+        """The file of the result."""
         if not job.is_completed:
             raise _job_failed(self._client, job)
-        out = self._job_folder / "out"
+        out = self._folder / "out"
         results = self._client.fetch(job, out)
-        path = out / "work" / _RESULT
+        path = out / "work" / RESULT
         if not path.is_file():
             why = "; ".join(f"{name}: {reason}" for name, reason in results.left_out)
             raise PliantError(f"{job.id}: expected the value of the function, found none {why}".rstrip())
-        is_value, value, trace = pickle.loads(path.read_bytes())
-        shutil.rmtree(self._job_folder, ignore_errors=True)
-        if is_value:
-            return value
-        if value is None:
-            raise RemoteError(trace)
-        raise value from RemoteTraceback(trace)
+        return path
+
+
+def _cancel_each(futures: Iterable[Future[Any]]) -> Optional[BaseException]:
+    """Cancels all futures; the first error."""
+    first: Optional[BaseException] = None
+    for future in futures:
+        try:
+            future.cancel()
+        except Exception as error:
+            first = first or error
+    return first
+
+
+def _note(error: BaseException, failure: Optional[BaseException]) -> None:
+    """Adds to an error that a call could not be cancelled, where exceptions have notes (Python 3.11)."""
+    if failure is not None and hasattr(error, "add_note"):
+        error.add_note(f"pliant: a call was not cancelled: {failure}")
 
 
 def _job_failed(client: Client, job: Job) -> PliantError:
@@ -285,11 +364,11 @@ def _job_failed(client: Client, job: Job) -> PliantError:
     return JobFailedError(f"{job.id} {job.state}{how}{said}", _HINT if "Python" in said or "env:" in said else None, job)
 
 
-def _checked(options: Mapping[str, Any]) -> Dict[str, Any]:
+def _checked(options: Mapping[str, Any], also: Tuple[str, ...]) -> Dict[str, Any]:
+    known = set(SUBMIT_OPTIONS) - set(_NOT_FOR_FUNCTIONS) - {_OF_ONE_CALL} | set(also)
     for name in options:
-        if name not in SUBMIT_OPTIONS or name in _NOT_FOR_FUNCTIONS:
-            known = ", ".join(sorted(set(SUBMIT_OPTIONS) - set(_NOT_FOR_FUNCTIONS)))
-            raise InputError(f"resources: expected some of {known}, found {name!r}")
+        if name not in known:
+            raise InputError(f"resources: expected some of {', '.join(sorted(known))}, found {name!r}")
     return dict(options)
 
 
@@ -297,21 +376,3 @@ def _name(function: Callable[..., Any]) -> str:
     """The name of a job: that of the function, as far as it is a name of a file."""
     name = getattr(function, "__name__", type(function).__name__)
     return "".join(letter for letter in name if letter.isalnum() or letter in "_-.") or "function"
-
-
-def _cloudpickle() -> Any:
-    try:
-        import cloudpickle
-    except ImportError:
-        raise InputError("expected the package cloudpickle, found none", "pip install 'pliant[executor]'") from None
-    return cloudpickle
-
-
-def _package(folder: Path) -> Path:
-    """The package cloudpickle as a file that Python imports from."""
-    package = Path(_cloudpickle().__file__).parent
-    path = folder / _CLOUDPICKLE
-    with zipfile.ZipFile(path, "w") as archive:
-        for module in sorted(package.glob("*.py")):
-            archive.write(module, f"cloudpickle/{module.name}")
-    return path

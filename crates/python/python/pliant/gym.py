@@ -11,6 +11,7 @@ walltimes (EASY). An episode is a sequence of jobs of a workload, on an empty cl
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Optional
 
 import gymnasium
@@ -49,10 +50,7 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
         backfill: bool = False,
         metric: str = "mean_bounded_slowdown",
     ) -> None:
-        if not 1 <= jobs <= len(workload):
-            raise InputError(f"jobs: expected a whole number from 1 to {len(workload)}, found {jobs!r}")
-        if not 1 <= window <= 65_536:
-            raise InputError(f"window: expected a whole number from 1 to 65536, found {window!r}")
+        jobs, window = _whole("jobs", jobs, 1, len(workload)), _whole("window", window, 1, 65_536)
         self.workload, self.procs, self.jobs = workload, procs, jobs
         self.window, self.backfill, self.metric = window, backfill, metric
         self.observation_space = spaces.Box(0.0, 1.0, (window * FEATURES,), numpy.float32)
@@ -81,7 +79,8 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
     def step(self, action: int) -> tuple[numpy.ndarray, float, bool, bool, dict[str, Any]]:
         if self._episode is None:
             raise InputError("expected an episode that is not over: call reset() first")
-        seen = self._episode.step(int(action) if action < self._waiting else 0)
+        action = _whole("action", action, 0, self.window - 1)
+        seen = self._episode.step(action if action < self._waiting else 0)
         if seen is not None:
             self._waiting = seen[1]
             return numpy.frombuffer(seen[0], numpy.float32), 0.0, False, False, self._info()
@@ -98,3 +97,14 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
 
     def _info(self) -> dict[str, Any]:
         return {"waiting": self._waiting}
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    """A whole number within bounds, also one of numpy; a fraction is refused, not cut."""
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = None
+    if whole is None or not least <= whole <= most:
+        raise InputError(f"{name}: expected a whole number from {least} to {most}, found {value!r}")
+    return whole

@@ -13,6 +13,7 @@ from . import _pliant
 from ._pliant import Platform, Run, Workload
 from .errors import InputError, RefusedJobsWarning
 from .policies import BatchPolicy, FunctionOrder, HeuristicRule, MappingRule, QueueOrder, Rank, SizingRule
+from .words import seconds
 
 Seconds = Union[int, timedelta]
 PathLike = Union[str, "os.PathLike[str]"]
@@ -62,7 +63,7 @@ def generate(
     walltime_max: the longest requested walltime (``uniform``, ``gaussian``).
     """
     target = None if platform is None and procs is None else platform_of(platform, procs)
-    longest = None if walltime_max is None else seconds(walltime_max)
+    longest = None if walltime_max is None else seconds("walltime_max", walltime_max)
     given = {"seed": seed, "month": month, "jobs": jobs, "days": days, "load": load, "walltime_max": longest}
     return _pliant.generate(kind, target, given)
 
@@ -109,7 +110,7 @@ def simulate(
     options = {
         "batch": batch,
         "order": FunctionOrder(order) if callable(order) and not isinstance(order, type) else order,
-        "aging": aging if aging is None or isinstance(aging, str) else f"{seconds(aging)}s",
+        "aging": aging if aging is None or isinstance(aging, str) else f"{seconds('aging', aging)}s",
         "ties": ties,
         "moldable": moldable,
         "tuner": tuner,
@@ -118,8 +119,8 @@ def simulate(
         "mapping": mapping,
         "realloc": realloc,
         "heuristic": heuristic,
-        "period": None if period is None else seconds(period),
-        "threshold": None if threshold is None else seconds(threshold),
+        "period": None if period is None else seconds("period", period),
+        "threshold": None if threshold is None else seconds("threshold", threshold),
         "window": window,
         "plan_by": plan_by,
         "dedicated_share": dedicated_share,
@@ -183,16 +184,6 @@ def platform_of(platform: Optional[PlatformLike], procs: Optional[int]) -> Platf
         expected = "a Platform, a name, a path or a list of mappings"
         raise InputError(f"platform: expected {expected}, found {platform!r}")
     return Platform.of_clusters(clusters)
-
-
-def seconds(time: Seconds) -> int:
-    """A time in whole seconds."""
-    if isinstance(time, timedelta):
-        whole = time // timedelta(seconds=1)
-        if time != timedelta(seconds=whole):
-            raise InputError(f"expected a whole number of seconds, found {time}")
-        return whole
-    return time
 
 
 class _NoBar:

@@ -150,7 +150,7 @@ def _option(name: str, value: Any) -> list[str]:
     if value is False:
         return []
     if isinstance(value, timedelta):
-        value = f"{_whole_seconds(name, value)}s"
+        value = f"{seconds(name, value)}s"
     elif name in _TIMES and isinstance(value, int):
         value = f"{value}s"
     elif isinstance(value, datetime):
@@ -175,7 +175,10 @@ def _values(name: str, values: Any) -> str:
     return ",".join(texts)
 
 
-def _whole_seconds(name: str, time: timedelta) -> int:
+def seconds(name: str, time: Union[int, timedelta]) -> int:
+    """The time of an argument in whole seconds."""
+    if not isinstance(time, timedelta):
+        return time
     whole = time // timedelta(seconds=1)
     if time != timedelta(seconds=whole):
         raise InputError(f"{name}: expected a whole number of seconds, found {time}")

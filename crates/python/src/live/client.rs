@@ -165,7 +165,7 @@ impl Connection {
         Pending::start(self.client.clone(), handles(&jobs)?)
     }
 
-    /// The next piece of the output of a job from an offset on; all that there is without `follow`. Gives the piece, and the offset behind it.
+    /// What a job has written so far on its standard output, or error.
     fn output(&self, job: &str, stderr: bool) -> PyResult<Task> {
         let (client, handle) = (self.client.clone(), parsed::<Handle>("job", job)?);
         let name = if stderr { ResultName::Stderr } else { ResultName::Stdout };

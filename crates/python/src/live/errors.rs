@@ -7,34 +7,14 @@ use pliant_request::RequestError;
 use pliant_request::sending::SubmissionError;
 use pliant_request::work_folders::ResultsError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use super::record::Job;
-
-/// An exception of that class, with the facts that `add` adds as attributes.
-fn exception(
-    class: &str,
-    (problem, hint): (&str, Option<&str>),
-    add: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
-) -> PyErr {
-    Python::attach(|py| {
-        let made = || {
-            let facts = PyDict::new(py);
-            add(&facts)?;
-            py.import("pliant.errors")?.getattr(class)?.call((problem, hint), Some(&facts))
-        };
-        made().map_or_else(|error| error, PyErr::from_value)
-    })
-}
-
-fn plain(class: &str, problem: &str, hint: Option<&str>) -> PyErr {
-    exception(class, (problem, hint), |_| Ok(()))
-}
+use crate::errors::{exception, exception_with};
 
 /// What the caller gave is wrong, or a file of it cannot be read.
 pub(super) fn of_request(error: &RequestError) -> PyErr {
     let class = if error.is_input() { "InputError" } else { "FileError" };
-    plain(class, error.message(), error.hint_text())
+    exception(class, error.message(), error.hint_text())
 }
 
 /// A call failed.
@@ -46,7 +26,7 @@ pub(super) fn of_call(error: &ClientError) -> PyErr {
         error if error.is_input() => "InputError",
         _ => "PliantError",
     };
-    plain(class, &error.to_string(), error.hint())
+    exception(class, &error.to_string(), error.hint())
 }
 
 /// A submission gave no job.
@@ -55,7 +35,7 @@ pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
         SubmissionError::Refused { error, .. } if !error.causes().is_empty() => refused(error),
         SubmissionError::Refused { error, .. } | SubmissionError::NothingSent(Some(error)) => of_call(error),
         SubmissionError::NothingSent(None) => {
-            plain("PliantError", "interrupted; nothing was submitted", None)
+            exception("PliantError", "interrupted; nothing was submitted", None)
         }
         SubmissionError::Key(error) => of_request(error),
         SubmissionError::Unknown { server, error } => {
@@ -65,7 +45,7 @@ pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
                 "submit the same with key={:?}, which gives the same job, never a second one",
                 key.to_string()
             );
-            exception("SubmissionUnknownError", (&problem, Some(&hint)), |facts| {
+            exception_with("SubmissionUnknownError", (&problem, Some(&hint)), |facts| {
                 facts.set_item("key", key.to_string())?;
                 facts.set_item("server", server.to_string())
             })
@@ -76,7 +56,9 @@ pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
 /// No server takes it.
 pub(super) fn refused(error: &ClientError) -> PyErr {
     let words: Vec<&str> = error.causes().iter().map(|cause| cause.word()).collect();
-    exception("RefusedError", (&error.to_string(), error.hint()), |facts| facts.set_item("causes", words))
+    exception_with("RefusedError", (&error.to_string(), error.hint()), |facts| {
+        facts.set_item("causes", words)
+    })
 }
 
 /// A job has no output, because it did not run.
@@ -85,7 +67,7 @@ pub(super) fn did_not_run(job: Job) -> PyErr {
         true => format!("{} is {}: it did not run, so it has no output", job.id, job.state),
         false => format!("{} is {}: it has not started, so it has no output yet", job.id, job.state),
     };
-    exception("NotRunError", (&problem, None), |facts| facts.set_item("job", Py::new(facts.py(), job)?))
+    exception_with("NotRunError", (&problem, None), |facts| facts.set_item("job", Py::new(facts.py(), job)?))
 }
 
 /// A sweep or an exploration could not go on.
@@ -94,11 +76,13 @@ pub(super) fn of_work(error: &WorkError) -> PyErr {
         WorkError::Client(error) => of_call(error),
         WorkError::Folder(error) => of_folder(error),
         WorkError::NoServer(servers) if servers.is_empty() => {
-            plain("UnavailableError", &error.to_string(), None)
+            exception("UnavailableError", &error.to_string(), None)
         }
-        WorkError::NoServer(_) | WorkError::Refused { .. } => plain("RefusedError", &error.to_string(), None),
+        WorkError::NoServer(_) | WorkError::Refused { .. } => {
+            exception("RefusedError", &error.to_string(), None)
+        }
         WorkError::NotOurs { .. } => {
-            plain("DeniedError", &error.to_string(), Some("resume it as the user who began it"))
+            exception("DeniedError", &error.to_string(), Some("resume it as the user who began it"))
         }
     }
 }
@@ -115,7 +99,7 @@ pub(super) fn of_folder(error: &FolderError) -> PyErr {
             ("InputError", Some("choose another folder with out"))
         }
     };
-    plain(class, &error.to_string(), hint)
+    exception(class, &error.to_string(), hint)
 }
 
 /// The tables of a sweep cannot be written.
@@ -127,5 +111,5 @@ pub(super) fn of_results(error: &ResultsError) -> PyErr {
 }
 
 fn of_table(error: &FileError) -> PyErr {
-    plain("FileError", &error.to_string(), error.hint())
+    exception("FileError", &error.to_string(), error.hint())
 }

@@ -3,20 +3,28 @@
 use pliant_control::agent::DiscoveryResult;
 use pliant_control::client::refusals;
 use pliant_control::estimation_vector::EstimationVector;
-use pliant_control::job::{self, JobRecord};
+use pliant_control::job::{self, JobRecord, JobState};
 use pliant_wire::JobResults;
 use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::errors::wrong_input;
+use crate::pickle::{Pickled, pickled, restored};
+
+/// The words of [`Exit::how`].
+const ENDINGS: [&str; 7] =
+    ["code", "signal", "over-walltime", "over-limit", "cancelled", "not-started", "lost"];
 
 /// A job, as it was when it was asked for.
 #[pyclass(frozen, get_all, eq, module = "pliant", name = "Job")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(super) id: String,
     key: String,
     name: String,
     owner: String,
     server: String,
-    pub(super) state: &'static str,
+    pub(super) state: String,
     procs: u32,
     gpus: Option<u32>,
     walltime: i64,
@@ -31,9 +39,9 @@ pub(crate) struct Job {
 
 /// How a job ended.
 #[pyclass(frozen, get_all, eq, module = "pliant", name = "Exit")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Exit {
-    how: &'static str,
+    how: String,
     code: Option<i32>,
     signal: Option<i32>,
     why: Option<String>,
@@ -42,7 +50,7 @@ pub(crate) struct Exit {
 
 /// The size, start and completion that a server expects.
 #[pyclass(frozen, get_all, eq, module = "pliant", name = "Estimate")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Estimate {
     procs: u32,
     walltime: i64,
@@ -106,7 +114,7 @@ impl From<&JobRecord> for Job {
             name: record.name.clone(),
             owner: record.owner.to_string(),
             server: record.server().to_string(),
-            state: record.state.word(),
+            state: record.state.word().to_owned(),
             procs: record.procs.0,
             gpus: record.gpus,
             walltime: record.walltime.0,
@@ -123,7 +131,13 @@ impl From<&JobRecord> for Job {
 
 impl From<&job::Exit> for Exit {
     fn from(exit: &job::Exit) -> Exit {
-        let of = |how| Exit { how, code: None, signal: None, why: None, text: exit.to_string() };
+        let of = |how: &str| Exit {
+            how: how.to_owned(),
+            code: None,
+            signal: None,
+            why: None,
+            text: exit.to_string(),
+        };
         match exit {
             job::Exit::Code(code) => Exit { code: Some(*code), ..of("code") },
             job::Exit::Signal(signal) => Exit { signal: Some(*signal), ..of("signal") },
@@ -190,12 +204,42 @@ impl From<&JobResults> for Results {
     }
 }
 
+impl Exit {
+    /// Refuses words that no daemon says.
+    fn checked(self) -> PyResult<Exit> {
+        match ENDINGS.contains(&self.how.as_str()) {
+            true => Ok(self),
+            false => Err(wrong_input(format!(
+                "pickle: exit: expected one of {}, found {:?}",
+                ENDINGS.join(", "),
+                self.how
+            ))),
+        }
+    }
+}
+
 #[pymethods]
 impl Job {
+    /// The record for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The record of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        let job: Job = restored(text)?;
+        if JobState::from_word(&job.state).is_none() {
+            return Err(wrong_input(format!("pickle: expected the state of a job, found {:?}", job.state)));
+        }
+        job.exit.clone().map(Exit::checked).transpose()?;
+        Ok(job)
+    }
+
     /// True if it has ended.
     #[getter]
     pub(super) fn is_final(&self) -> bool {
-        self.ended.is_some() || matches!(self.state, "COMPLETED" | "FAILED" | "CANCELED")
+        self.ended.is_some() || matches!(self.state.as_str(), "COMPLETED" | "FAILED" | "CANCELED")
     }
 
     /// True if it has ended with exit code 0.
@@ -213,6 +257,17 @@ impl Job {
 
 #[pymethods]
 impl Exit {
+    /// The exit for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The exit of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored::<Exit>(text)?.checked()
+    }
+
     fn __repr__(&self) -> String {
         format!("Exit({})", self.text)
     }
@@ -224,6 +279,17 @@ impl Exit {
 
 #[pymethods]
 impl Estimate {
+    /// The estimate for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The estimate of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     fn __repr__(&self) -> String {
         let Estimate { procs, walltime, start, completion } = self;
         format!("Estimate(procs={procs}, walltime={walltime}, start={start}, completion={completion})")

@@ -76,7 +76,7 @@ impl Task {
         shown: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Task> {
         let shared = Shared::new();
-        let running = runtime()?.spawn(shared.clone().run(call, shown));
+        let running = runtime()?.spawn(shared.run(call, shown));
         Ok(Task { shared, stop: Stop::Abort(running.abort_handle()) })
     }
 
@@ -89,7 +89,7 @@ impl Task {
         F: Future<Output = PyResult<T>> + Send + 'static,
     {
         let (shared, stop) = (Shared::new(), Arc::new(Notify::new()));
-        runtime()?.spawn(shared.clone().run(call(stop.clone()), shown));
+        runtime()?.spawn(shared.run(call(stop.clone()), shown));
         Ok(Task { shared, stop: Stop::Notify(stop) })
     }
 }
@@ -99,14 +99,17 @@ impl Shared {
         Arc::new(Shared { state: Mutex::default(), ended: Condvar::new() })
     }
 
-    async fn run<T: Send + 'static>(
-        self: Arc<Self>,
+    /// Runs a call to its end. The guard is there before the call is polled first: a call may be dropped earlier than that.
+    fn run<T: Send + 'static>(
+        self: &Arc<Self>,
         call: impl Future<Output = PyResult<T>> + Send + 'static,
         shown: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) {
-        let dropped = DropGuard(&self);
-        let ended = call.await;
-        dropped.0.end(Box::new(move |py| shown(py, ended?)));
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let guard = DropGuard(self.clone());
+        async move {
+            let ended = call.await;
+            guard.0.end(Box::new(move |py| shown(py, ended?)));
+        }
     }
 
     /// Keeps the answer if there is none, and notifies those that wait for it.
@@ -129,9 +132,9 @@ impl Shared {
 }
 
 /// Ends a call that is dropped where it waits.
-struct DropGuard<'a>(&'a Shared);
+struct DropGuard(Arc<Shared>);
 
-impl Drop for DropGuard<'_> {
+impl Drop for DropGuard {
     fn drop(&mut self) {
         self.0.end(Box::new(|_| Err(PyRuntimeError::new_err("the call was cancelled"))));
     }

@@ -15,12 +15,18 @@ use pliant_policy::custom::{
     BatchPolicy, CustomPolicies, HeuristicRule, JobOptions, MappingRule, PolicyError, QueueOrder, QueueView,
     SizingRule,
 };
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBool, PyDict, PyList};
 
 pub(crate) use views::{Candidates, Offers, Queue, Sizes, WaitingJob};
 
-use crate::errors::wrong_input;
+use crate::errors::{wrong_decision, wrong_input};
+
+// What policies return.
+const WAITING: &str = "the position of a waiting job";
+const OFFER: &str = "the position of an offer";
+const SIZE: &str = "the position of a size";
 
 /// What the policies of one simulation share.
 pub(crate) struct Context {
@@ -109,12 +115,37 @@ fn listed<'py>(found: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-fn values(found: Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
-    listed(found)?.try_iter()?.map(|value| value?.extract()).collect()
+fn values(what: &str, now: Time, found: Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let value = |value: Bound<'_, PyAny>| {
+        value.extract().map_err(|error| {
+            beyond(error, &format!("numbers within the range of floats as {what}"), now, &value)
+        })
+    };
+    listed(found)?.try_iter()?.map(|found| value(found?)).collect()
 }
 
-fn positions(found: Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    listed(found)?.try_iter()?.map(|value| value?.extract()).collect()
+fn positions(what: &str, now: Time, found: Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    listed(found)?.try_iter()?.map(|found| whole(what, now, &found?)).collect()
+}
+
+/// A whole number. A truth value is refused, although Python takes it for one: a mask is no list of positions.
+fn whole(what: &str, now: Time, found: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if found.is_instance_of::<PyBool>() {
+        let problem = format!("expected {what} at {now} s, found {found}");
+        return Err(wrong_decision(problem, Some("numpy.flatnonzero(mask) gives the positions of a mask")));
+    }
+    found.extract().map_err(|error| beyond(error, what, now, found))
+}
+
+/// The error of a number that is too large: it is the decision that is wrong, not the code of the policy.
+fn beyond(error: PyErr, expected: &str, now: Time, found: &Bound<'_, PyAny>) -> PyErr {
+    match error.is_instance_of::<PyOverflowError>(found.py()) {
+        // Not in decimal digits: Python refuses to write very long numbers.
+        true => {
+            wrong_decision(format!("expected {expected} at {now} s, found a number beyond 64 bits"), None)
+        }
+        false => error,
+    }
 }
 
 /// A position that Python has returned, which may be negative.
@@ -144,9 +175,9 @@ impl BatchPolicy for Caller {
         let (now, free) = (view.now(), view.free().0);
         let queue = Queue::new(now, (view.cluster(), view.procs()), jobs, releases, &self.context);
         let starts = self.call(|py, policy| {
-            positions(policy.call_method1("schedule", (now.0, Py::new(py, queue)?, free))?)
+            positions(WAITING, now, policy.call_method1("schedule", (now.0, Py::new(py, queue)?, free))?)
         })?;
-        let job = |found: i64| Ok(ids[position("the position of a waiting job", now, ids.len(), found)?]);
+        let job = |found: i64| Ok(ids[position(WAITING, now, ids.len(), found)?]);
         starts.into_iter().map(job).collect()
     }
 }
@@ -155,7 +186,9 @@ impl QueueOrder for Caller {
     fn ranks(&self, view: &QueueView<'_>) -> Result<Vec<f64>, PolicyError> {
         let cluster = (view.cluster, view.procs);
         let queue = Queue::new(view.now, cluster, view.jobs.to_vec(), Vec::new(), &self.context);
-        self.call(|py, policy| values(policy.call_method1("ranks", (view.now.0, Py::new(py, queue)?))?))
+        self.call(|py, policy| {
+            values("ranks", view.now, policy.call_method1("ranks", (view.now.0, Py::new(py, queue)?))?)
+        })
     }
 }
 
@@ -169,9 +202,9 @@ impl MappingRule for Caller {
         let found = self.call(|py, policy| {
             let job = Py::new(py, WaitingJob::arriving(request, &self.context))?;
             let offers = Py::new(py, Offers::new(offers, &self.context))?;
-            policy.call_method1("choose", (now.0, job, offers))?.extract()
+            whole(OFFER, now, &policy.call_method1("choose", (now.0, job, offers))?)
         })?;
-        position("the position of an offer", now, offers.len(), found)
+        position(OFFER, now, offers.len(), found)
     }
 }
 
@@ -179,9 +212,9 @@ impl SizingRule for Caller {
     fn choose(&self, now: Time, sizes: &[Estimate], waiting: usize) -> Result<usize, PolicyError> {
         let found = self.call(|py, policy| {
             let sizes = Py::new(py, Sizes::new(sizes))?;
-            policy.call_method1("choose", (now.0, sizes, waiting))?.extract()
+            whole(SIZE, now, &policy.call_method1("choose", (now.0, sizes, waiting))?)
         })?;
-        position("the position of a size", now, sizes.len(), found)
+        position(SIZE, now, sizes.len(), found)
     }
 }
 
@@ -189,7 +222,7 @@ impl HeuristicRule for Caller {
     fn urgencies(&self, now: Time, jobs: &[JobOptions]) -> Result<Vec<f64>, PolicyError> {
         self.call(|py, policy| {
             let jobs = Py::new(py, Candidates::new(jobs, &self.context))?;
-            values(policy.call_method1("urgencies", (now.0, jobs))?)
+            values("urgencies", now, policy.call_method1("urgencies", (now.0, jobs))?)
         })
     }
 }
