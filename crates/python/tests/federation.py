@@ -1,4 +1,4 @@
-"""A federation on this machine for tests of the live side: an agent and three servers on loopback."""
+"""A federation on this machine for tests of a client: an agent and three servers on loopback."""
 
 import json
 import os

@@ -144,7 +144,7 @@ def simulate(
     priority: Optional[PathLike] = ...,
 ) -> Run: ...
 
-# The live side.
+# A client of a federation.
 
 class Exit:
     """How a job ended."""

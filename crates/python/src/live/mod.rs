@@ -1,4 +1,4 @@
-//! The live side of the package: a client of a federation, on one runtime of the module. What users call is in `python/pliant/client.py`.
+//! A client of a federation, on one runtime of the module. What users call is in `python/pliant/client.py`.
 
 mod client;
 mod errors;
