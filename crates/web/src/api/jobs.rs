@@ -204,7 +204,7 @@ pub(super) struct CancelBody {
     jobs: Vec<String>,
 }
 
-/// What became of several cancellations.
+/// The answer to several cancellations.
 #[derive(Serialize, ToSchema)]
 pub(super) struct CancelledView {
     /// The jobs, as they are now.
