@@ -148,7 +148,8 @@ fn suggestion(error: &clap::Error, path: &str) -> Option<String> {
     for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
         let suggested = match error.get(kind) {
             Some(ContextValue::String(word)) => word,
-            Some(ContextValue::Strings(words)) => words.first()?,
+            // The most similar one comes last.
+            Some(ContextValue::Strings(words)) => words.last()?,
             _ => continue,
         };
         return Some(match kind {

@@ -1,4 +1,4 @@
-//! Deadlines: servers refuse a batch that they would complete too late, and what becomes of the instances.
+//! Deadlines: servers refuse a batch that they would complete too late, and its instances wait or never run.
 //!
 //! The instances of a multi-job with a deadline have one walltime and one size, so a server that refuses one of them alone refuses all. Such a
 //! server is *late*: it gets no batch until one of the multi-job's own batches there has ended, perhaps earlier than planned. Once no batch is

@@ -14,7 +14,7 @@ const COMMAND: &str = "scontrol show partitions";
 pub(super) struct PartitionTier {
     name: String,
     is_default: bool,
-    /// What becomes of its jobs when others need their processors (`PreemptMode`): `OFF`, `REQUEUE`, `GANG,SUSPEND`.
+    /// What is done to its jobs when others need their processors (`PreemptMode`): `OFF`, `REQUEUE`, `GANG,SUSPEND`.
     mode: String,
     /// Jobs of partitions with a higher one come first (`PriorityTier`).
     tier: u32,
@@ -46,7 +46,7 @@ pub(super) fn read(printed: &str) -> Result<Vec<PartitionTier>, Unreadable> {
 }
 
 /// The partitions of a server whose jobs can be stopped for jobs of partitions of a higher tier on the same nodes, each with what
-/// becomes of its jobs: `low (REQUEUE)`.
+/// is done to its jobs: `low (REQUEUE)`.
 pub(super) fn stopped(partitions: &[PartitionTier], settings: &Settings) -> Vec<String> {
     let is_of_server = |one: &PartitionTier| match &settings.partition {
         Some(own) => one.name == *own,
