@@ -36,7 +36,7 @@ OPTIONS = (
 ENVIRONMENT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 #: What has to be shared for jobs that run in place, and what may be shared where Pliant carries the files.
 IN_PLACE = {SharedFSUsage.INPUT_OUTPUT, SharedFSUsage.SOURCES, SharedFSUsage.PERSISTENCE, SharedFSUsage.SOFTWARE_DEPLOYMENT}
-BESIDES = {SharedFSUsage.SOFTWARE_DEPLOYMENT, SharedFSUsage.STORAGE_LOCAL_COPIES}
+MAY_BE_SHARED = {SharedFSUsage.SOFTWARE_DEPLOYMENT, SharedFSUsage.STORAGE_LOCAL_COPIES}
 #: The time between two attempts to submit a job, s.
 PAUSE_S = 10.0
 #: How many jobs are asked for one by one; more are listed first.
@@ -82,7 +82,7 @@ class Executor(RemoteExecutor):
         self.settings = settings if isinstance(settings, ExecutorSettings) else ExecutorSettings()
         usage = set(self.workflow.storage_settings.shared_fs_usage)
         self.staged = SharedFSUsage.INPUT_OUTPUT not in usage
-        wrong = usage - BESIDES if self.staged else IN_PLACE - usage
+        wrong = usage - MAY_BE_SHARED if self.staged else IN_PLACE - usage
         if wrong:
             names = ", ".join(sorted(one.name.lower().replace("_", "-") for one in wrong))
             expected = "nothing else to be shared if input-output is not" if self.staged else "all to be shared if input-output is"
