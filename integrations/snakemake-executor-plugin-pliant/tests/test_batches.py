@@ -35,6 +35,7 @@ def ready(name: str, count: int, minutes: int = 1, **options: Any) -> list[Ready
     [
         (ready("a", 3), 100, 240, [1, 1, 1]),
         (ready("a", 10), 4, 240, [3, 3, 2, 2]),
+        (ready("a", 5_000), 100, 240, [50] * 100),
         # A batch takes ten minutes at most, but a job that takes longer runs, too.
         (ready("a", 30), 1, 10, [10, 10, 10]),
         (ready("a", 3, minutes=60), 1, 10, [1, 1, 1]),

@@ -144,6 +144,17 @@ rule all:
     assert "no such data" in log.read_text() and log.name in text
 
 
+def test_software_alone_may_be_shared(tmp_path: Path, unshared: tuple[str, ...]) -> None:
+    rules = 'rule all:\n    output: "x"\n    shell: "echo $PATH > {output}; echo $PLIANT_JOB_DIR >> {output}"\n'
+    options = (*unshared[2:], "--shared-fs-usage", "software-deployment", "--pliant-python", "/no/python")
+    code, text = ended(snakemake(tmp_path, rules, *options))
+    assert code == 0, text
+    path, folder = (tmp_path / "x").read_text().splitlines()
+    assert path.endswith(os.environ["PATH"]) and "/jobs/" in folder
+    code, text = ended(snakemake(tmp_path, rules, "--shared-fs-usage", "sources"))
+    assert code != 0 and "--shared-fs-usage: expected nothing else to be shared if input-output is not, found sources" in text, text
+
+
 @pytest.mark.parametrize("path", ["/tmp/data.txt", "../data.txt"])
 def test_files_outside_of_the_working_directory_are_refused(path: str, tmp_path: Path, unshared: tuple[str, ...]) -> None:
     rules = f'rule all:\n    output: "{path}"\n    shell: "touch {{output}}"\n'
