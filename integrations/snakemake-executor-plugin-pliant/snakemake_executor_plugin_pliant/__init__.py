@@ -118,7 +118,12 @@ class Executor(RemoteExecutor):
         """Submits jobs that run one after the other as one job."""
         first = batch[0]
         try:
-            options = {**first.options, **self._written(batch), "time": f"{first.minutes * len(batch)}m", "job_name": _name(batch)}
+            inputs = self._inputs(batch) if self.staged else {}
+            if len(batch) > 1 and files.size_of(inputs.values()) > files.BYTES:
+                self._run(batch[: len(batch) // 2])
+                self._run(batch[len(batch) // 2 :])
+                return
+            options = {**first.options, **self._written(batch, inputs), "time": f"{first.minutes * len(batch)}m", "job_name": _name(batch)}
             accepted = self._submitted(first.job, options)
         except (pliant.PliantError, OSError) as error:
             for one in batch:
@@ -128,22 +133,26 @@ class Executor(RemoteExecutor):
             self.logger.info(f"Job {one.job.jobid} is {accepted.id}.")
             self.report_job_submission(SubmittedJobInfo(one.job, external_jobid=accepted.id))
 
-    def _written(self, batch: list[Ready]) -> dict[str, Any]:
+    def _inputs(self, batch: list[Ready]) -> dict[str, Path]:
+        """The files that the jobs of a batch read, by their names in the folder of the job."""
+        names = dict.fromkeys(name for one in batch for name in files.inputs_of(one.job))
+        return files.staged(names, Path(self.tmpdir) / f"inputs-{batch[0].job.jobid}.tar")
+
+    def _written(self, batch: list[Ready], inputs: dict[str, Path]) -> dict[str, Any]:
         """Writes what runs the jobs of a batch: the options of `pliant.Client.submit` for it."""
-        jobs, limited = [one.job for one in batch], len(batch) > 1
-        described, scripts = [], {}
+        described = []
         for one in batch:
             path = self.get_jobscript(one.job)
             self.write_jobscript(one.job, path)
-            scripts[f"job-{one.job.jobid}.sh"] = Path(path)
             described.append({
                 "id": one.job.jobid,
-                "script": f"../job-{one.job.jobid}.sh" if self.staged else path,
-                "time_s": one.minutes * 60 if limited else None,
+                "script": path,
+                "text": Path(path).read_text() if self.staged else None,
+                "time_s": one.minutes * 60 if len(batch) > 1 else None,
                 "files": files.files_of(one.job) if self.staged else [],
             })  # fmt: skip
-        folder = Path(self.tmpdir)
-        batch_file, script = folder / f"batch-{jobs[0].jobid}.json", folder / f"batch-{jobs[0].jobid}.sh"
+        folder, number = Path(self.tmpdir), batch[0].job.jobid
+        batch_file, script = folder / f"batch-{number}.json", folder / f"batch-{number}.sh"
         sources = self._sources() if self.staged else None
         content: dict[str, Any] = {"sources": sources and sources.name, "programs": [], "jobs": described}
         if sources is None:
@@ -151,13 +160,10 @@ class Executor(RemoteExecutor):
             options: dict[str, Any] = {"chdir": self.directory}
         else:
             program, argument = Path("runner.py"), Path("batch.json")
-            names = dict.fromkeys(name for job in jobs for name in files.inputs_of(job))
-            inputs = files.staged(names, folder / f"inputs-{jobs[0].jobid}.tar")
-            content["programs"] = [
-                name.removeprefix(f"{runner.RUN}/") for name, path in inputs.items() if os.access(path, os.X_OK)
-            ]
+            programs = (name for name, path in inputs.items() if os.access(path, os.X_OK))
+            content["programs"] = [name.removeprefix(f"{runner.RUN}/") for name in programs]
             own = {"runner.py": Path(runner.__file__), "batch.json": batch_file, sources.name: sources}
-            options = {"inputs": {**inputs, **scripts, **own}}
+            options = {"inputs": {**inputs, **own}}
         batch_file.write_text(json.dumps(content))
         words = " ".join(shlex.quote(str(word)) for word in (program, argument))
         script.write_text(f"#!/bin/sh\nexec {self.get_python_executable()} {words}\n")
@@ -266,7 +272,7 @@ class Executor(RemoteExecutor):
                 fetched = None
         # A batch completes if all of its jobs have succeeded. Otherwise its output says which of them.
         stdout, stderr = ("", "") if job.is_completed else (await self._logs(job, False), await self._logs(job, True))
-        codes = dict(re.findall(r"^(\d+) (-?\d+)$", stdout, re.MULTILINE))
+        codes = dict(re.findall(r"^(\S+) (-?\d+)$", stdout, re.MULTILINE))
         for info in infos:
             number = str(info.job.jobid)
             problem = None
@@ -309,7 +315,7 @@ class Executor(RemoteExecutor):
     def _log_file(self, job: pliant.Job, of: JobExecutorInterface, stderr: str) -> list[str]:
         """The output of a job that failed, in a file."""
         _, _, own = stderr.partition(runner.HEADING.format(of.jobid) + "\n")
-        text = re.split(runner.HEADING.format(r"\d+"), own)[0] or stderr
+        text = re.split(runner.HEADING.format(r"\S+"), own)[0] or stderr
         if not text:
             return []
         path = self.directory / LOGS / f"{job.id}-{of.jobid}.log"

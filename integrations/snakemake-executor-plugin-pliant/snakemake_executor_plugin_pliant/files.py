@@ -14,6 +14,8 @@ from .runner import INPUTS, RUN
 
 #: The most files that are sent one by one. Pliant takes 1000 with a submission; the smallest of more go in one archive.
 FILES = 900
+#: The most bytes of a batch: half of what Pliant takes with a submission.
+BYTES = 8 << 30
 
 
 def parts(job: JobExecutorInterface) -> list[Any]:
@@ -82,6 +84,11 @@ def staged(names: Iterable[str], archive: Path) -> dict[str, Path]:
                 opened.add(path, arcname=name)
         alone.append((INPUTS, archive))
     return {f"{RUN}/{name}": path.resolve() for name, path in alone}
+
+
+def size_of(paths: Iterable[Path]) -> int:
+    """The bytes of files."""
+    return sum(path.stat().st_size for path in paths)
 
 
 def put_back(archive: Path, names: Iterable[str], spare: Path) -> None:

@@ -1,7 +1,7 @@
 """Runs jobs of Snakemake on a server, one after the other. It is a program of its own, which is sent along where no file system is shared.
 
-Its argument is a JSON file: ``jobs``, each with ``id``, ``script``, ``time_s`` and ``files``, and ``sources``, which is an
-archive or null; ``programs`` are input files that can be executed.
+Its argument is a JSON file: ``jobs``, each with ``id``, ``script``, ``text``, ``time_s`` and ``files``, and ``sources``,
+which is an archive or null; ``programs`` are input files that can be executed. ``text`` is that of a script that is not there.
 The exit code of each job is a line ``ID CODE`` of the standard output. What jobs print goes to the standard error, after the line
 `HEADING`. With ``sources``, jobs run in the folder ``run``; the files that each leaves are packed into ``ID.tar``, and all others are removed.
 """
@@ -40,7 +40,12 @@ def main(path: str) -> int:
     failed = False
     for job in batch["jobs"]:
         print(HEADING.format(job["id"]), file=sys.stderr, flush=True)
-        code = run(job["script"], job["time_s"])
+        script = job["script"]
+        if job["text"] is not None:
+            script = os.path.join(home, f"{job['id']}.sh")
+            with open(script, "w") as file:
+                file.write(job["text"])
+        code = run(script, job["time_s"])
         if staged:
             pack(job["files"], os.path.join(home, f"{job['id']}.tar"))
         print(job["id"], code, flush=True)
@@ -48,6 +53,8 @@ def main(path: str) -> int:
     if staged:
         os.chdir(home)
         shutil.rmtree(RUN, ignore_errors=True)
+        for job in batch["jobs"]:
+            os.remove(f"{job['id']}.sh")
     return int(failed)
 
 

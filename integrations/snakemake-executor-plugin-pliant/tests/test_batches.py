@@ -1,6 +1,7 @@
 """Ready jobs of a rule run in batches: few submissions for many jobs, and each job has an outcome of its own."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -12,8 +13,9 @@ from typing import Any
 import pliant
 import pytest
 
+import snakemake_executor_plugin_pliant as plugin
 from conftest import command
-from snakemake_executor_plugin_pliant import runner
+from snakemake_executor_plugin_pliant import files, runner
 from snakemake_executor_plugin_pliant.batches import Ready, batches
 from workflows import CARRIED, ended, jobs_of, snakemake, until_there
 
@@ -83,6 +85,22 @@ def test_a_batch_is_one_submission_and_its_jobs_have_their_own_outcomes(tmp_path
     assert log.name in text and "is FAILED, exit code 1" in text
 
 
+def test_a_batch_with_too_many_bytes_of_inputs_is_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = object.__new__(plugin.Executor)
+    submitted: list[list[int]] = []
+    monkeypatch.setattr(files, "BYTES", 25)
+    made.staged = True
+    made._inputs = lambda batch: {str(one.job.jobid): tmp_path / str(one.job.jobid) for one in batch}
+    made._written = lambda batch, inputs: submitted.append([one.job.jobid for one in batch]) or {}
+    made._submitted = lambda job, options: type("Accepted", (), {"id": "lyon.1"})
+    made.logger = logging.getLogger("pliant-test")
+    made.report_job_submission = lambda info: None
+    for number in range(5):
+        (tmp_path / str(number)).write_text("x" * (30 if number == 4 else 10))
+    made._run(ready("a", 5))
+    assert submitted == [[0, 1], [2], [3], [4]]
+
+
 def test_ctrl_c_cancels_a_batch(tmp_path: Path) -> None:
     rules = """
 rule all:
@@ -131,7 +149,7 @@ def test_a_job_of_a_batch_that_takes_too_long_is_ended_with_all_it_started(tmp_p
     for number, script in scripts.items():
         path = tmp_path / f"{number}.sh"
         path.write_text(script)
-        jobs.append({"id": number, "script": str(path), "time_s": 1, "files": []})
+        jobs.append({"id": number, "script": str(path), "text": None, "time_s": 1, "files": []})
     (tmp_path / "batch.json").write_text(json.dumps({"sources": None, "programs": [], "jobs": jobs}))
     line = [sys.executable, runner.__file__, "batch.json"]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60)

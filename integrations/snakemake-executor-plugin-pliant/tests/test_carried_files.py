@@ -220,6 +220,7 @@ def test_more_files_than_a_submission_takes_are_packed(tmp_path: Path, monkeypat
     for size in range(5):
         (tmp_path / "many" / str(size)).write_text("x" * size)
     found = files.staged(["many"], tmp_path / "inputs.tar")
+    assert files.size_of(path for name, path in found.items() if not name.endswith(runner.INPUTS)) == 3 + 4
     assert set(found) == {f"{runner.RUN}/{name}" for name in ("many/4", "many/3", runner.INPUTS)}
     with tarfile.open(found[f"{runner.RUN}/{runner.INPUTS}"]) as opened:
         assert sorted(opened.getnames()) == ["many/0", "many/1", "many/2", "many/none"]
