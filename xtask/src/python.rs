@@ -1,5 +1,5 @@
 //! `cargo xtask python`: the Python package, built as a wheel, installed in an environment of its own, and tested there.
-//! `cargo xtask snakemake`: the same for the Snakemake plugin, with Snakemake.
+//! `cargo xtask snakemake`: the same for the Snakemake plugin, with Snakemake, and for the recipes of other workflow systems.
 
 use std::path::{Path, PathBuf};
 
@@ -22,15 +22,18 @@ pub(crate) fn run() -> Result<(), Failure> {
     test(&python, None)
 }
 
-/// Builds the package, and tests the Snakemake plugin with it.
+/// Builds the package, and tests the Snakemake plugin and the recipes with it.
 pub(crate) fn run_snakemake() -> Result<(), Failure> {
-    let hint = "install Python 3.11 or later with the module venv (Debian: python3-venv)";
+    let hint = "install Python 3.11.4 or later with the module venv (Debian: python3-venv)";
     let python = machine::find_program(&["python3"]).ok_or(Failure::Missing { what: "python3", hint })?;
     Step::cargo(&["build", "--package", "pliant", "--bin", "pliant", "--features", "parquet"]).run()?;
     let plugin = workspace_root().join("integrations/snakemake-executor-plugin-pliant");
     let environment = Environment::with_package(&python, "snakemake", "executor")?;
     environment.install(&format!("{}[test]", plugin.display()))?;
-    environment.pytest(&plugin.join("tests")).run()
+    environment.pytest(&plugin.join("tests")).run()?;
+    let recipes = workspace_root().join("integrations/recipes");
+    environment.pip(&["install", "--requirement", &shown(&recipes.join("requirements.txt"))]).run()?;
+    environment.pytest(&recipes.join("tests")).run()
 }
 
 /// The same after all other tests, with the command that these have built; no failure where Python is absent.

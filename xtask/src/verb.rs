@@ -43,7 +43,8 @@ Usage: cargo xtask VERB
   python           build the Python package (crates/python) as a wheel, install it in an environment of its own (target/python),
                    and run its tests there; needs Python 3.9 or later with the module venv
   snakemake        the same with the Snakemake plugin (integrations/snakemake-executor-plugin-pliant) and Snakemake: its own suite for
-                   executor plugins, and the tests of the plugin on a federation on this machine; needs Python 3.11 or later
+                   executor plugins, the tests of the plugin on a federation on this machine, and the recipes of integrations/recipes
+                   with Dask and Parsl; needs Python 3.11.4 or later
   dist [--binary FILE] [--glibc VERSION] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
                    program FILE or, by default, one that is built with all optimisations (profile dist) and that needs

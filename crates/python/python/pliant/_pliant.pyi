@@ -693,7 +693,11 @@ class Episode:
     ) -> None: ...
     @property
     def now(self) -> int:
-        """The present time, in seconds after the first submission."""
+        """The present time, in seconds on the clock of the workload."""
+
+    @property
+    def window(self) -> bytearray:
+        """The positions in the workload of the jobs of the window, as 64-bit integers."""
 
     def advance(self) -> Optional[tuple[bytearray, int]]:
         """Goes on to the next pick: the features of the window as 32-bit floats, and how many jobs are in it. None if all have ended."""

@@ -77,14 +77,13 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
         return observation, {"first": first, **self._info()}
 
     def step(self, action: int) -> tuple[numpy.ndarray, float, bool, bool, dict[str, Any]]:
-        if self._episode is None:
-            raise InputError("expected an episode that is not over: call reset() first")
+        episode = self._running()
         action = _whole("action", action, 0, self.window - 1)
-        seen = self._episode.step(action if action < self._waiting else 0)
+        seen = episode.step(action if action < self._waiting else 0)
         if seen is not None:
             self._waiting = seen[1]
             return numpy.frombuffer(seen[0], numpy.float32), 0.0, False, False, self._info()
-        self.run, self._episode, self._waiting = self._episode.run(), None, 0
+        self.run, self._episode, self._waiting = episode.run(), None, 0
         summary = self.run.summary
         if self.metric not in summary:
             raise InputError(f"metric: expected a metric of summary.json, found {self.metric!r}")
@@ -94,6 +93,21 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
     def action_masks(self) -> numpy.ndarray:
         """Which actions have a job: the mask that agents of sb3-contrib ask for."""
         return numpy.arange(self.window) < self._waiting
+
+    @property
+    def now(self) -> int:
+        """The present time in an episode, in seconds on the clock of the workload."""
+        return self._running().now
+
+    @property
+    def window_jobs(self) -> numpy.ndarray:
+        """The positions in `workload` of the jobs in the window, for agents that look up more than observations show."""
+        return numpy.frombuffer(self._running().window, numpy.int64)
+
+    def _running(self) -> Episode:
+        if self._episode is None:
+            raise InputError("expected an episode that is not over: call reset() first")
+        return self._episode
 
     def _info(self) -> dict[str, Any]:
         return {"waiting": self._waiting}
