@@ -256,7 +256,7 @@ def test_a_map_whose_time_is_up_cancels_all_calls(executor, client) -> None:
             raise DOWN
 
     client.on_cancel = cancel
-    values = executor.map(abs, range(3), timeout=0.05)
+    values = executor.map(abs, range(3), timeout=0.05, buffersize=3)
     jobs = list(client.jobs)
     with pytest.raises(TimeoutError) as caught:
         next(values)

@@ -119,11 +119,22 @@ def test_memory_does_not_grow() -> None:
 
     jobs = pliant.generate("lublin", procs=128, jobs=500, seed=1)
 
+    class Fcfs(pliant.BatchPolicy):
+        def schedule(self, now, queue, free):
+            return [0] if queue.procs[0] <= free else []
+
+    def fail(done: int, total: int) -> None:
+        raise KeyError(done)
+
     def rounds(count: int) -> None:
-        for _ in range(count):
-            run = pliant.simulate(jobs.jobs.to_pyarrow(), procs=128)
+        for number in range(count):
+            batch = Fcfs() if number % 10 == 0 else "easy"
+            run = pliant.simulate(jobs.jobs.to_pyarrow(), procs=128, batch=batch)
             run.jobs.to_pandas()
             run.summary
+            run.gantt()
+            with pytest.raises(KeyError):
+                pliant.simulate(jobs, procs=128, progress=fail)
 
     rounds(100)
     before = resident()
