@@ -126,7 +126,7 @@ def test_a_map_is_one_sweep_whose_short_calls_share_jobs(executor: pliant.Execut
     assert values == [number * factor for number in range(200)]
     jobs = [job for job in client.queue(ended=True) if job.id not in before]
     assert 1 <= len(jobs) < 40, "there are 40 chunks"
-    assert {job.name for job in jobs} == {"function"}
+    assert {job.name for job in jobs} == {"lambda"}
 
 
 def test_long_values_and_no_calls(executor: pliant.Executor) -> None:

@@ -99,7 +99,7 @@ def test_tables_keep_their_types_and_nulls() -> None:
     restore, (columns, kinds) = run.jobs.__reduce__()
     with pytest.raises(pliant.InputError, match="types of 10 columns, found 9"):
         restore(columns, kinds[1:])
-    with pytest.raises(pliant.InputError, match="expected a type of columns, found 'luck'"):
+    with pytest.raises(pliant.InputError, match="expected a type of columns, found .luck"):
         restore(columns, ["luck", *kinds[1:]])
     with pytest.raises(pliant.InputError):
         restore({**columns, "end": []}, kinds)
@@ -150,7 +150,7 @@ def test_what_cannot_be_pickled_says_so(federation, client: pliant.Client, tmp_p
 
         def schedule(self, now, queue, free):
             check(queue)
-            return [0]
+            return [0] if queue.procs[0] <= free else []
 
     class Map(pliant.MappingRule):
         def choose(self, now, job, offers):

@@ -123,18 +123,20 @@ def test_memory_does_not_grow() -> None:
         def schedule(self, now, queue, free):
             return [0] if queue.procs[0] <= free else []
 
-    def fail(done: int, total: int) -> None:
-        raise KeyError(done)
+    class Failing(pliant.BatchPolicy):
+        def schedule(self, now, queue, free):
+            raise KeyError(now)
 
     def rounds(count: int) -> None:
         for number in range(count):
-            batch = Fcfs() if number % 10 == 0 else "easy"
-            run = pliant.simulate(jobs.jobs.to_pyarrow(), procs=128, batch=batch)
+            own = number % 10 == 0
+            run = pliant.simulate(jobs.jobs.to_pyarrow(), procs=128, batch=Fcfs() if own else "easy")
             run.jobs.to_pandas()
             run.summary
-            run.gantt()
-            with pytest.raises(KeyError):
-                pliant.simulate(jobs, procs=128, progress=fail)
+            if own:
+                run.gantt()
+                with pytest.raises(KeyError):
+                    pliant.simulate(jobs, procs=128, batch=Failing())
 
     rounds(100)
     before = resident()

@@ -30,7 +30,7 @@ def plot_gantt(run: Run, ax: Any = None) -> Any:
     corners = numpy.stack([begin, low, begin, high, end, high, end, low], axis=-1).reshape(-1, 4, 2)
     palette = colormaps["tab20"]
     colours = [palette(job % palette.N) for job in bars["job"]]
-    axes.add_collection(PolyCollection(corners, facecolors=colours, edgecolors="black", linewidths=0.2))
+    axes.add_collection(PolyCollection(list(corners), facecolors=colours, edgecolors="black", linewidths=0.2))
     axes.set_xlim(0, end.max() if len(end) else 1)
     axes.set_ylim(0, above)
     axes.set_xlabel(f"time, {unit}")
