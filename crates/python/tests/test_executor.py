@@ -1,5 +1,6 @@
 """Functions as jobs."""
 
+import concurrent.futures
 import os
 import sys
 from concurrent.futures import CancelledError, as_completed
@@ -177,7 +178,7 @@ def test_a_map_that_is_closed_or_late_is_cancelled(client: pliant.Client, tmp_pa
         assert next(values) == paths[0], "values come before the sweep is over"
         values.close()
         late = executor.map(wait_for, paths[1:], timeout=1)
-        with pytest.raises(TimeoutError):
+        with pytest.raises(concurrent.futures.TimeoutError):
             next(late)
         # Leaving waits until no instance runs.
     assert client.queue() == []

@@ -6,6 +6,7 @@ import shutil
 import threading
 import time as clock
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
@@ -101,7 +102,7 @@ class SweepMap:
                 return out
             except UnavailableError:
                 if until is not None and clock.monotonic() >= until:
-                    raise TimeoutError from None
+                    raise FutureTimeoutError from None
                 clock.sleep(_PAUSE_S)
 
     def _failed(self, instance: Instance) -> PliantError:
