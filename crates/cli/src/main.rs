@@ -1,7 +1,6 @@
 //! The `pliant` command: one file per verb under `verbs/`. Exit codes: 0 done, 1 the system failed, 2 the
 //! usage or the input was wrong; verbs that wait for jobs have two more (`docs/reference/exit-codes.md`).
 
-mod application;
 mod campaigns;
 mod command_line;
 mod daemon;

@@ -8,6 +8,7 @@ mod error;
 mod explorations;
 mod files;
 mod history;
+mod launch_results;
 mod launches;
 mod number_in_output;
 mod parameters;
@@ -59,6 +60,7 @@ pub use explorations::{
 };
 pub use files::send_pieces;
 pub use history::History;
+pub use launch_results::{FetchStep, FetchedLaunch, has_run};
 pub use parameters::{
     ParameterError, ParameterRange, ParameterRangeError, ParameterSpace, ParameterTable, ParameterTableError,
 };

@@ -17,6 +17,7 @@ from typing import Any, Optional
 import gymnasium
 import numpy
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from ._pliant import Episode, Run, Workload
 from .errors import InputError
@@ -25,7 +26,7 @@ FEATURES = 8
 """Of a job: wait, walltime, processors, memory, user, group, executable, and whether it fits now; each from 0 to 1."""
 
 
-class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
+class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
     """One cluster whose queue an agent serves.
 
     workload: the jobs; an episode takes `jobs` of them, from a random position on, or from ``reset(options={"first": n})``.
@@ -61,7 +62,7 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
 
     def reset(
         self, *, seed: Optional[int] = None, options: Optional[dict[str, Any]] = None
-    ) -> tuple[numpy.ndarray, dict[str, Any]]:
+    ) -> tuple[NDArray[numpy.float32], dict[str, Any]]:
         super().reset(seed=seed)
         last = len(self.workload) - self.jobs
         first = (options or {}).get("first")
@@ -76,7 +77,7 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
         observation, self._waiting = numpy.frombuffer(seen[0], numpy.float32), seen[1]
         return observation, {"first": first, **self._info()}
 
-    def step(self, action: int) -> tuple[numpy.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[NDArray[numpy.float32], float, bool, bool, dict[str, Any]]:
         episode = self._running()
         action = _whole("action", action, 0, self.window - 1)
         seen = episode.step(action if action < self._waiting else 0)
@@ -90,7 +91,7 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
         empty = numpy.zeros(self.window * FEATURES, numpy.float32)
         return empty, -float(summary[self.metric]), True, False, {"waiting": 0}
 
-    def action_masks(self) -> numpy.ndarray:
+    def action_masks(self) -> NDArray[numpy.bool_]:
         """Which actions have a job: the mask that agents of sb3-contrib ask for."""
         return numpy.arange(self.window) < self._waiting
 
