@@ -4,7 +4,7 @@ Web.tokens = () => {
   const form = Web.$("create"), field = form.elements;
   const show = ({ created }) => {
     Web.$("revoke").disabled = !created;
-    Web.$("revoke-text").textContent = created ? "Programs that use your tokens are refused from then on, all of them." : "You have no tokens.";
+    Web.$("revoke-text").textContent = created ? "This ends all tokens that you have created here: programs that use them are refused." : "You have no tokens.";
     document.body.dataset.rendered = `tokens:${created}`;
   };
   const load = () => Web.attempt("tokens", async () => show(await Web.read("/tokens")));

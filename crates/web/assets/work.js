@@ -48,10 +48,10 @@ Web.works = () => {
       const places = servers.map((server) => `${server.value} ${Pliant.count(server.jobs)}`).join(", ");
       return Web.row(group.value, [
         { text: group.value, head: true, node: () => Web.node("a", { href: `/jobs?${Web.query({ sweep: group.value })}`, class: "mono" }, group.value.slice(0, 8)) },
-        { text: name, className: "name", title: name }, { text: owner, className: "name" },
+        { text: name, className: "name places", title: name }, ...(document.body.hasAttribute("data-operator") ? [{ text: owner, className: "name" }] : []),
         { text: `${over} of ${group.jobs}`, node: () => Web.meter(Math.floor(100 * over / group.jobs), `${Pliant.count(over)} of ${Pliant.count(group.jobs)}`) },
-        count(group.waiting), count(group.running), count(group.completed), count(group.failed), count(group.canceled),
-        { text: places, className: "name", title: places }, Web.timeCell(submitted), ended === null ? "–" : Web.timeCell(ended),
+        count(group.waiting), count(group.running), count(group.failed), count(group.canceled),
+        { text: places, className: "name places", title: places }, Web.timeCell(submitted), ended === null ? "–" : Web.timeCell(ended),
       ]);
     }));
     const notes = [];
@@ -59,6 +59,7 @@ Web.works = () => {
     if (!complete) notes.push("older jobs are being read");
     Web.$("sweeps-note").textContent = notes.length === 0 ? "" : `${notes.join("; ")}.`;
     document.body.dataset.sweeps = `${others.length}`;
+    if (table === null) document.body.dataset.rendered = `sweeps:${others.length}`;
   };
   const load = Web.throttled(1000, () => Web.attempt("works", async () => {
     if (table !== null) {

@@ -16,7 +16,9 @@ use crate::follow::{JobFilter, JobOrder, SortKey};
 use crate::problem::Problem;
 use crate::several::each;
 use crate::state::Web;
-use crate::types::{GroupsView, JobDetailView, JobView, JobsView, StateView, SweepId, SweepPartView, SweepsView};
+use crate::types::{
+    GroupsView, JobDetailView, JobView, JobsView, StateView, SweepId, SweepPartView, SweepsView,
+};
 
 /// The most jobs of a page.
 const PER_PAGE_MAX: usize = 1000;

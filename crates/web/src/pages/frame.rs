@@ -41,7 +41,7 @@ pub(super) fn page(
                     a class="brand" href="/" { "Pliant" }
                     nav aria-label="Pages" {
                         @for (name, path, text) in LINKS {
-                            a href=(path) aria-current=[(name == kind).then_some("page")] { (text) }
+                            a href=(path) aria-current=[current(name, kind)] { (text) }
                         }
                         @if user.operator {
                             @if user.replays {
@@ -64,6 +64,15 @@ pub(super) fn page(
         }
     };
     html_response(StatusCode::OK, page)
+}
+
+/// Whether a link of the navigation leads to the page, or to the list in which the page is an entry.
+fn current(name: &str, kind: &str) -> Option<&'static str> {
+    match (name, kind) {
+        _ if name == kind => Some("page"),
+        ("jobs", "job") | ("works", "work") | ("launches", "launch") => Some("true"),
+        _ => None,
+    }
 }
 
 /// A page without navigation, for those who have no session.

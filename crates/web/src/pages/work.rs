@@ -16,6 +16,27 @@ use crate::state::Web;
 
 /// The list.
 pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extension<Session>) -> Response {
+    let user = web.session_view();
+    let mut columns = vec![
+        ("Sweep", false),
+        ("Runs", false),
+        ("User", false),
+        ("Jobs ended", false),
+        ("Waiting", true),
+        ("Running", true),
+        ("Failed", true),
+        ("Cancelled", true),
+        ("Servers", false),
+        ("Submitted", false),
+        ("Ended", false),
+    ];
+    // Others see their own only.
+    columns.retain(|(name, _)| user.operator || *name != "User");
+    let of_agent = match (web.works.is_some(), user.operator) {
+        (false, _) => "Sweeps and arrays by their jobs",
+        (true, false) => "Of other machines",
+        (true, true) => "Of other machines and users",
+    };
     let content = html! {
         h1 { "Sweeps and explorations" }
         @if web.works.is_some() { section aria-labelledby="works-title" {
@@ -30,11 +51,8 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
             }
         } }
         section aria-labelledby="sweeps-title" id="sweeps-section" hidden[web.works.is_some()] {
-            h2 id="sweeps-title" { @if web.works.is_some() { "Of other machines and users" } @else { "Sweeps and arrays by their jobs" } }
-            (table("sweeps", "Sweeps and arrays by their jobs", &[
-                ("Sweep", false), ("Runs", false), ("User", false), ("Jobs ended", false), ("Waiting", true), ("Running", true),
-                ("Completed", true), ("Failed", true), ("Cancelled", true), ("Servers", false), ("Submitted", false), ("Ended", false),
-            ]))
+            h2 id="sweeps-title" { (of_agent) }
+            (table("sweeps", "Sweeps and arrays by their jobs", &columns))
             p class="quiet" {
                 "What the agent knows: the jobs that were submitted so far, each of which runs one or more instances. A sweep with a single job is \
                  listed with the " a href="/jobs" { "jobs" } " only. "
@@ -51,7 +69,7 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
             ]))
         }
     };
-    framed(&web.session_view(), &session, "works", "Sweeps", &content)
+    framed(&user, &session, "works", "Sweeps", &content)
 }
 
 /// The page of one.
