@@ -65,7 +65,7 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
             h2 id="shares-title" { "Fair share of explorations" }
             (table("shares", "Your use and your fair share of the cores for explorations", &[
                 ("Server", false), ("Cores", true), ("Used", true), ("Fair share", true), ("Used of the share", false),
-                ("Requests", true), ("Completed", true), ("Ended for others", true),
+                ("Open requests", true), ("Completed", true), ("Ended for others", true),
             ]))
         }
     };

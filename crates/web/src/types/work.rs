@@ -201,7 +201,7 @@ pub(crate) struct FairShareView {
     pub(crate) usage_s: f64,
     /// Your fair share of core time, in seconds.
     pub(crate) fair_share_s: f64,
-    /// Your requests there.
+    /// Your requests there that wait or run.
     pub(crate) requests: u32,
     /// Those that completed.
     pub(crate) completed: u32,

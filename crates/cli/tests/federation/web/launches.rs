@@ -78,7 +78,7 @@ async fn a_launch_over_three_servers_is_a_picture() {
     let known = async || (alice.links().await.ok()?.len() == 3).then_some(());
     until("the links to be measured", known).await;
     let user = CommandUser::new(&federation, "alice");
-    let id = launch(&user, &STAGES, 600.0);
+    let id = launch(&user, &STAGES, 900.0);
     let pages = Pages::opened(&federation, Role::User, "alice");
     let path = format!("/api/v1/launches/{id}");
     let running = async || (pages.json(&path)["state"] == "running").then_some(());
