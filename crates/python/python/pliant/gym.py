@@ -101,7 +101,7 @@ class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
         return self._running().now
 
     @property
-    def window_jobs(self) -> numpy.ndarray:
+    def window_jobs(self) -> NDArray[numpy.int64]:
         """The positions in `workload` of the jobs in the window, for agents that look up more than observations show."""
         return numpy.frombuffer(self._running().window, numpy.int64)
 
