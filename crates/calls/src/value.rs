@@ -183,6 +183,16 @@ impl Value {
         }
     }
 
+    /// A number as text, if it is one and finite: what a job is planned with.
+    pub fn finite_number(&self) -> Option<String> {
+        let is_finite = match self {
+            Value::Float(number) => number.is_finite(),
+            Value::Double(number) => number.is_finite(),
+            value => value.scalar().is_some(),
+        };
+        self.word().filter(|_| is_finite)
+    }
+
     /// The number or the text that a command gets as an argument; none of vectors and matrices.
     pub fn word(&self) -> Option<String> {
         match self {

@@ -121,16 +121,8 @@ pub(super) fn number_kind(scalar: ScalarType) -> ArgumentKind {
 
 /// The numbers among the arguments of a call, as text: those by which its job is planned.
 pub(super) fn numbers_of(signature: &Signature, values: &[Option<Value>]) -> BTreeMap<String, String> {
-    let number = |(parameter, value): (&pliant_calls::Parameter, &Option<Value>)| {
-        let value = value.as_ref()?;
-        let is_finite = match value {
-            Value::Float(number) => number.is_finite(),
-            Value::Double(number) => number.is_finite(),
-            value => value.scalar().is_some(),
-        };
-        Some((parameter.name.clone(), value.word().filter(|_| is_finite)?))
-    };
-    signature.parameters().iter().zip(values).filter_map(number).collect()
+    let named = signature.parameters().iter().zip(values);
+    named.filter_map(|(parameter, value)| Some((parameter.name.clone(), value.as_ref()?.finite_number()?))).collect()
 }
 
 impl Service {
