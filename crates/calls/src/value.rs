@@ -76,6 +76,45 @@ impl Array {
         self.len() == 0
     }
 
+    /// Its first element; none if it has none.
+    pub fn first(&self) -> Option<Value> {
+        match self {
+            Array::Char(elements) => elements.first().copied().map(Value::Char),
+            Array::Int(elements) => elements.first().copied().map(Value::Int),
+            Array::Long(elements) => elements.first().copied().map(Value::Long),
+            Array::Float(elements) => elements.first().copied().map(Value::Float),
+            Array::Double(elements) => elements.first().copied().map(Value::Double),
+        }
+    }
+
+    /// The elements that these texts are; none if one is no number of that type.
+    pub fn parse<'a>(scalar: ScalarType, texts: impl Iterator<Item = &'a str>) -> Option<Array> {
+        fn all<'a, T: std::str::FromStr>(texts: impl Iterator<Item = &'a str>) -> Option<Vec<T>> {
+            texts.map(|text| text.parse().ok()).collect()
+        }
+        Some(match scalar {
+            ScalarType::Char => Array::Char(all(texts)?),
+            ScalarType::Int => Array::Int(all(texts)?),
+            ScalarType::Long => Array::Long(all(texts)?),
+            ScalarType::Float => Array::Float(all(texts)?),
+            ScalarType::Double => Array::Double(all(texts)?),
+        })
+    }
+
+    /// Calls `take` with each element as text, which [`Array::parse`] reads as the same element.
+    pub fn for_each_text(&self, mut take: impl FnMut(&str)) {
+        fn all<T: ToString>(elements: &[T], take: &mut impl FnMut(&str)) {
+            elements.iter().for_each(|element| take(&element.to_string()));
+        }
+        match self {
+            Array::Char(elements) => all(elements, &mut take),
+            Array::Int(elements) => all(elements, &mut take),
+            Array::Long(elements) => all(elements, &mut take),
+            Array::Float(elements) => all(elements, &mut take),
+            Array::Double(elements) => all(elements, &mut take),
+        }
+    }
+
     /// Appends its elements to `bytes`, little-endian, without gaps.
     pub fn write_le(&self, bytes: &mut Vec<u8>) {
         match self {
@@ -142,6 +181,16 @@ impl Value {
             Value::Long(number) => Some(*number),
             _ => None,
         }
+    }
+
+    /// A number as text, if it is one and finite: what a job is planned with.
+    pub fn finite_number(&self) -> Option<String> {
+        let is_finite = match self {
+            Value::Float(number) => number.is_finite(),
+            Value::Double(number) => number.is_finite(),
+            value => value.scalar().is_some(),
+        };
+        self.word().filter(|_| is_finite)
     }
 
     /// The number or the text that a command gets as an argument; none of vectors and matrices.

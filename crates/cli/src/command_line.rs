@@ -117,6 +117,9 @@ pub(crate) enum Verb {
     /// Runs a batch of instances, or the tasks of a launch on one server; servers have jobs run it.
     #[command(hide = true)]
     RunTasks(verbs::run_tasks::Arguments),
+    /// Supervises the resident process of a service; servers start it.
+    #[command(hide = true)]
+    RunResident(verbs::run_resident::Arguments),
     /// Reads and writes the files of one job as its account; servers start it through the launcher.
     #[command(hide = true)]
     JobFolder(verbs::job_folder::Arguments),

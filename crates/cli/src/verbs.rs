@@ -39,6 +39,7 @@ pub(crate) mod reallocate;
 pub(crate) mod report;
 pub(crate) mod resubmit;
 pub(crate) mod run_job;
+pub(crate) mod run_resident;
 pub(crate) mod run_tasks;
 pub(crate) mod server;
 pub(crate) mod servers;

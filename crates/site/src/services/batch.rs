@@ -112,6 +112,7 @@ impl Service {
             bounds: Bounds { max_output_bytes: Some(bytes), ..self.bounds },
             folder: None,
             streams: Streams::default(),
+            call: None,
         };
         let batch = Batch {
             command: self.command.iter().filter_map(fill).collect(),

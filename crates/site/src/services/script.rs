@@ -96,6 +96,7 @@ impl Script<'_> {
             bounds: Bounds::default(),
             folder: self.folder.clone(),
             streams: self.streams.clone(),
+            call: None,
         })
     }
 

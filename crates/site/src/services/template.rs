@@ -88,6 +88,11 @@ impl Template {
         Template(vec![Slot::Text(text.to_owned())])
     }
 
+    /// A word that is the path of this program.
+    pub(crate) fn pliant() -> Template {
+        Template(vec![Slot::Pliant])
+    }
+
     /// A word that is the value of an argument.
     pub(crate) fn argument(name: &str) -> Template {
         Template(vec![Slot::Argument(name.to_owned())])
@@ -147,6 +152,33 @@ impl Word {
     /// The word of a job that starts on `procs` processors for `walltime`.
     pub fn at_start(&self, procs: Procs, walltime: Span) -> String {
         self.of_instance(procs, walltime, |_| "")
+    }
+
+    /// The same with its processors and its walltime, and what else was left open.
+    #[must_use]
+    pub(crate) fn with_size(&self, procs: Procs, walltime: Span) -> Word {
+        let piece = |piece: &Piece| match piece {
+            Piece::Procs => Piece::Text(procs.0.to_string()),
+            Piece::WalltimeS => Piece::Text(walltime.seconds().to_string()),
+            Piece::Text(_) | Piece::Varied(_) => piece.clone(),
+        };
+        Word(self.0.iter().map(piece).collect())
+    }
+
+    /// The same as text, with these values of the arguments that were left open.
+    pub(crate) fn filled<'a>(&self, value: impl Fn(&str) -> &'a str) -> String {
+        self.of_instance(Procs::ONE, Span::ZERO, value)
+    }
+
+    /// The argument that was left open with whose value the word begins; none if it begins with something else. Empty ones do not
+    /// count.
+    pub(crate) fn opened_by<'a>(&'a self, is_empty: impl Fn(&str) -> bool) -> Option<&'a str> {
+        let begins = self.0.iter().find_map(|piece| match piece {
+            Piece::Varied(name) if is_empty(name) => None,
+            Piece::Varied(name) => Some(Some(name.as_str())),
+            _ => Some(None),
+        });
+        begins.flatten()
     }
 
     /// The same of an instance with these values of the arguments that were left open.
