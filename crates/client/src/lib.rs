@@ -107,7 +107,7 @@ pub struct Client {
     tls: Arc<ClientTls>,
     request: RequestId,
     /// How many submissions and waits of calls may be under way.
-    call_turns: Arc<tokio::sync::Semaphore>,
+    call_turns: Arc<calls::CallTurns>,
 }
 
 impl Client {
@@ -134,7 +134,7 @@ impl Client {
             job_servers: Arc::default(),
             tls,
             request: RequestId::fresh(),
-            call_turns: Arc::new(tokio::sync::Semaphore::new(calls::AT_A_TIME)),
+            call_turns: Arc::default(),
         })
     }
 

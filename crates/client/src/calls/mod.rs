@@ -14,16 +14,32 @@ use pliant_control::names::{Handle, Key, Name};
 use pliant_staging::ResultName;
 use pliant_wire::bounds::CALL_BYTES_MAX;
 use pliant_wire::{self as wire, CALL_ARGUMENTS, CallEnd as EndedJob, SubmittedWork, TypedCall};
+use tokio::sync::Semaphore;
 use tonic::Code;
 
 use super::{Client, ClientError, DOWN_POLL, LOST_POLL, SubmitOrder};
 
 pub use error::CallError;
 
-/// How many submissions and waits of calls a client has under way at a time; others wait for their turn.
-pub(super) const AT_A_TIME: usize = 64;
+/// How many submissions of calls, and how many waits for calls, a client has under way at a time; others wait for their turn.
+/// Both together are fewer than a server answers on one connection.
+const AT_A_TIME: usize = 48;
+/// How long the end of a call is waited for before another call has its turn, if many are waited for.
+const SLICE: Duration = Duration::from_millis(250);
 /// How long a call of the server waits for the end of a job, with what is between.
 const WAIT: Duration = Duration::from_secs(60);
+
+/// How many submissions of calls and waits for them may still begin: neither holds up the other.
+pub(super) struct CallTurns {
+    submissions: Semaphore,
+    waits: Semaphore,
+}
+
+impl Default for CallTurns {
+    fn default() -> CallTurns {
+        CallTurns { submissions: Semaphore::new(AT_A_TIME), waits: Semaphore::new(AT_A_TIME) }
+    }
+}
 
 /// A typed service.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,7 +151,7 @@ impl Client {
     ///
     /// The values are not what the signature says, a file cannot be read, or no server accepts the call.
     pub async fn start_call(&self, order: &CallOrder) -> Result<StartedCall, CallError> {
-        let _turn = self.call_turns.acquire().await.expect("it is never closed");
+        let _turn = self.call_turns.submissions.acquire().await.expect("it is never closed");
         let CallOrder { service, server, files, timeout, .. } = order;
         let signature = &service.signature;
         let values = with_file_names(order);
@@ -183,8 +199,16 @@ impl Client {
     /// The federation does not know the job, or its results cannot be fetched.
     pub async fn wait_call(&self, call: &StartedCall) -> Result<CallEnd, CallError> {
         loop {
-            let turn = self.call_turns.acquire().await.expect("it is never closed");
-            let ended = self.ended_job(&call.job).await;
+            let turn = self.call_turns.waits.acquire().await.expect("it is never closed");
+            let ended = if self.call_turns.waits.available_permits() >= AT_A_TIME / 2 {
+                self.ended_job(&call.job).await
+            } else {
+                match tokio::time::timeout(SLICE, self.ended_job(&call.job)).await {
+                    Ok(ended) => ended,
+                    // A call that runs for long must not hide the ends of others.
+                    Err(_) => continue,
+                }
+            };
             drop(turn);
             match ended {
                 Ok(EndedJob { job, outcome }) if job.state.is_final() => {
