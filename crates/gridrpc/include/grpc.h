@@ -20,7 +20,7 @@ typedef enum {
     GRPC_NOT_INITIALIZED = 1,          /* grpc_initialize has not been called, or grpc_finalize has */
     GRPC_CONFIGFILE_NOT_FOUND = 2,     /* the client's file does not exist or cannot be read */
     GRPC_CONFIGFILE_ERROR = 3,         /* the client's file, or a certificate that it names, is not valid */
-    GRPC_SERVER_NOT_FOUND = 4,         /* the federation has no such server, or none at all */
+    GRPC_SERVER_NOT_FOUND = 4,         /* the federation has no such server */
     GRPC_FUNCTION_NOT_FOUND = 5,       /* no server offers such a function */
     GRPC_INVALID_FUNCTION_HANDLE = 6,  /* not initialized, or destructed */
     GRPC_INVALID_SESSION_ID = 7,       /* not the ID of a session, or of one that is long over */

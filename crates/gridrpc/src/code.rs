@@ -15,7 +15,7 @@ pub enum Code {
     ConfigFileNotFound = 2,
     /// The client's file is not valid.
     ConfigFileError = 3,
-    /// The federation has no such server, or none at all.
+    /// The federation has no such server.
     ServerNotFound = 4,
     /// No server offers such a function.
     FunctionNotFound = 5,

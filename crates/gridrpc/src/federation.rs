@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pliant_calls::{Signature, Value};
+use pliant_client::calls::TypedService;
+use pliant_control::names::Name;
 
 use crate::code::Outcome;
 
@@ -12,11 +14,16 @@ use crate::code::Outcome;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Function {
     /// The service.
-    pub(crate) name: String,
+    pub(crate) service: TypedService,
     /// The only server that is called; the best one if it is none.
-    pub(crate) server: Option<String>,
+    pub(crate) server: Option<Name>,
+}
+
+impl Function {
     /// Its parameters.
-    pub(crate) signature: Signature,
+    pub(crate) fn signature(&self) -> &Signature {
+        &self.service.signature
+    }
 }
 
 /// A call to start.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use pliant_calls::{Signature, Value};
+use pliant_client::calls::TypedService;
+use pliant_control::names::Name;
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
 use crate::federation::{Call, Federation, Function, OnEnd, Results, RunningCall};
@@ -69,13 +71,13 @@ impl SimulatedFederation {
 
 /// Outputs of a call.
 fn results(call: &Call) -> Results {
-    let parameters = call.function.signature.parameters();
+    let parameters = call.function.signature().parameters();
     let first = call.arguments.iter().flatten().next().and_then(Value::whole).unwrap_or_default();
     let output = |(position, parameter): (usize, &pliant_calls::Parameter)| {
         if !parameter.direction.is_output() {
             return None;
         }
-        let sizes = call.function.signature.sizes(parameter, &call.arguments).unwrap();
+        let sizes = call.function.signature().sizes(parameter, &call.arguments).unwrap();
         let count = sizes.iter().product::<u64>() as usize;
         use pliant_calls::{Array, ParameterType, ScalarType};
         let array = |of: ScalarType| match of {
@@ -134,12 +136,14 @@ impl Federation for SimulatedFederation {
             .functions
             .get(name)
             .ok_or_else(|| Failure::new(Code::FunctionNotFound, format!("no server offers {name}")))?;
-        let (name, server) = (name.to_owned(), server.map(str::to_owned));
-        Ok(Function { name, server, signature: signature.clone() })
+        let lyon: Name = "lyon".parse().unwrap();
+        let service =
+            TypedService { name: name.to_owned(), signature: signature.clone(), servers: vec![lyon.clone()] };
+        Ok(Function { service, server: server.map(|_| lyon) })
     }
 
     fn start(&self, call: Call, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>> {
-        let (_, behaviour) = self.functions[call.function.name.as_str()];
+        let (_, behaviour) = self.functions[call.function.service.name.as_str()];
         let number = {
             let mut state = self.state.lock();
             if state.is_closed {

@@ -19,6 +19,7 @@ mod displaced;
 mod documents;
 mod explorations;
 mod faults;
+mod gridrpc;
 mod handoff_calls;
 mod in_place;
 mod job_folders;

@@ -43,7 +43,7 @@ pub unsafe extern "C" fn pliant_gridrpc_signature(
 ) -> c_int {
     with(|library| {
         let Binding { number, function } = library.binding(address(handle))?;
-        let parameters = function.signature.parameters();
+        let parameters = function.signature().parameters();
         if binding.is_null() || passed.is_null() || count.is_null() || parameters.len() > PARAMETERS_MAX {
             return Err(null("variables"));
         }
@@ -88,7 +88,7 @@ unsafe fn prepare(
             "expected the handle to stay as it is during a call, found that another thread has changed it";
         return Err(Failure::new(Code::InvalidFunctionHandle, text));
     }
-    let signature = &binding.function.signature;
+    let signature = binding.function.signature();
     let expected = signature.parameters().len();
     if count != expected {
         let text = format!("expected {expected} arguments ({signature}), found {count}");

@@ -261,9 +261,14 @@ fn the_oldest_reported_sessions_are_forgotten() {
     let failed = under.started("fail");
     assert_eq!(code(under.sessions().wait_and(&[failed])), Code::SessionFailed);
     let mut last = failed;
-    for _ in 0..REPORTED_MAX {
+    for count in 0..REPORTED_MAX {
+        if count == REPORTED_MAX - 1 {
+            assert_eq!(code(under.sessions().probe(failed)), Code::SessionFailed);
+        }
         last = under.started("succ");
         assert_eq!(under.sessions().wait_and(&[last]), Ok(()));
+        // A call that waits is no session.
+        assert_eq!(under.library.call(under.prepared("succ")), Ok(()));
     }
     assert_eq!(code(under.sessions().probe(failed)), Code::InvalidSessionId);
     assert_eq!(under.sessions().take_failed(), Ok(None));

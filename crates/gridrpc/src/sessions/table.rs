@@ -182,8 +182,11 @@ impl Table {
             self.failed.insert(self.orders, id);
         }
         session.stage = Stage::Reported(outcome);
-        let waiters = std::mem::take(&mut session.waiters);
-        self.retire(id);
+        let (waiters, is_asynchronous) = (std::mem::take(&mut session.waiters), session.is_asynchronous);
+        // The other ones are forgotten at once.
+        if is_asynchronous {
+            self.retire(id);
+        }
         waiters
     }
 
