@@ -46,6 +46,27 @@ speedup = "rigid:1"
 runtime = "60s"
 "#;
 
+/// A service with strings, files and an array that changes.
+const EVERYTHING: &str = r#"
+[[service]]
+name = "everything"
+signature = ["in int n", "inout long v[n]", "in string word", "out string shouted[32]", "in file source", "out file copy", "out float half"]
+command = ["/bin/sh", "-c", '''
+printf %s "$2" | tr a-z A-Z > shouted
+cp source copy
+awk '{{ for (i = 1; i <= NF; i++) printf "%.0f\n", 2 * $i }}' v > doubled && mv doubled v
+echo "$1" | awk '{{ print $1 / 2 }}'
+''', "everything", "{n}", "{word}"]
+speedup = "rigid:1"
+runtime = "60s"
+
+[service.parameters.v]
+format = "text"
+
+[service.parameters.half]
+output = "stdout"
+"#;
+
 /// How many calls the stress makes, if it is not the short form.
 const CALLS: &str = "PLIANT_GRIDRPC_CALLS";
 
@@ -117,6 +138,17 @@ async fn hostile_use_gives_codes() {
     assert!(run(&hostile, &arguments).contains("0 wrong"));
     if let Some(printed) = run_checked(&hostile, &arguments) {
         assert!(printed.contains("0 wrong"), "{printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strings_files_and_arrays_go_and_come_back() {
+    let federation = federation(EVERYTHING).await;
+    let (programs, config) = (Programs::new(), client_file(&federation));
+    let types = programs.test_program("types.c");
+    assert_eq!(run(&types, &[&config]), "right\n");
+    if let Some(printed) = run_checked(&types, &[&config]) {
+        assert_eq!(printed, "right\n");
     }
 }
 

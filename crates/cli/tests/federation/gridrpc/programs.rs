@@ -91,7 +91,8 @@ fn library(extension: &str) -> PathBuf {
 
 /// Runs a program with these arguments: what it prints, if it ends well.
 pub(super) fn run<A: AsRef<OsStr>>(program: &Path, arguments: &[A]) -> String {
-    printed(program, Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap())
+    let mut command = Command::new(program);
+    printed(program, in_its_folder(program, &mut command).args(arguments).output().unwrap())
 }
 
 /// The same under valgrind, which must find no error and no lost memory; none if there is no valgrind.
@@ -102,8 +103,13 @@ pub(super) fn run_checked<A: AsRef<OsStr>>(program: &Path, arguments: &[A]) -> O
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
     // Threads have their turns, or a thread that looks all the time would hold up the others.
-    command.arg("--fair-sched=yes").arg(program).args(arguments).stdin(Stdio::null());
-    Some(printed(program, command.output().unwrap()))
+    command.arg("--fair-sched=yes").arg(program).args(arguments);
+    Some(printed(program, in_its_folder(program, &mut command).output().unwrap()))
+}
+
+/// What a program writes stays with the program.
+fn in_its_folder<'a>(program: &Path, command: &'a mut Command) -> &'a mut Command {
+    command.current_dir(program.parent().unwrap()).stdin(Stdio::null())
 }
 
 fn printed(program: &Path, output: Output) -> String {
