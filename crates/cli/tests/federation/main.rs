@@ -10,6 +10,7 @@ mod accounts;
 mod administration;
 mod basics;
 mod benefit;
+mod calls;
 mod centre_scripts;
 mod certificates;
 mod changed_cluster;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::service::Service;
-use super::template::Word;
+use crate::word::Word;
 use crate::processes::{BatchSpec, InstanceRun, OUTPUT_BYTES, Streams};
 
 /// The variable that holds an instance's number in its multi-job.

@@ -13,7 +13,8 @@ use super::argument::{Argument, ArgumentKind};
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::service::Service;
-use super::template::{Template, Word};
+use super::template::Template;
+use crate::word::Word;
 use crate::processes::{CallSpec, OutputFrom, ParameterFormat};
 
 /// After how long without a call a resident process is ended, if its service does not say.

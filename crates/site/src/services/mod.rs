@@ -69,4 +69,4 @@ pub use refusal::Refusal;
 pub use script::{Script, ScriptProblem};
 pub use service::{Runtime, Scaling, Service};
 pub use speedup_spec::{SpeedupSpec, SpeedupSpecError};
-pub use template::Word;
+pub use crate::word::Word;

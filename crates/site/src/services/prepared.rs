@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::PreparedCall;
 use super::refusal::Refusal;
-use super::template::Word;
+use crate::word::Word;
 use crate::processes::Streams;
 
 /// Everything that is known of a job's program before its job is placed.

@@ -168,7 +168,9 @@ impl Refusal {
             Self::Values { .. } | Self::NotTyped { .. } => {
                 "`pliant servers --services` shows the signatures of typed services".to_owned()
             }
-            Self::OnlyCalls { service } => format!("`pliant call {service}` calls it"),
+            Self::OnlyCalls { .. } => {
+                "programs call it with values, through GridRPC or the client library".to_owned()
+            }
             Self::OnlyJobs { .. } => "`pliant submit` and `pliant sweep` run it in jobs".to_owned(),
         }
     }

@@ -26,7 +26,7 @@ use crate::processes::inputs::Inputs;
 use crate::processes::output::drain;
 use crate::processes::streams::Streams;
 use crate::processes::watch::Signals;
-use crate::services::Word;
+use crate::word::Word;
 
 /// How much of the standard error of a command is looked at for a reason: the last bytes.
 const ERROR_BYTES: usize = 2 << 10;
