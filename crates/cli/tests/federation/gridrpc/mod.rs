@@ -74,6 +74,13 @@ async fn federation(services: &str) -> Federation {
     Federation::start(&[Cluster { tables: services.to_owned(), ..Cluster::new("lyon", 8, 1.0) }]).await
 }
 
+/// Services of a page or an example, with the library where it is here.
+fn with_library(services: &str, library: &Path) -> String {
+    const INSTALLED: &str = "/opt/mmul/libmmul.so";
+    assert!(services.contains(INSTALLED), "{services}");
+    services.replace(INSTALLED, library.to_str().unwrap())
+}
+
 fn client_file(federation: &Federation) -> PathBuf {
     federation.client_file(Role::User, "alice")
 }
@@ -156,10 +163,8 @@ async fn strings_files_and_arrays_go_and_come_back() {
 async fn the_examples_run() {
     let programs = Programs::new();
     let examples = workspace().join("examples/gridrpc");
-    let mmul = programs.compile("cc", &examples.join("mmul.c"), Linked::Shared).unwrap();
-    let services = file("examples/gridrpc/services.toml");
-    assert!(services.contains("/opt/mmul/mmul"), "{services}");
-    let federation = federation(&services.replace("/opt/mmul/mmul", mmul.to_str().unwrap())).await;
+    let mmul = programs.shared(&examples.join("mmul.c"));
+    let federation = federation(&with_library(&file("examples/gridrpc/services.toml"), &mmul)).await;
     let config = client_file(&federation);
     let check = |compiler: &str, source: &str, expected: &str| {
         if let Some(program) = programs.compile(compiler, &examples.join(source), Linked::Shared) {
@@ -191,8 +196,6 @@ async fn the_program_of_the_guide_runs() {
     let services = block("services.toml").1;
     let lines = [&service, &text, &services].iter().map(|text| text.lines().count()).sum::<usize>();
     assert!(lines <= 50, "the guide promises fifty lines, and has {lines}");
-    let mmul = compiled(&mmul);
-    assert!(services.contains("/opt/mmul/mmul"), "{services}");
-    let federation = federation(&services.replace("/opt/mmul/mmul", mmul.to_str().unwrap())).await;
+    let federation = federation(&with_library(&services, &programs.shared(&mmul))).await;
     assert_eq!(run(&compiled(&client), &[client_file(&federation)]), "19 22\n43 50\n");
 }

@@ -74,6 +74,16 @@ impl Programs {
         Some(program)
     }
 
+    /// Compiles a shared library for a service.
+    pub(super) fn shared(&self, source: &Path) -> PathBuf {
+        let library = self.path().join("libservice.so");
+        let mut command = Command::new("cc");
+        command.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&library).arg(source);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}: {}", source.display(), String::from_utf8_lossy(&output.stderr));
+        library
+    }
+
     /// Compiles one of the test programs in C.
     pub(super) fn test_program(&self, name: &str) -> PathBuf {
         let source = workspace().join("crates/gridrpc/tests/c").join(name);
