@@ -18,6 +18,7 @@ use pliant_control::names::Name;
 use pliant_request::{RequestError, client_file};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
 use crate::federation::{Call, Federation, Function, OnEnd, Results, RunningCall};
@@ -26,6 +27,10 @@ use crate::federation::{Call, Federation, Function, OnEnd, Results, RunningCall}
 const CLOSING: Duration = Duration::from_secs(10);
 /// How long the end of the runtime's threads is waited for.
 const SHUTDOWN: Duration = Duration::from_secs(1);
+/// How long the cancellation of a session is tried while no daemon answers.
+const CANCELLING: Duration = Duration::from_secs(60);
+/// How soon it is tried again.
+const CANCEL_AGAIN: Duration = Duration::from_millis(500);
 /// How many sessions are cancelled at once.
 const CANCELLATIONS: usize = 64;
 /// The threads of the runtime. They wait for sockets most of the time.
@@ -138,9 +143,19 @@ impl Shared {
         let _ = self.is_closing.subscribe().wait_for(|is_closing| *is_closing).await;
     }
 
+    /// Cancels a call, also while its server starts again.
     async fn cancel(&self, started: &StartedCall) -> Outcome {
         let _permit = self.cancellations.acquire().await;
-        self.client.cancel_call(started).await.map(drop).map_err(|error| of_call(&error))
+        let until = Instant::now() + CANCELLING;
+        loop {
+            match self.client.cancel_call(started).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.may_pass() && Instant::now() < until => {
+                    tokio::time::sleep(CANCEL_AGAIN).await;
+                }
+                Err(error) => return Err(of_call(&error)),
+            }
+        }
     }
 }
 
