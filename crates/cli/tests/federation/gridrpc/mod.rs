@@ -46,6 +46,17 @@ speedup = "rigid:1"
 runtime = "60s"
 "#;
 
+/// The first of them in a process that takes all calls.
+const RESIDENT: &str = r#"
+[[service]]
+name = "SUCC"
+signature = ["in int n", "out int m"]
+library = "/opt/mmul/libmmul.so"
+function = "succ"
+speedup = "rigid:1"
+runtime = "60s"
+"#;
+
 /// A service with strings, files and an array that changes.
 const EVERYTHING: &str = r#"
 [[service]]
@@ -127,9 +138,11 @@ async fn the_fifty_cases_pass_while_the_server_is_killed_and_started_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn asynchronous_calls_of_eight_threads_have_their_outputs() {
-    let federation = federation(SERVICES).await;
-    let (programs, config) = (Programs::new(), client_file(&federation));
-    let calls = std::env::var(CALLS).unwrap_or("160".to_owned());
+    let programs = Programs::new();
+    let succ = programs.shared(&workspace().join("crates/gridrpc/tests/c/succ.c"));
+    let federation = federation(&with_library(RESIDENT, &succ)).await;
+    let config = client_file(&federation);
+    let calls = std::env::var(CALLS).unwrap_or("800".to_owned());
     let printed = run(&programs.test_program("stress.c"), &[config.to_str().unwrap(), "8", &calls]);
     assert_eq!(printed, format!("{calls} calls, 0 wrong, finalized with GRPC_NO_ERROR\n"));
 }
