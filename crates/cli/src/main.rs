@@ -87,6 +87,8 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Completions(arguments) => verbs::completions::run(&arguments, command_line::command()),
         Verb::Manual(arguments) => verbs::manual::run(&arguments, command_line::command()),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
+        Verb::CallLibrary(arguments) => verbs::call_library::run(&arguments),
+        Verb::RunResident(arguments) => verbs::run_resident::run(&arguments),
         Verb::RunTasks(arguments) => verbs::run_tasks::run(&arguments),
         // It has an exit code of its own.
         Verb::JobFolder(_) => Ok(()),

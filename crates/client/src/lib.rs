@@ -1,6 +1,7 @@
 //! The client library, which the command line uses for every call.
 
 mod admin;
+pub mod calls;
 mod changes;
 mod client_file;
 mod driver;
@@ -107,6 +108,8 @@ pub struct Client {
     job_servers: Arc<Mutex<HashMap<Handle, Name>>>,
     tls: Arc<ClientTls>,
     request: RequestId,
+    /// How many submissions and waits of calls may be under way.
+    call_turns: Arc<calls::CallTurns>,
 }
 
 impl Client {
@@ -133,6 +136,7 @@ impl Client {
             job_servers: Arc::default(),
             tls,
             request: RequestId::fresh(),
+            call_turns: Arc::default(),
         })
     }
 

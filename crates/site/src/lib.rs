@@ -4,6 +4,7 @@
 
 mod batch_system;
 mod system;
+mod word;
 
 pub mod accounts;
 pub mod oar;

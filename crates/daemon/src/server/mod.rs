@@ -279,6 +279,7 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
         accounts: Arc::new(accounts),
         submitters,
         supervisor,
+        residents: pliant_site::processes::Residents::default(),
         runtime: tokio::runtime::Handle::current(),
     })
 }

@@ -287,6 +287,15 @@ impl proto::server_server::Server for Service {
         Ok(Response::new((&self.submitted_of(&record).await?).into()))
     }
 
+    async fn call_end(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::CallEndReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let end = self.end_of_call(&caller, &request.into_inner().handle).await?;
+        Ok(Response::new((&end).into()))
+    }
+
     async fn prepare(
         &self,
         request: Request<proto::PrepareRequest>,

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 
 use super::folder::{Folder, FolderError, Probe};
 use super::job_folder::{self, FilesError};
+use super::resident::ResidentTurn;
 use super::record::{Exit, Started};
 use super::supervisor::PATH;
 use super::survivors::{self, Marks};
@@ -194,7 +195,7 @@ pub fn spawn(supervisor_command: &[OsString], dir: &Path) -> Result<Running, Spa
     command.env_clear().env("PATH", PATH).env("LANG", "C.UTF-8");
     command.stdin(lock).stdout(Stdio::null()).stderr(folder.open_log()?);
     let child = command.spawn().map_err(failed)?;
-    Ok(Running { folder, child: Some(child) })
+    Ok(Running { folder, child: Some(child), turn: None })
 }
 
 /// The outcome of the job of a folder, for a server that has just been started. If its supervisor died, what is
@@ -217,7 +218,7 @@ pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
     }
     // Kept to the end, so that nothing is started meanwhile.
     let _unstarted = match folder.probe()? {
-        Probe::Held => return Ok(ProcessState::Running(Running { folder, child: None })),
+        Probe::Held => return Ok(ProcessState::Running(Running { folder, child: None, turn: None })),
         Probe::Free(lock) => lock,
     };
     folder.give_back();
@@ -352,12 +353,19 @@ pub struct Running {
     folder: Folder,
     /// The supervisor, if this process started it.
     child: Option<Child>,
+    /// The turn at a resident process, if it is a call of one.
+    turn: Option<ResidentTurn>,
 }
 
 impl Running {
     /// The job's folder, absolute.
     pub fn dir(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A call that was handed over to the supervisor of a resident process, in its turn.
+    pub(super) fn of_resident(folder: Folder, turn: ResidentTurn) -> Running {
+        Running { folder, child: None, turn: Some(turn) }
     }
 
     /// Waits for the job's end. May be dropped and called again.
@@ -368,6 +376,9 @@ impl Running {
         if let Some(child) = &mut self.child {
             // How the supervisor ended is of no interest, what it wrote is. A failure means that it was waited for before.
             let _ = child.wait().await;
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.over().await;
         }
         let mut pause = POLL_MIN;
         loop {

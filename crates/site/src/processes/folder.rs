@@ -226,6 +226,36 @@ impl Folder {
         Ok(true)
     }
 
+    /// Claims a call, as [`Folder::claim`] does a job. Its folder was made a moment ago and has no other supervisor.
+    pub(super) fn claim_call(&self, started: &Started) -> Result<bool, FolderError> {
+        let path = self.path.join(STARTED);
+        let mut marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(marker) => marker,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) => return Err(self.failed(STARTED, "create")(error)),
+        };
+        // File systems with a journal keep a new file's name with its content.
+        let written = json(started)
+            .and_then(|content| marker.write_all(&content))
+            .and_then(|()| marker.sync_all());
+        if let Err(error) = written {
+            let _ = fs::remove_file(&path);
+            return Err(self.failed(STARTED, "write")(error));
+        }
+        Ok(true)
+    }
+
+    /// Records the end of a call. It is lost if the host fails before the server has journaled it; then the call counts as one that
+    /// ended with its host.
+    pub(super) fn write_call_exit(&self, exit: &Exit) -> Result<(), FolderError> {
+        let path = self.path.join(EXIT);
+        let write = || {
+            fs::write(path.with_extension(TEMPORARY), json(exit)?)?;
+            fs::rename(path.with_extension(TEMPORARY), &path)
+        };
+        write().map_err(self.failed(EXIT, "write"))
+    }
+
     /// Completes the marker once the job's process group is known.
     pub(super) fn complete_claim(&self, started: &Started) -> Result<(), FolderError> {
         self.write(STARTED, started)

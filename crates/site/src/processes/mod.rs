@@ -77,6 +77,7 @@ mod output;
 mod persistence;
 mod ports;
 mod record;
+mod resident;
 mod spec;
 mod streams;
 mod supervisor;
@@ -102,13 +103,14 @@ pub use limits::JobLimits;
 pub use persistence::{ACCOUNT_TIMEOUT_MIN, AccountFailures};
 pub use ports::Ports;
 pub use record::Exit;
+pub use resident::{ResidentSpec, Residents, TurnHolder, put_call, run_resident};
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use streams::Streams;
 pub use supervisor::{SuperviseError, supervise};
 pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
 pub(crate) use survivors::Marks;
 pub use tasks::{
-    ADDRESS_VARIABLE, BatchSpec, InstanceRun, OUTPUT_BYTES, SubjobSpec, TaskEnd, TaskInput, TaskList,
+    ADDRESS_VARIABLE, BatchSpec, CallSpec, InstanceRun, OUTPUT_BYTES, OutputFrom, ParameterFormat, SubjobSpec, TaskEnd, TaskInput, TaskList,
     TaskRun, TasksEnd, longest_of_batch, run_tasks, task_ends, task_ends_length,
 };
 

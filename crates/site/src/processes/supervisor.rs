@@ -434,7 +434,7 @@ pub(crate) fn no_such_folder(place: &Path) -> String {
 }
 
 /// Starts a program in a cgroup: it is in there from its first instruction on.
-fn spawn_in(cgroup: Option<&Cgroup>, command: &mut Command) -> io::Result<Child> {
+pub(super) fn spawn_in(cgroup: Option<&Cgroup>, command: &mut Command) -> io::Result<Child> {
     let Some(cgroup) = cgroup else { return spawn(command) };
     // Of a kind that is not taken for the program's.
     let failed =
@@ -488,7 +488,7 @@ fn record(folder: &Folder, exit: &Exit) -> Result<(), FolderError> {
     persistently(|| true, || folder.write_exit(exit))
 }
 
-fn unix_ms() -> u64 {
+pub(super) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 

@@ -12,7 +12,7 @@ use pliant_staging::{FileName, SCRIPT};
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::speedup_spec::SpeedupSpec;
-use super::template::Word;
+use crate::word::Word;
 use crate::processes::Streams;
 
 /// A script and how it is to be run. It is put into its job's folder by
@@ -96,6 +96,7 @@ impl Script<'_> {
             bounds: Bounds::default(),
             folder: self.folder.clone(),
             streams: self.streams.clone(),
+            call: None,
         })
     }
 
