@@ -41,13 +41,13 @@ impl Function {
 
     /// Calls it with these floating-point numbers and these words: whole numbers, and pointers to memory that the caller owns
     /// and that is as long as the signature says.
+    #[rustfmt::skip]
     pub(crate) fn call(&self, floats: &[f64; FLOATS_MAX], words: &[usize; WORDS_MAX]) -> i32 {
         let (f, w) = (floats, words);
         // SAFETY: on the machines that `load` admits, the caller puts floating-point numbers into registers of their own (xmm0 to
         // xmm7, d0 to d7), other arguments into rdi, ... or x0, ..., and what is left on the stack in order, a word each, and
         // removes it again. So a function with fewer arguments finds its own where it expects them, and does not look at the
         // rest. The pointers are to buffers of the sizes of the declared signature, which live until after the call.
-        #[rustfmt::skip]
         unsafe {
             (self.function)(
                 f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7],

@@ -1,10 +1,11 @@
 //! A resident process: its pipes, and what it writes.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -12,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pliant_calls::frame::{self, FrameError, Header};
-use pliant_wire::{Outcome, cut_notice};
+use pliant_wire::Outcome;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::super::FOLDER_VARIABLE;
 use super::super::cgroup::Cgroup;
 use super::super::group::ProcessGroup;
-use super::super::output::drain;
 use super::super::supervisor::{PATH, spawn_in, why};
 use super::ResidentSpec;
 use super::supervisor::Event;
@@ -25,17 +27,20 @@ use super::supervisor::Event;
 /// How often it is looked whether a process that was asked to end has ended.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// Where what a process writes to standard error goes during a call.
-type ErrorFile = Arc<Mutex<Option<(File, u64)>>>;
+/// The standard error of a process, which does not block, and the file in which so many more bytes of it are kept during a call.
+struct Errors {
+    pipe: ChildStderr,
+    file: Option<(File, u64)>,
+}
 
 /// A resident process.
 pub(super) struct Process {
     child: Child,
     pub(super) group: ProcessGroup,
     calls: Sender<Vec<u8>>,
-    errors: ErrorFile,
+    errors: Arc<Mutex<Errors>>,
     cgroup: Option<Cgroup>,
-    /// Tells its answers from those of earlier processes.
+    /// Its number: answers of earlier processes have others.
     pub(super) number: u64,
 }
 
@@ -64,7 +69,9 @@ impl Process {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(mut stdout), Some(stderr)) = pipes else { return Err("no pipes".to_owned()) };
         let (calls, to_write) = mpsc::channel();
-        let errors = ErrorFile::default();
+        let readable = rustix::io::ioctl_fionbio(&stderr, true).map_err(io::Error::from);
+        let readable = readable.and_then(|()| stderr.as_fd().try_clone_to_owned());
+        let errors = Arc::new(Mutex::new(Errors { pipe: stderr, file: None }));
         let (answers, kept) = (events.clone(), errors.clone());
         let started = of_thread("calls", move || write_calls(stdin, &to_write))
             .and_then(|()| {
@@ -78,7 +85,8 @@ impl Process {
                     }
                 })
             })
-            .and_then(|()| of_thread("errors", move || drop(drain(stderr, |piece| keep(&kept, piece)))));
+            .and_then(|()| readable)
+            .and_then(|readable| of_thread("errors", move || keep_errors(&readable, &kept)));
         let process = Process { child, group, calls, errors, cgroup, number };
         match started {
             Ok(()) => Ok(process),
@@ -91,7 +99,7 @@ impl Process {
 
     /// Sends it a call; what it writes to standard error goes to that file from now on.
     pub(super) fn call(&self, header: Header, payload: &[u8], errors: File, max_bytes: u64) {
-        *self.errors.lock() = Some((errors, max_bytes));
+        self.errors.lock().file = Some((errors, max_bytes));
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(payload);
         // If it has died its answers have ended.
@@ -100,7 +108,10 @@ impl Process {
 
     /// The call is over.
     pub(super) fn called(&self) {
-        *self.errors.lock() = None;
+        let mut errors = self.errors.lock();
+        // What it wrote before it answered is in the pipe.
+        errors.keep();
+        errors.file = None;
     }
 
     /// What its limits say that it has exceeded, as far as the kernel held it to them.
@@ -151,17 +162,44 @@ fn write_calls(mut stdin: ChildStdin, calls: &mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-/// Keeps what a process writes during a call, up to a limit; what it writes between calls is dropped.
-fn keep(errors: &ErrorFile, piece: &[u8]) {
-    let mut errors = errors.lock();
-    let Some((file, left)) = errors.as_mut() else { return };
-    let kept = piece.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-    *left -= kept as u64;
-    // What cannot be written is missing.
-    let _ = file.write_all(&piece[..kept]);
-    if kept < piece.len() {
-        let _ = file.write_all(cut_notice(kept as u64).as_bytes());
-        *errors = None;
+/// Keeps what a process writes to standard error, until that ends.
+fn keep_errors(readable: &OwnedFd, errors: &Mutex<Errors>) {
+    loop {
+        let mut polled = [PollFd::new(readable, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if errors.lock().keep() {
+            return;
+        }
+    }
+}
+
+impl Errors {
+    /// Reads all that is there: it is kept during a call, up to a limit, and dropped between calls. True at its end.
+    fn keep(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => return true,
+                Ok(count) => self.write(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    fn write(&mut self, piece: &[u8]) {
+        let Some((file, left)) = self.file.as_mut() else { return };
+        let kept = piece.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+        *left -= kept as u64;
+        // What cannot be written is missing.
+        let _ = file.write_all(&piece[..kept]);
+        if kept < piece.len() {
+            let _ = file.write_all(b"\n[pliant: further output was dropped]\n");
+            self.file = None;
+        }
     }
 }
 
