@@ -17,7 +17,6 @@ pub(crate) struct TokensView {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenBody {
     /// What it permits.
-    #[schema(inline)]
     pub(crate) scope: ScopeWord,
     /// How long it is good, in seconds.
     pub(crate) for_s: i64,
@@ -39,7 +38,6 @@ pub(crate) struct TokenView {
     /// The token, for the header `Authorization: Bearer TOKEN`.
     pub(crate) token: String,
     /// What it permits.
-    #[schema(inline)]
     pub(crate) scope: ScopeWord,
     /// Until when it is good.
     pub(crate) not_after_s: i64,
