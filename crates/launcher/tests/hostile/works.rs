@@ -124,6 +124,17 @@ fn limits_are_set(site: &Site) {
     // One above the caller's is the caller's.
     let (code, stdout, _) = outcome(&site.call("ulimit -c unlimited; ulimit -u 50", &request.encode()));
     assert_eq!((code, stdout.as_str()), (Some(0), "50\n0\n"));
+    // What the launcher has more of while it looks up the account.
+    let report = "ulimit -H -v; ulimit -S -d; ulimit -H -n; ulimit -S -n";
+    let request = run("ptl-alice", &["/usr/bin/env", "bash", "-c", report], "/").encode();
+    let prelude = "ulimit -v 900000; ulimit -S -d 800000; ulimit -H -n 70; ulimit -S -n 60";
+    let (code, stdout, _) = outcome(&site.call(prelude, &request));
+    assert_eq!((code, stdout.as_str()), (Some(0), "900000\n800000\n70\n60\n"));
+    // No set-user-id program helps it, if the file says so.
+    let request = run("ptl-alice", &["/usr/bin/env", "grep", "NoNewPrivs", "/proc/self/status"], "/");
+    assert_eq!(done(site, &request), "NoNewPrivs:\t0\n");
+    configure("caller = 'ptl-caller'\nprograms = ['/usr/bin/env']\nno_new_privs = true\n");
+    assert_eq!(done(site, &request), "NoNewPrivs:\t1\n");
     configure(crate::site::CONFIG);
 }
 

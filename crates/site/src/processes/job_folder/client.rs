@@ -24,7 +24,7 @@ use crate::processes::{
 /// The verb of this program.
 const VERB: &str = "job-folder";
 
-/// Where what needs no access to the folder of the job is run: the job can close that to its own account, and then nothing can run in there.
+/// Where that is run which has to be done although a job has closed its folder to its own account: nothing can run in there then.
 const ANYWHERE: &str = "/";
 
 /// How long a short answer may take: a folder on a file system that hangs keeps its callers no longer.
@@ -154,7 +154,7 @@ pub(super) fn results(
 }
 
 pub(super) fn longest(account: &AccountRun) -> Result<Option<u64>, FilesError> {
-    match Answer::to(account, &Call::Longest)?.finish(account)? {
+    match Answer::of(begun(account, &Call::Longest, None)?)?.finish(account)? {
         Reply::Longest(found) => Ok(found),
         _ => Err(unexpected(account)),
     }
@@ -340,10 +340,6 @@ struct Answer {
 }
 
 impl Answer {
-    fn to(account: &AccountRun, call: &Call) -> Result<Answer, FilesError> {
-        Answer::of(begun(account, call, None)?)
-    }
-
     fn of(mut launched: Launched) -> Result<Answer, FilesError> {
         launched.end_input();
         let mut launched = BufReader::with_capacity(64 << 10, launched);

@@ -21,9 +21,13 @@ use rustix::process::{geteuid, getpid};
 use super::call::Call;
 use super::{FilesError, client, emptying};
 use crate::accounts::{Account, AccountRun, LauncherError};
+use crate::processes::table::uids_in;
 use crate::processes::{PROGRAM_PATH, within};
 
-const FOLDERS: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
+const QUEUES: &str = "/dev/mqueue";
+const FOLDERS: [&str; 2] = ["/dev/shm", QUEUES];
+/// The kind of file system that shows POSIX queues (`MQUEUE_MAGIC` of Linux).
+const QUEUES_MAGIC: u32 = 0x1980_0202;
 /// Lists of objects of all users, the column of their ids, and the option of ipcrm(1) that removes one.
 const OBJECTS: [(&str, &str, &str); 3] = [
     ("/proc/sysvipc/shm", "shmid", "--shmem-id"),
@@ -41,6 +45,12 @@ const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long it is believed that the account has no other process.
 const BELIEVED_FOR: Duration = Duration::from_millis(10);
+
+/// Whether this host shows the POSIX queues of its users, so that those of jobs can be removed, or has none.
+pub fn shows_message_queues() -> bool {
+    !Path::new("/proc/sys/fs/mqueue").exists()
+        || rustix::fs::statfs(QUEUES).is_ok_and(|found| u32::try_from(found.f_type) == Ok(QUEUES_MAGIC))
+}
 
 /// Has the account of a job that has ended remove what it left, if no other process of it is seen but the one that measures the job's files.
 pub(crate) fn remove_leftovers(account: &AccountRun, meter: Option<i32>) -> Result<(), FilesError> {
@@ -256,7 +266,7 @@ fn is_alive_as(status: &str, uid: u32) -> bool {
         |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
     let has_ended = line("State:").starts_with(['Z', 'X'])
         && line("Threads:").parse().is_ok_and(|threads: u64| threads <= 1);
-    !has_ended && line("Uid:").split_ascii_whitespace().any(|found| found.parse() == Ok(uid))
+    !has_ended && uids_in(status).contains(&uid)
 }
 
 #[cfg(test)]
