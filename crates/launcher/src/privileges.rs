@@ -125,7 +125,7 @@ pub(crate) fn make_as<T>(account: &Account, make: impl FnOnce() -> T) -> Result<
 }
 
 /// Has no program that this process becomes, or starts, get rights by a bit of its file, such as those of another user.
-pub(crate) fn forgo_more() -> Result<(), Error> {
+pub(crate) fn forbid_new_privileges() -> Result<(), Error> {
     set_no_new_privs(true).map_err(Error::system("forgo new privileges"))
 }
 

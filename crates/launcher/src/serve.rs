@@ -87,7 +87,7 @@ fn serve(path: &Path) -> Result<(), Error> {
             privileges::become_account(&account)?;
             set_limits(processes_max).map_err(Error::of_account)?;
             if config.no_new_privs {
-                privileges::forgo_more()?;
+                privileges::forbid_new_privileges()?;
             }
             folder::enter(&folder).map_err(Error::of_account)?;
             check_age(read)?;

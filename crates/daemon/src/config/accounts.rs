@@ -240,6 +240,13 @@ mod tests {
     }
 
     #[test]
+    fn hidden_message_queues_are_named_where_jobs_have_accounts() {
+        let is_named = |text: &str| file(text).hidden_queues().is_some();
+        assert_eq!(is_named("map = \"name\""), !pliant_site::processes::shows_message_queues());
+        assert!(!is_named("map = \"shared\""));
+    }
+
+    #[test]
     fn one_account_for_all_is_named() {
         assert_eq!(file("map = \"name\"").shared_account(), None);
         let shared = file("map = \"shared\"\nshared = \"jobs\"").shared_account().unwrap();

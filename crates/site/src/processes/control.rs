@@ -397,3 +397,6 @@ impl Running {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -296,7 +296,7 @@ impl Folder {
 
     /// The last line of the supervisor's log, or nothing.
     pub(super) fn last_complaint(&self) -> Option<String> {
-        let log = File::open(self.path.join(LOG)).ok()?;
+        let log = open(&self.path.join(LOG)).ok()?;
         let begin = log.metadata().ok()?.len().saturating_sub(LOG_TAIL_BYTES);
         let mut tail = vec![0; LOG_TAIL_BYTES as usize];
         let read = log.read_at(&mut tail, begin).ok()?;

@@ -12,16 +12,21 @@ use super::site::{ALICE, BOB, LYON, Mounted, Site, base, done, uid};
 use super::works::files_of;
 use crate::harness::*;
 
-/// A process that is in the job's group and session, and not in its group alone.
+/// Leaves a file in memory and a process, and closes the folder of the job to its account.
 const LEAVES: &str =
     "head -c 100000 /dev/zero > /dev/shm/pliant-accounts-ends; sleep 1000 & chmod 000 $PWD/..";
 
-/// What an account has in `/dev/shm`, and its processes.
+/// How much an account has in `/dev/shm`, and its processes.
 fn left(account: &str) -> (usize, String) {
     let entries = fs::read_dir("/dev/shm").unwrap().flatten();
     let files = entries.filter(|entry| entry.metadata().is_ok_and(|found| found.uid() == uid(account)));
-    let processes = Command::new("pgrep").args(["-U", account]).output().unwrap();
-    (files.count(), String::from_utf8(processes.stdout).unwrap())
+    let processes = Command::new("ps").args(["-o", "state=,pid=", "-U", account]).output().unwrap();
+    let processes = String::from_utf8(processes.stdout).unwrap();
+    // What a container's first process has not waited for has ended as well.
+    (
+        files.count(),
+        processes.lines().filter(|line| !line.starts_with('Z')).map(|line| format!("{line}\n")).collect(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -387,6 +387,14 @@ mod tests {
         assert!(removal.failure.is_none());
     }
 
+    #[test]
+    fn message_queues_are_shown_where_they_are_mounted() {
+        let mounts = fs::read("/proc/self/mounts").unwrap();
+        let is_mounted = String::from_utf8_lossy(&mounts).contains(" /dev/mqueue mqueue ");
+        let has_queues = Path::new("/proc/sys/fs/mqueue").exists();
+        assert_eq!(shows_message_queues(), is_mounted || !has_queues);
+    }
+
     /// What other users have there takes no longer than that.
     #[test]
     fn a_removal_ends_when_its_time_is_over() {
