@@ -11,6 +11,8 @@ pub mod oar;
 pub mod processes;
 pub mod services;
 pub mod slurm;
+#[cfg(test)]
+mod testing;
 
 pub use batch_system::{
     BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters,

@@ -253,21 +253,26 @@ fn end_survivors(folder: &Folder, started: Option<&Started>) -> Result<usize, Fo
     let group = marks.living_group();
     let ended = job_folder::end_survivors(&account, marks).or_else(|error| {
         let launcher = account.launcher();
+        // Whatever the reason: nothing is run for that. An account with as many processes as it may have runs no further program.
+        let signalled = group.map_or(Ok(()), |group| launcher.signal(pliant_launcher::Signal::Kill, vec![-group]));
         // Nothing runs as it any more but what ends. Its processes outside of the group are for root.
         let is_banned = matches!(error, FilesError::Launcher(LauncherError::Refused(_)))
             && matches!(launcher.check(), Err(LauncherError::Refused(_)));
-        match group {
+        match signalled {
             _ if !is_banned => Err(error),
-            None => Ok(0),
-            Some(group) => match launcher.signal(pliant_launcher::Signal::Kill, vec![-group]) {
-                Err(LauncherError::Refused(why)) => {
-                    tracing::warn!(account = %account.name, why, "cannot end what is left of a job of a banned account");
-                    Ok(0)
-                }
-                ended => ended.map(|()| 1).map_err(FilesError::from),
-            },
+            Err(LauncherError::Refused(why)) => {
+                tracing::warn!(account = %account.name, why, "cannot end what is left of a job of a banned account");
+                Ok(0)
+            }
+            signalled => signalled.map(|()| usize::from(group.is_some())).map_err(FilesError::from),
         }
     });
+    // Its supervisor would have done that.
+    if ended.is_ok()
+        && let Err(error) = job_folder::remove_leftovers(&account, None)
+    {
+        tracing::warn!(account = %account.name, %error, "cannot remove what a job has left in memory");
+    }
     ended.map_err(|error| {
         let source = io::Error::new(ErrorKind::Interrupted, error.public_message());
         FolderError { path: folder.path().to_owned(), action: "end what is left of the job of", source }
@@ -403,3 +408,6 @@ impl Running {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

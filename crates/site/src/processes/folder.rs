@@ -29,6 +29,8 @@ const EXIT_BYTES: usize = 4096;
 const ACCOUNT_FAILED: &str = "account-failed.json";
 const CANCEL: &str = "cancel";
 const LOG: &str = "supervisor.log";
+/// How much of the end of that is read.
+const LOG_TAIL_BYTES: u64 = 64 << 10;
 const WORK: &str = "work";
 /// What a file has for an extension until it is whole.
 const TEMPORARY: &str = "tmp";
@@ -324,8 +326,11 @@ impl Folder {
 
     /// The last line of the supervisor's log, or nothing.
     pub(super) fn last_complaint(&self) -> Option<String> {
-        let log = fs::read(self.path.join(LOG)).ok()?;
-        let text = String::from_utf8_lossy(&log);
+        let log = open(&self.path.join(LOG)).ok()?;
+        let begin = log.metadata().ok()?.len().saturating_sub(LOG_TAIL_BYTES);
+        let mut tail = vec![0; LOG_TAIL_BYTES as usize];
+        let read = log.read_at(&mut tail, begin).ok()?;
+        let text = String::from_utf8_lossy(&tail[..read]);
         text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
     }
 

@@ -99,6 +99,7 @@ pub use disk::FileUsage;
 pub(crate) use disk::Measured;
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
+pub use job_folder::shows_message_queues;
 pub use limits::JobLimits;
 pub use persistence::{ACCOUNT_TIMEOUT_MIN, AccountFailures};
 pub use ports::Ports;

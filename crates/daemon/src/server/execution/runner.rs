@@ -87,6 +87,11 @@ impl<O: Observer> Runner<O> {
         let (own, execution) = (self.clone(), Arc::new(execution));
         self.host.runtime.spawn(async move {
             let end = own.run(&execution, restarted, &stopping).await;
+            if let End::Recorded { exit, .. } = &end
+                && !exit.left.is_empty()
+            {
+                tracing::warn!(job = %execution, processes = ?exit.left, "a job has ended with processes that its user may not signal: end them as root");
+            }
             own.stops.lock().remove(&execution.id);
             own.report(&execution, end).await;
         });
