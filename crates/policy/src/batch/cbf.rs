@@ -373,13 +373,23 @@ impl BatchScheduler for ConservativeBackfilling {
     }
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        self.estimate_by(now, walltimes, tuner, Time(i64::MAX))
+    }
+
+    fn estimate_by(
+        &mut self,
+        now: Time,
+        walltimes: &Walltimes<'_>,
+        tuner: Tuner,
+        latest: Time,
+    ) -> Option<Estimate> {
         self.profile.advance(now);
         if self.bounds.is_none() && walltimes.least() < walltimes.most() {
             self.bounds = Some(StartBounds::new(self.profile.capacity()));
         }
         let Self { profile, running, queue, bounds, .. } = self;
         with_present(now, running, queue, |present| {
-            tuning::tune(tuner, profile, bounds.as_mut(), now, present, walltimes)
+            tuning::tune_by(latest, tuner, (profile, bounds.as_mut()), now, present, walltimes)
         })
     }
 

@@ -211,13 +211,19 @@ proptest! {
                 let truth = seconds.earliest_fit(now, procs.0.into(), walltime.0 as usize);
                 assert!(bounds.at_least(procs, walltime, at) <= Time(truth as i64));
                 // Asking raises bounds; they must stay true.
-                let mut best: Option<Fit> = None;
+                let mut best = Fit::none_by(Time::MAX);
                 let span = |size: Procs| Span((walltime.0 * i64::from(procs.0) / i64::from(size.0)).max(1));
                 bounds.best_shape(profile, at, Procs::ONE, procs, &span, &mut best);
-                let mut plain: Option<Fit> = None;
+                let mut plain = Fit::none_by(Time::MAX);
                 profile.best_shape(at, Procs::ONE, procs, &span, &mut plain);
-                let end = |fit: Option<Fit>| fit.map(|fit| fit.start + fit.walltime);
+                let end = |fit: Fit| fit.start + fit.walltime;
                 assert_eq!(end(best), end(plain));
+                // A bound on the completion loses nothing at it, and finds nothing beyond.
+                for (latest, expected) in [(end(plain), Some(end(plain))), (end(plain) - Span(1), None)] {
+                    let mut best = Fit::none_by(latest);
+                    bounds.best_shape(profile, at, Procs::ONE, procs, &span, &mut best);
+                    assert_eq!(best.found().map(end), expected);
+                }
             }
             before = Some(seconds.clone());
         });
