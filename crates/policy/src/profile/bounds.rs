@@ -56,7 +56,7 @@ impl StartBounds {
     /// Takes into account that processors were given back since the last call.
     pub fn freed(&mut self, profile: &Profile, now: Time, freed: Freed) {
         let mut runs = Runs::NONE;
-        if !runs.measure(profile, now, freed, 0..self.sizes) {
+        if !runs.measure(profile, (now, Time(i64::MAX)), freed, 0..self.sizes) {
             return;
         }
         for size in runs.first..runs.classes {

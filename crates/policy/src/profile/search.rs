@@ -379,17 +379,21 @@ impl Profile {
     }
 
     /// Calls `meet(time, free)` for each step from `from` on at which the free processors fall below every
-    /// value met since `from`, until `meet` says stop. `time` is when the step begins (at least `from`),
+    /// value met since `from`, at least to `last` and until `meet` says stop. `time` is when the step begins (at least `from`),
     /// `cursor` the step that holds at `from`.
     pub(super) fn narrowing_right(
         &self,
         mut cursor: Cursor,
         from: Time,
+        last: Time,
         mut meet: impl FnMut(i64, i64) -> bool,
     ) {
         let mut least = i64::MAX;
         while cursor.block < self.blocks.len() {
             let this = &self.blocks[cursor.block];
+            if this.first >= last.0 {
+                return;
+            }
             if this.min < least {
                 for own in &this.steps[cursor.step..] {
                     let free = own.free + this.shift;
