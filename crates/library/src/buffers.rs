@@ -58,7 +58,9 @@ impl<'a> Buffers<'a> {
             match argument {
                 Argument::Float(number) => *float.next().expect(place) = *number,
                 Argument::Word(number) => *word.next().expect(place) = *number,
-                Argument::Memory(memory, _) => *word.next().expect(place) = memory.as_mut_ptr().expose_provenance(),
+                Argument::Memory(memory, _) => {
+                    *word.next().expect(place) = memory.as_mut_ptr().expose_provenance()
+                }
             }
         }
         function.call(&floats, &words)
@@ -86,7 +88,9 @@ fn argument(parameter: &Parameter, value: Option<&Value>, sizes: &[u64]) -> Resu
             Some(Value::Int(number)) => return Ok(Argument::Word(*number as isize as usize)),
             Some(Value::Long(number)) => return Ok(Argument::Word(*number as usize)),
             // In the lower half of a register of 64 bits.
-            Some(Value::Float(number)) => return Ok(Argument::Float(f64::from_bits(number.to_bits().into()))),
+            Some(Value::Float(number)) => {
+                return Ok(Argument::Float(f64::from_bits(number.to_bits().into())));
+            }
             Some(Value::Double(number)) => return Ok(Argument::Float(*number)),
             _ => {}
         }
@@ -146,7 +150,8 @@ fn value(parameter: &Parameter, bytes: &[u8], sizes: &[u64]) -> Result<Value, St
         },
         ParameterType::String { .. } | ParameterType::File => {
             let wrong = |what: &str| format!("`{}`: expected a text {what}, found another", parameter.name);
-            let end = bytes.iter().position(|byte| *byte == 0).ok_or_else(|| wrong("with a NUL at its end"))?;
+            let end =
+                bytes.iter().position(|byte| *byte == 0).ok_or_else(|| wrong("with a NUL at its end"))?;
             let text = std::str::from_utf8(&bytes[..end]).map_err(|_| wrong("in UTF-8"))?.to_owned();
             if parameter.kind == ParameterType::File { Value::File(text) } else { Value::String(text) }
         }

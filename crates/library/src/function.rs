@@ -25,7 +25,11 @@ pub(crate) struct Function {
 impl Function {
     /// Loads a library, and finds a function in it.
     pub(crate) fn load(library: &Path, function: &str) -> Result<Function, String> {
-        if !cfg!(all(target_os = "linux", target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        if !cfg!(all(
+            target_os = "linux",
+            target_pointer_width = "64",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        )) {
             return Err("functions of libraries are called on Linux for x86-64 and AArch64 only".to_owned());
         }
         // SAFETY: the library runs its initialisers in this process, which does nothing else than call it. Its operator has named

@@ -33,7 +33,11 @@ fn library() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let (source, library) = (folder.path().join("l.c"), folder.path().join("libl.so"));
     fs::write(&source, LIBRARY).unwrap();
-    let compiled = Command::new("cc").args(["-std=c99", "-w", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output();
+    let compiled = Command::new("cc")
+        .args(["-std=c99", "-w", "-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .output();
     let compiled = compiled.unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
     (folder, library)
@@ -42,10 +46,11 @@ fn library() -> (tempfile::TempDir, std::path::PathBuf) {
 #[test]
 fn a_function_gets_numbers_of_both_kinds_in_any_order() {
     let (_folder, library) = library();
-    let signature: Signature = "in int n, in double x, in double v[n], in float y, in long big, in char c, out double sum, \
+    let signature: Signature =
+        "in int n, in double x, in double v[n], in float y, in long big, in char c, out double sum, \
          inout int count, out long many[2*n], inout string text[16], out float half, in int last"
-        .parse()
-        .unwrap();
+            .parse()
+            .unwrap();
     check(&signature).unwrap();
     let function = Function::load(&library, "mixed").unwrap();
     let arguments = [
@@ -81,7 +86,10 @@ fn failures_are_reported_and_wrong_libraries_refused() {
         answer(&signature, &function, &encode(arguments).unwrap())
     };
     assert_eq!(call("fails", "in int code", &[Some(Value::Int(3))]).unwrap_err(), "the function returned 3");
-    assert_eq!(call("fails", "in int code", &[Some(Value::Long(3))]).unwrap_err(), "`code`: expected int, found long");
+    assert_eq!(
+        call("fails", "in int code", &[Some(Value::Long(3))]).unwrap_err(),
+        "`code`: expected int, found long"
+    );
     let found = call("unterminated", "out string text[8]", &[None]).unwrap_err();
     assert_eq!(found, "`text`: expected a text with a NUL at its end, found another");
     assert!(Function::load(&library, "absent").is_err_and(|error| error.contains("absent")));

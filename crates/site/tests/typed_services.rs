@@ -20,12 +20,20 @@ fn read(rest: &str) -> Result<Catalogue, ContentError> {
 fn declarations_say_where_they_are_wrong() {
     let check = |rest: &str, (line, column): (usize, usize), expected: &str| {
         let error = read(rest).unwrap_err();
-        assert_eq!((error.line - 4, error.column, error.message.as_str()), (line, column, expected), "{rest}");
+        assert_eq!(
+            (error.line - 4, error.column, error.message.as_str()),
+            (line, column, expected),
+            "{rest}"
+        );
         assert!(!error.hint.is_empty(), "{rest}");
     };
     let command = "command = [\"f\", \"{n}\"]\n";
     check("", (0, 8), "missing key `command`");
-    check("resident = true\ncommand = [\"f\"]\n", (1, 12), "`resident`: expected it with `signature` only, found it without");
+    check(
+        "resident = true\ncommand = [\"f\"]\n",
+        (1, 12),
+        "`resident`: expected it with `signature` only, found it without",
+    );
     check(
         &format!("{command}signature = [\"in int n\", \"out int\"]\n"),
         (2, 27),
@@ -66,7 +74,11 @@ fn declarations_say_where_they_are_wrong() {
         (1, 11),
         "`command`: expected it or `library`, found both",
     );
-    check("signature = []\nlibrary = \"l.so\"\n", (2, 11), "`library`: expected an absolute path, found `l.so`");
+    check(
+        "signature = []\nlibrary = \"l.so\"\n",
+        (2, 11),
+        "`library`: expected an absolute path, found `l.so`",
+    );
     check(
         "signature = []\nlibrary = \"/l.so\"\nfunction = \"a-b\"\n",
         (3, 12),
@@ -78,15 +90,33 @@ fn declarations_say_where_they_are_wrong() {
         "`resident`: expected true, since a library is loaded once, found false",
     );
     let with = |parameter: &str| {
-        format!("{command}signature = [\"in int n\", \"out int m\", \"out int k\", \"in double v[n]\"]\n[service.parameters.{parameter}\n")
+        format!(
+            "{command}signature = [\"in int n\", \"out int m\", \"out int k\", \"in double v[n]\"]\n[service.parameters.{parameter}\n"
+        )
     };
     check(&with("q]\nmin = 1"), (3, 21), "`parameters`: expected a parameter of the signature, found `q`");
-    check(&with("m]\nmin = 1"), (4, 7), "`min and max`: expected it of a number that goes to the service, found it of `out int m`");
-    check(&with("n]\nmin = 1.5"), (4, 7), "`min`: expected a whole number of -2147483648 to 2147483647, found 1.5");
+    check(
+        &with("m]\nmin = 1"),
+        (4, 7),
+        "`min and max`: expected it of a number that goes to the service, found it of `out int m`",
+    );
+    check(
+        &with("n]\nmin = 1.5"),
+        (4, 7),
+        "`min`: expected a whole number of -2147483648 to 2147483647, found 1.5",
+    );
     check(&with("n]\nmin = 3\nmax = 2"), (4, 7), "`max`: expected at least `min`, found less");
-    check(&with("n]\nformat = \"raw\""), (4, 10), "`format`: expected it of a vector or a matrix, found it of `in int n`");
+    check(
+        &with("n]\nformat = \"raw\""),
+        (4, 10),
+        "`format`: expected it of a vector or a matrix, found it of `in int n`",
+    );
     check(&with("v]\nformat = \"hex\""), (4, 10), "`format`: expected raw or text, found `hex`");
-    check(&with("v]\noutput = \"stdout\""), (4, 10), "`output`: expected it of a parameter that comes back, found it of `in double v[n]`");
+    check(
+        &with("v]\noutput = \"stdout\""),
+        (4, 10),
+        "`output`: expected it of a parameter that comes back, found it of `in double v[n]`",
+    );
     check(
         &with("m]\noutput = \"k\""),
         (0, 8),
@@ -100,7 +130,11 @@ fn declarations_say_where_they_are_wrong() {
 }
 
 fn prepared(catalogue: &Catalogue, values: &[Option<Value>]) -> Result<Prepared, Refusal> {
-    let call = TypedCall { service: "f".into(), arguments: Default::default(), values: encode(values).unwrap().into() };
+    let call = TypedCall {
+        service: "f".into(),
+        arguments: Default::default(),
+        values: encode(values).unwrap().into(),
+    };
     catalogue.find("f", &"alice".parse().unwrap()).unwrap().prepare_call(&call, "/opt/pliant", None)
 }
 
@@ -126,7 +160,10 @@ fn a_call_is_checked_and_planned_by_its_numbers() {
     assert!(prepared(&catalogue, &values(20, f64::NAN)).is_ok());
     let refused = |values: &[Option<Value>]| prepared(&catalogue, values).unwrap_err().to_string();
     assert_eq!(refused(&values(101, 1.0)), "`n`: expected a whole number of 1 to 100, found `101`");
-    assert_eq!(refused(&values(2, 1.0)[..4]), "call of `f`: expected 5 values (in int n, in double v[n], out double w[n], in file data, in double x), found 4");
+    assert_eq!(
+        refused(&values(2, 1.0)[..4]),
+        "call of `f`: expected 5 values (in int n, in double v[n], out double w[n], in file data, in double x), found 4"
+    );
     let mut wrong = values(2, 1.0);
     wrong[3] = Some(Value::File("../up".to_owned()));
     assert!(refused(&wrong).starts_with("call of `f`: file `../up`"), "{}", refused(&wrong));

@@ -77,7 +77,11 @@ impl std::fmt::Display for CallError {
                 write!(f, "expected a service that a server offers, found `{}`", name.escape_debug())
             }
             Self::NotTyped(name) => {
-                write!(f, "expected a service with a signature, found `{}`, which has none", name.escape_debug())
+                write!(
+                    f,
+                    "expected a service with a signature, found `{}`, which has none",
+                    name.escape_debug()
+                )
             }
             Self::Values(error) => error.fmt(f),
             Self::Encoding(error) => error.fmt(f),

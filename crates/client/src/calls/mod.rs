@@ -108,7 +108,8 @@ impl Client {
     /// There is no such server, it does not offer such a service to the caller, or no agent or server answers.
     pub async fn typed_service(&self, name: &str, server: Option<&Name>) -> Result<TypedService, CallError> {
         let all = self.servers().await?.servers;
-        let wanted: Vec<_> = all.into_iter().filter(|found| server.is_none_or(|only| found.info.name == *only)).collect();
+        let wanted: Vec<_> =
+            all.into_iter().filter(|found| server.is_none_or(|only| found.info.name == *only)).collect();
         if let (Some(server), true) = (server, wanted.is_empty()) {
             return Err(CallError::NoSuchServer(server.clone()));
         }
@@ -122,7 +123,9 @@ impl Client {
                     continue;
                 }
             };
-            let Some(service) = offer.services.into_iter().find(|service| service.name == name && !service.for_others) else {
+            let Some(service) =
+                offer.services.into_iter().find(|service| service.name == name && !service.for_others)
+            else {
                 continue;
             };
             let Ok(signature) = service.signature.parse::<Signature>() else { continue };
@@ -134,7 +137,9 @@ impl Client {
                 // The first one decides: a call has one signature.
                 Some(service) if service.signature == signature => service.servers.push(server),
                 Some(_) => {}
-                None => found = Some(TypedService { name: name.to_owned(), signature, servers: vec![server] }),
+                None => {
+                    found = Some(TypedService { name: name.to_owned(), signature, servers: vec![server] })
+                }
             }
         }
         match (found, failure) {
@@ -273,13 +278,19 @@ impl Client {
         }
     }
 
-    async fn end_of(&self, call: &StartedCall, record: JobRecord, outcome: Vec<u8>) -> Result<CallEnd, CallError> {
+    async fn end_of(
+        &self,
+        call: &StartedCall,
+        record: JobRecord,
+        outcome: Vec<u8>,
+    ) -> Result<CallEnd, CallError> {
         let exit = record.exit.unwrap_or(Exit::Lost("its end is not known".to_owned()));
         if exit == Exit::Cancelled {
             return Ok(CallEnd::Cancelled);
         }
         let is_success = exit == Exit::Code(0);
-        let needs_files = is_success && call.signature.outputs().any(|parameter| parameter.kind == ParameterType::File);
+        let needs_files =
+            is_success && call.signature.outputs().any(|parameter| parameter.kind == ParameterType::File);
         let has_outcome = !outcome.is_empty();
         let outcome = match has_outcome {
             true => outcome,
@@ -295,7 +306,9 @@ impl Client {
             (Ok(Some((header, payload))), true) if header.kind == FrameKind::Result => {
                 let results = decode(&payload).map_err(ClientError::protocol)?;
                 if results.len() != call.signature.parameters().len() {
-                    return Err(ClientError::protocol("expected one value for each parameter, found others").into());
+                    return Err(
+                        ClientError::protocol("expected one value for each parameter, found others").into()
+                    );
                 }
                 if needs_files {
                     self.fetch_files(call, &results).await?;
@@ -306,7 +319,9 @@ impl Client {
                 Ok(CallEnd::Failed { exit, reason: String::from_utf8_lossy(&payload).into_owned() })
             }
             (Err(error), true) => Err(error),
-            (Ok(_), true) => Err(ClientError::protocol("expected the outcome of a call, found another").into()),
+            (Ok(_), true) => {
+                Err(ClientError::protocol("expected the outcome of a call, found another").into())
+            }
             // It has ended after its outcome was written.
             (_, false) => Ok(CallEnd::Failed { reason: exit.to_string(), exit }),
         }
@@ -317,13 +332,18 @@ impl Client {
         let listed = self.results(&call.job).await?.files;
         for (at, value) in results.iter().enumerate() {
             let (Some(Value::File(name)), Some(path)) = (value, call.files.get(&at)) else { continue };
-            let wanted = |name_of: &ResultName| matches!(name_of, ResultName::File(file) if file.as_str() == name);
+            let wanted =
+                |name_of: &ResultName| matches!(name_of, ResultName::File(file) if file.as_str() == name);
             match listed.iter().find(|file| wanted(&file.name)) {
                 Some(file) => self.fetch_to(&call.job, file, path).await?,
                 // A file that was not changed is no result: the local one has its content.
                 None if call.signature.parameters()[at].direction.is_input() => {}
                 None => {
-                    return Err(ClientError::failed(format!("the result {name} of job {} is missing", call.job)).into());
+                    return Err(ClientError::failed(format!(
+                        "the result {name} of job {} is missing",
+                        call.job
+                    ))
+                    .into());
                 }
             }
         }
@@ -333,7 +353,8 @@ impl Client {
     /// The outcome of a call that did not come with the end of its job.
     async fn fetched_outcome(&self, job: &Handle) -> Result<Vec<u8>, CallError> {
         let listed = self.results(job).await?.files;
-        let is_outcome = |name: &ResultName| matches!(name, ResultName::File(file) if file.as_str() == wire::CALL_OUTCOME);
+        let is_outcome =
+            |name: &ResultName| matches!(name, ResultName::File(file) if file.as_str() == wire::CALL_OUTCOME);
         let Some(file) = listed.iter().find(|file| is_outcome(&file.name)) else {
             return Err(ClientError::failed(format!("the outcome of job {job} is missing")).into());
         };
@@ -347,7 +368,9 @@ impl Client {
 fn with_file_names(order: &CallOrder) -> Vec<Option<Value>> {
     let mut values = order.values.clone();
     for (at, parameter) in order.service.signature.parameters().iter().enumerate() {
-        if parameter.kind == ParameterType::File && parameter.direction.is_input() && order.files.contains_key(&at)
+        if parameter.kind == ParameterType::File
+            && parameter.direction.is_input()
+            && order.files.contains_key(&at)
             && let Some(value) = values.get_mut(at)
         {
             *value = Some(Value::File(parameter.name.clone()));
@@ -359,5 +382,7 @@ fn with_file_names(order: &CallOrder) -> Vec<Option<Value>> {
 /// The numbers among the arguments by which servers plan the job.
 fn numbers(signature: &Signature, values: &[Option<Value>]) -> BTreeMap<String, String> {
     let named = signature.parameters().iter().zip(values);
-    named.filter_map(|(parameter, value)| Some((parameter.name.clone(), value.as_ref()?.finite_number()?))).collect()
+    named
+        .filter_map(|(parameter, value)| Some((parameter.name.clone(), value.as_ref()?.finite_number()?)))
+        .collect()
 }

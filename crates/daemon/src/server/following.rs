@@ -82,7 +82,8 @@ impl Service {
         record: &JobRecord,
         mut changes: broadcast::Receiver<Arc<JobRecord>>,
     ) -> Result<JobRecord, Status> {
-        let is_over = |record: &JobRecord| record.state.is_final() || *record.server() != self.offer.info.name;
+        let is_over =
+            |record: &JobRecord| record.state.is_final() || *record.server() != self.offer.info.name;
         loop {
             match changes.recv().await {
                 Ok(change) if change.handle == record.handle && is_over(&change) => {

@@ -16,8 +16,8 @@ use tokio::runtime::Handle;
 
 use super::folder::{Folder, FolderError, Probe};
 use super::job_folder::{self, FilesError};
-use super::resident::ResidentTurn;
 use super::record::{Exit, Started};
+use super::resident::ResidentTurn;
 use super::supervisor::PATH;
 use super::survivors::{self, Marks};
 use crate::accounts::{AccountRun, LauncherError};

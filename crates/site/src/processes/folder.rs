@@ -237,9 +237,8 @@ impl Folder {
             Err(error) => return Err(self.failed(STARTED, "create")(error)),
         };
         // File systems with a journal keep a new file's name with its content.
-        let written = json(started)
-            .and_then(|content| marker.write_all(&content))
-            .and_then(|()| marker.sync_all());
+        let written =
+            json(started).and_then(|content| marker.write_all(&content)).and_then(|()| marker.sync_all());
         if let Err(error) = written {
             let _ = fs::remove_file(&path);
             return Err(self.failed(STARTED, "write")(error));

@@ -111,8 +111,9 @@ pub use supervisor::{SuperviseError, supervise};
 pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
 pub(crate) use survivors::Marks;
 pub use tasks::{
-    ADDRESS_VARIABLE, BatchSpec, CallSpec, InstanceRun, OUTPUT_BYTES, OutputFrom, ParameterFormat, SubjobSpec, TaskEnd, TaskInput, TaskList,
-    TaskRun, TasksEnd, longest_of_batch, run_tasks, task_ends, task_ends_length,
+    ADDRESS_VARIABLE, BatchSpec, CallSpec, InstanceRun, OUTPUT_BYTES, OutputFrom, ParameterFormat,
+    SubjobSpec, TaskEnd, TaskInput, TaskList, TaskRun, TasksEnd, longest_of_batch, run_tasks, task_ends,
+    task_ends_length,
 };
 
 /// Environment variable of every job: the absolute path of its folder. It also marks the job's processes as ours.

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::service::Service;
-use crate::word::Word;
 use crate::processes::{BatchSpec, InstanceRun, OUTPUT_BYTES, Streams};
+use crate::word::Word;
 
 /// The variable that holds an instance's number in its multi-job.
 const INSTANCE: &str = "PLIANT_INSTANCE";

@@ -14,8 +14,8 @@ use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::service::Service;
 use super::template::Template;
-use crate::word::Word;
 use crate::processes::{CallSpec, OutputFrom, ParameterFormat};
+use crate::word::Word;
 
 /// After how long without a call a resident process is ended, if its service does not say.
 pub const DEFAULT_IDLE: Span = Span(600);
@@ -100,8 +100,7 @@ impl CallDeclaration {
             // A number that is not finite has no text that is planned with.
             let required = scalar.is_whole() || declared.bounds.is_some();
             let kind = declared.bounds.unwrap_or_else(|| number_kind(scalar));
-            let argument =
-                Argument { summary: declared.summary, kind, default: None, required, dash: true };
+            let argument = Argument { summary: declared.summary, kind, default: None, required, dash: true };
             Some((parameter.name.clone(), argument))
         };
         self.signature.inputs().filter_map(argument).collect()
@@ -123,7 +122,9 @@ pub(super) fn number_kind(scalar: ScalarType) -> ArgumentKind {
 /// The numbers among the arguments of a call, as text: those by which its job is planned.
 pub(super) fn numbers_of(signature: &Signature, values: &[Option<Value>]) -> BTreeMap<String, String> {
     let named = signature.parameters().iter().zip(values);
-    named.filter_map(|(parameter, value)| Some((parameter.name.clone(), value.as_ref()?.finite_number()?))).collect()
+    named
+        .filter_map(|(parameter, value)| Some((parameter.name.clone(), value.as_ref()?.finite_number()?)))
+        .collect()
 }
 
 impl Service {
@@ -186,7 +187,11 @@ fn files_of(values: &[Option<Value>]) -> Result<Vec<FileName>, String> {
         Value::File(name) => Some(name),
         _ => None,
     });
-    names.map(|name| name.parse::<FileName>().map_err(|error| format!("file `{}`: {error}", name.escape_debug()))).collect()
+    names
+        .map(|name| {
+            name.parse::<FileName>().map_err(|error| format!("file `{}`: {error}", name.escape_debug()))
+        })
+        .collect()
 }
 
 impl PreparedCall {
@@ -213,6 +218,9 @@ impl PreparedCall {
     pub fn resident_command(&self) -> (Vec<String>, BTreeMap<String, String>) {
         let text = |word: &Word| word.at_start(Procs::ONE, Span::ZERO);
         let environment = self.environment.iter();
-        (self.program.iter().map(text).collect(), environment.map(|(name, word)| (name.clone(), text(word))).collect())
+        (
+            self.program.iter().map(text).collect(),
+            environment.map(|(name, word)| (name.clone(), text(word))).collect(),
+        )
     }
 }

@@ -12,8 +12,8 @@ use toml::Spanned;
 
 use super::argument::{Argument, ArgumentKind};
 use super::call::CallDeclaration;
-use super::declared_call::{DeclaredParameter, check_parameters_used, read_call};
 use super::declared_argument::{DeclaredArgument, check_argument_name, read_argument, whole};
+use super::declared_call::{DeclaredParameter, check_parameters_used, read_call};
 use super::declared_resources::{DeclaredResources, read_resources};
 use super::duration::parse_duration;
 use super::prepared::Bounds;

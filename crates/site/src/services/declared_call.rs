@@ -29,7 +29,10 @@ pub(crate) struct DeclaredParameter {
 }
 
 /// How the service is called; none if it is not typed.
-pub(crate) fn read_call(declared: &Declared, source: &Source) -> Result<Option<CallDeclaration>, ContentError> {
+pub(crate) fn read_call(
+    declared: &Declared,
+    source: &Source,
+) -> Result<Option<CallDeclaration>, ContentError> {
     let Some(signature) = &declared.signature else {
         return match first_typed_key(declared) {
             None => Ok(None),
@@ -50,7 +53,10 @@ pub(crate) fn read_call(declared: &Declared, source: &Source) -> Result<Option<C
     let mut parameters = BTreeMap::new();
     for (name, entry) in &declared.parameters {
         let Some(at) = signature.position(name.get_ref()) else {
-            let message = format!("`parameters`: expected a parameter of the signature, found `{}`", name.get_ref().escape_debug());
+            let message = format!(
+                "`parameters`: expected a parameter of the signature, found `{}`",
+                name.get_ref().escape_debug()
+            );
             return Err(source.error(name.span(), message, format!("the signature is: {signature}")));
         };
         let parameter = &signature.parameters()[at];
@@ -75,9 +81,10 @@ fn read_signature(
 ) -> Result<Signature, ContentError> {
     let mut parameters: Vec<Parameter> = Vec::new();
     for text in declared.get_ref() {
-        let parameter: Parameter = text.get_ref().parse().map_err(|error: pliant_calls::SignatureError| {
-            source.error(text.span(), format!("`signature`: {error}"), error.hint())
-        })?;
+        let parameter: Parameter =
+            text.get_ref().parse().map_err(|error: pliant_calls::SignatureError| {
+                source.error(text.span(), format!("`signature`: {error}"), error.hint())
+            })?;
         if BUILT_IN.contains(&parameter.name.as_str()) {
             let message = format!("`signature`: expected another name than `{}`, found it", parameter.name);
             let hint = format!("{} are placeholders of their own", BUILT_IN.join(", "));
@@ -119,10 +126,18 @@ fn read_library(
         Some(function) => function.get_ref().clone(),
     };
     let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if function.is_empty() || !function.bytes().all(letters) || function.starts_with(|c: char| c.is_ascii_digit()) {
+    if function.is_empty()
+        || !function.bytes().all(letters)
+        || function.starts_with(|c: char| c.is_ascii_digit())
+    {
         let at = declared.function.as_ref().map_or(declared.name.span(), Spanned::span);
-        let message = format!("`function`: expected the name of a C function, found `{}`", function.escape_debug());
-        return Err(source.error(at, message, "letters, digits and `_`; it is the name of the service if it is not given"));
+        let message =
+            format!("`function`: expected the name of a C function, found `{}`", function.escape_debug());
+        return Err(source.error(
+            at,
+            message,
+            "letters, digits and `_`; it is the name of the service if it is not given",
+        ));
     }
     Ok(Some(LibraryFunction { library: path.clone(), function, signature: signature.to_string() }))
 }
@@ -145,7 +160,11 @@ fn read_resident(
         (Some(idle), true) => span("idle", idle, source).map(Some),
         (Some(idle), false) => {
             let message = "`idle`: expected it with `resident = true` only, found it without";
-            Err(source.error(idle.span(), message, "it says after how long without a call the process is ended"))
+            Err(source.error(
+                idle.span(),
+                message,
+                "it says after how long without a call the process is ended",
+            ))
         }
     }
 }
@@ -227,13 +246,17 @@ fn bounded(
     let float = |key: &str, value: &Option<Spanned<Value>>, default: f64| match value {
         None => Ok(default),
         Some(value) => {
-            let number = value.get_ref().as_float().or_else(|| value.get_ref().as_integer().map(|n| n as f64));
+            let number =
+                value.get_ref().as_float().or_else(|| value.get_ref().as_integer().map(|n| n as f64));
             number.filter(|number| number.is_finite()).ok_or_else(|| wrong(key, value))
         }
     };
     Ok(match kind {
         ArgumentKind::Integer { min, max } => {
-            let (least, most) = (integer("min", &declared.min, min, (min, max))?, integer("max", &declared.max, max, (min, max))?);
+            let (least, most) = (
+                integer("min", &declared.min, min, (min, max))?,
+                integer("max", &declared.max, max, (min, max))?,
+            );
             (least <= most).then_some(ArgumentKind::Integer { min: least, max: most })
         }
         ArgumentKind::Number { min, max } => {
@@ -261,7 +284,10 @@ fn check_outputs(
             None => format!("./{}", parameter.name),
         };
         if !seen.insert(from) {
-            let message = format!("`output`: expected another place for each parameter, found that of `{}` twice", parameter.name);
+            let message = format!(
+                "`output`: expected another place for each parameter, found that of `{}` twice",
+                parameter.name
+            );
             let at = declared.parameters.keys().find(|name| *name.get_ref() == parameter.name);
             let at = at.map_or(declared.name.span(), Spanned::span);
             return Err(source.error(at, message, "stdout has one parameter, and each file has one"));
@@ -292,7 +318,9 @@ pub(crate) fn check_parameters_used(
     });
     match (unused, &declared.signature) {
         (Some(parameter), Some(signature)) => {
-            let message = format!("`signature`: expected each number and string that goes to the service to be used, found `{parameter}`");
+            let message = format!(
+                "`signature`: expected each number and string that goes to the service to be used, found `{parameter}`"
+            );
             let hint = format!("put {{{}}} into a word of the command, or remove it", parameter.name);
             Err(source.error(signature.span(), message, hint))
         }

@@ -56,6 +56,7 @@ mod service;
 mod speedup_spec;
 mod template;
 
+pub use crate::word::Word;
 pub use argument::{Argument, ArgumentKind};
 pub use batch::{Batch, BatchInstance, batch_margin};
 pub use call::{CallDeclaration, DEFAULT_IDLE, PreparedCall, ResidentCall};
@@ -69,4 +70,3 @@ pub use refusal::Refusal;
 pub use script::{Script, ScriptProblem};
 pub use service::{Runtime, Scaling, Service};
 pub use speedup_spec::{SpeedupSpec, SpeedupSpecError};
-pub use crate::word::Word;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::call::PreparedCall;
 use super::refusal::Refusal;
-use crate::word::Word;
 use crate::processes::Streams;
+use crate::word::Word;
 
 /// Everything that is known of a job's program before its job is placed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -240,7 +240,11 @@ impl fmt::Display for Refusal {
                 write!(f, "expected a service with a signature, found `{}`, which has none", shown(service))
             }
             Self::OnlyCalls { service } => {
-                write!(f, "expected a call, since `{}` is a typed service, found a submission", shown(service))
+                write!(
+                    f,
+                    "expected a call, since `{}` is a typed service, found a submission",
+                    shown(service)
+                )
             }
             Self::OnlyJobs { service, resources } => write!(
                 f,

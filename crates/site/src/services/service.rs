@@ -7,8 +7,8 @@ use pliant_control::job::Work;
 use pliant_control::names::User;
 use pliant_model::{Resources, Span};
 
-use super::call::CallDeclaration;
 use super::argument::{Argument, ArgumentKind, read_all};
+use super::call::CallDeclaration;
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::speedup_spec::SpeedupSpec;

@@ -9,7 +9,8 @@ use std::process::Command;
 use pliant_calls::frame::{self, FrameKind};
 use pliant_calls::{Array, Value, decode, encode};
 use pliant_site::processes::{
-    CallSpec, Ending, Exit, JobLimits, ProcessState, ResidentSpec, Residents, Running, find, put_call, terminate,
+    CallSpec, Ending, Exit, JobLimits, ProcessState, ResidentSpec, Residents, Running, find, put_call,
+    terminate,
 };
 use pliant_wire::{CALL_OUTCOME, Outcome};
 use tempfile::TempDir;
@@ -20,7 +21,10 @@ const SIGNATURE: &str = "in int mode, in int n, in double a[n][n], inout double 
 /// This program, as the supervisor of the resident process in its last argument.
 fn supervisor() -> Vec<OsString> {
     let own = std::env::current_exe().unwrap();
-    [own.into_os_string()].into_iter().chain(["--exact", "as_resident", "--ignored", "--nocapture"].map(Into::into)).collect()
+    [own.into_os_string()]
+        .into_iter()
+        .chain(["--exact", "as_resident", "--ignored", "--nocapture"].map(Into::into))
+        .collect()
 }
 
 struct Bench {
@@ -42,7 +46,8 @@ impl Bench {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let program = root.path().join("service");
         let mut cc = Command::new("cc");
-        cc.args(["-std=c99", "-D_DEFAULT_SOURCE", "-O1", "-I"]).arg(manifest.join("../../examples/resident-service"));
+        cc.args(["-std=c99", "-D_DEFAULT_SOURCE", "-O1", "-I"])
+            .arg(manifest.join("../../examples/resident-service"));
         cc.arg("-o").arg(&program).arg(manifest.join("../cli/tests/federation/calls/service.c"));
         let compiled = cc.output().unwrap();
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -65,8 +70,15 @@ impl Bench {
         let text = |text: &str| Some(Value::String(text.to_owned()));
         let gate = self.root.path().join("gate");
         let values = [
-            Some(Value::Int(mode)), Some(Value::Int(2)), Some(matrix), Some(vector), Some(Value::File("data".to_owned())),
-            None, None, None, text(gate.to_str().unwrap()),
+            Some(Value::Int(mode)),
+            Some(Value::Int(2)),
+            Some(matrix),
+            Some(vector),
+            Some(Value::File("data".to_owned())),
+            None,
+            None,
+            None,
+            text(gate.to_str().unwrap()),
         ];
         let call = CallSpec {
             signature: SIGNATURE.to_owned(),
@@ -140,7 +152,9 @@ async fn calls_are_answered_in_turn_and_a_dead_process_is_replaced() {
     assert_ne!(second, first);
     let (exit, failed) = bench.run(4).await;
     assert_eq!(exit.outcome, Outcome::ExitCode(1));
-    assert!(failed.unwrap_err().starts_with("the resident process has written something else than an answer"));
+    assert!(
+        failed.unwrap_err().starts_with("the resident process has written something else than an answer")
+    );
     assert_ne!(pid(&bench.run(0).await.1.unwrap()), second);
 }
 
@@ -187,7 +201,11 @@ async fn a_call_is_lost_with_its_supervisor_and_never_begun_twice() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     let pid: i32 = fs::read_to_string(call.dir.join("lock")).unwrap().trim().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(pid).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
     let ending = call.running.ended().await.unwrap();
     assert!(matches!(ending, Ending::Lost(_)), "{ending:?}");
     let dir = call.dir.clone();

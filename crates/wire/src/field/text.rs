@@ -13,8 +13,8 @@ use pliant_staging::{Checksum, FileName, NameError, ResultName};
 use proptest::prelude::*;
 
 use super::super::bounds::{
-    ADDRESS_BYTES_MAX, ARGUMENT_BYTES_MAX, CALL_BYTES_MAX, NAME_BYTES_MAX, SCRIPT_BYTES_MAX, TASK_NAME_BYTES_MAX,
-    TEXT_BYTES_MAX,
+    ADDRESS_BYTES_MAX, ARGUMENT_BYTES_MAX, CALL_BYTES_MAX, NAME_BYTES_MAX, SCRIPT_BYTES_MAX,
+    TASK_NAME_BYTES_MAX, TEXT_BYTES_MAX,
 };
 use super::{FieldType, Malformed};
 

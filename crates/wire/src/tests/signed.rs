@@ -13,8 +13,7 @@ use proptest::prelude::*;
 use super::super::field::HasMessage;
 use super::super::{
     Executable, InstanceBatch, InstanceCall, ParameterScript, Program, Script, Submission, SubmittedWork,
-    TypedCall,
-    TaskArray, TaskProgram, proto, submission_digest, task_digest, tasks_digest,
+    TaskArray, TaskProgram, TypedCall, proto, submission_digest, task_digest, tasks_digest,
 };
 use super::samples::*;
 
@@ -78,7 +77,10 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
     let call = |service: &str, values: &[u8], arguments: &[(&str, &str)]| {
         SubmittedWork::Call(TypedCall {
             service: service.to_owned(),
-            arguments: arguments.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            arguments: arguments
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             values: values.to_vec().into(),
         })
     };

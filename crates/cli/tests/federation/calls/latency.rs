@@ -17,7 +17,10 @@ const AT_A_TIME: usize = 32;
 #[ignore = "a measurement"]
 async fn calls_in_a_second() {
     let folder = tempfile::tempdir().unwrap();
-    let program = compiled(&super::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/resident-service/product.c"), folder.path());
+    let program = compiled(
+        &super::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/resident-service/product.c"),
+        folder.path(),
+    );
     let cluster = Cluster::new("lyon", 64, 1.0);
     let tables = format!(
         "[limits]\nrequests_per_second = 100000.0\nburst = 1000000\n[[service]]\nname = \"product\"\nresident = true\nspeedup = \"rigid:1\"\nruntime = \"1s\"\n\
@@ -28,7 +31,8 @@ async fn calls_in_a_second() {
     let federation = Federation::start(&[Cluster { tables, ..cluster }]).await;
     let client = federation.client("alice");
     let service = client.typed_service("product", None).await.unwrap();
-    let matrix = Some(Value::Matrix { rows: 2, columns: 2, elements: Array::Double(vec![1.0, 2.0, 3.0, 4.0]) });
+    let matrix =
+        Some(Value::Matrix { rows: 2, columns: 2, elements: Array::Double(vec![1.0, 2.0, 3.0, 4.0]) });
     let order = CallOrder::new(service, vec![int(2), matrix.clone(), matrix, None]);
     completed(&client, &order).await;
     for server in [None, Some("lyon".parse().unwrap())] {
@@ -40,7 +44,13 @@ async fn calls_in_a_second() {
             took.push(begun.elapsed());
         }
         took.sort();
-        println!("at {:?}: p50 {:?}, p95 {:?}, p99 {:?}", order.server, took[SERIAL / 2], took[SERIAL * 95 / 100], took[SERIAL * 99 / 100]);
+        println!(
+            "at {:?}: p50 {:?}, p95 {:?}, p99 {:?}",
+            order.server,
+            took[SERIAL / 2],
+            took[SERIAL * 95 / 100],
+            took[SERIAL * 99 / 100]
+        );
     }
     let begun = Instant::now();
     let mut under_way = tokio::task::JoinSet::new();

@@ -91,7 +91,10 @@ async fn a_command_gets_values_and_leaves_results_of_each_type() {
     // Numbers are checked before anything is accepted, and the client checks the types itself.
     let refused = client.call(&order(-1)).await.unwrap_err();
     assert!(matches!(&refused, CallError::Refused(_)), "{refused:?}");
-    assert!(refused.to_string().contains("`n`: expected a whole number of 0 to 2147483647, found `-1`"), "{refused}");
+    assert!(
+        refused.to_string().contains("`n`: expected a whole number of 0 to 2147483647, found `-1`"),
+        "{refused}"
+    );
     let wrong = client.call(&CallOrder::new(succ.clone(), vec![doubles(&[1.0]), None])).await.unwrap_err();
     assert_eq!(wrong.to_string(), "`n`: expected int, found double[1]");
 
@@ -103,14 +106,36 @@ async fn a_command_gets_values_and_leaves_results_of_each_type() {
     let bytes = |bytes: &[u8]| Some(Value::Vector(Array::Char(bytes.to_vec())));
     let mut order = CallOrder::new(
         kinds,
-        vec![int(2), doubles(&[0.1, -2e300]), longs.clone(), None, text("two"), None, None, None, None, None, bytes(b"abc")],
+        vec![
+            int(2),
+            doubles(&[0.1, -2e300]),
+            longs.clone(),
+            None,
+            text("two"),
+            None,
+            None,
+            None,
+            None,
+            None,
+            bytes(b"abc"),
+        ],
     );
     order.files = [(3, data), (8, copy.clone())].into();
     order.server = Some("lyon".parse().unwrap());
     let results = completed(&client, &order).await;
     let file = Some(Value::File("copy".to_owned()));
     let expected = [
-        None, None, None, None, None, doubles(&[0.1, -2e300]), longs, text("two of 2"), file, Some(Value::Float(0.5)), bytes(b"xyz"),
+        None,
+        None,
+        None,
+        None,
+        None,
+        doubles(&[0.1, -2e300]),
+        longs,
+        text("two of 2"),
+        file,
+        Some(Value::Float(0.5)),
+        bytes(b"xyz"),
     ];
     assert_eq!(results, expected);
     assert_eq!(fs::read_to_string(&copy).unwrap(), "content");
@@ -128,18 +153,26 @@ async fn what_is_no_call_of_a_typed_service_is_refused() {
     assert!(matches!(error("nothing", None).await, CallError::NoSuchService(_)));
     assert!(matches!(error("say", None).await, CallError::NotTyped(_)));
     // The server checks what a client sends, whatever the client has checked.
-    let refused = async |work: SubmittedWork| {
-        client.submit(&order(work), |_| Ok(())).await.unwrap_err().to_string()
-    };
+    let refused =
+        async |work: SubmittedWork| client.submit(&order(work), |_| Ok(())).await.unwrap_err().to_string();
     let call = |service: &str, values: Vec<u8>| {
-        SubmittedWork::Call(TypedCall { service: service.into(), arguments: [("n".into(), "1".into())].into(), values: values.into() })
+        SubmittedWork::Call(TypedCall {
+            service: service.into(),
+            arguments: [("n".into(), "1".into())].into(),
+            values: values.into(),
+        })
     };
     let found = refused(call("succ", b"PLV\x01\x01\x00\x02\x01\0\0".to_vec())).await;
     assert!(found.contains("call of `succ`: expected 4 more bytes at byte 7, found 3"), "{found}");
     let values = pliant_calls::encode(&[Some(Value::Double(1.0)), None]).unwrap();
     let found = refused(call("succ", values.clone())).await;
     assert!(found.contains("call of `succ`: `n`: expected int, found double"), "{found}");
-    let found = refused(SubmittedWork::Call(TypedCall { service: "say".into(), arguments: [("text".into(), "a".into())].into(), values: values.into() })).await;
+    let found = refused(SubmittedWork::Call(TypedCall {
+        service: "say".into(),
+        arguments: [("text".into(), "a".into())].into(),
+        values: values.into(),
+    }))
+    .await;
     assert!(found.contains("expected a service with a signature, found `say`"), "{found}");
     let found = refused(service("succ", &[("n", "1")])).await;
     assert!(found.contains("expected a call, since `succ` is a typed service"), "{found}");
@@ -165,8 +198,12 @@ fn source(name: &str) -> PathBuf {
 fn resident_order(service: &TypedService, mode: i32, folder: &Path) -> CallOrder {
     let matrix = Value::Matrix { rows: 2, columns: 2, elements: Array::Double(vec![1.0, 2.0, 3.0, 4.0]) };
     let gate = folder.join("gate").to_string_lossy().into_owned();
-    let values = vec![int(mode), int(2), Some(matrix), doubles(&[1.0, 10.0]), None, None, None, None, text(&gate)];
+    let values =
+        vec![int(mode), int(2), Some(matrix), doubles(&[1.0, 10.0]), None, None, None, None, text(&gate)];
     let data = folder.join("data");
     fs::write(&data, "content").unwrap();
-    CallOrder { files: [(4, data), (7, folder.join("copy"))].into(), ..CallOrder::new(service.clone(), values) }
+    CallOrder {
+        files: [(4, data), (7, folder.join("copy"))].into(),
+        ..CallOrder::new(service.clone(), values)
+    }
 }

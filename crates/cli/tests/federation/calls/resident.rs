@@ -62,21 +62,30 @@ async fn a_process_takes_calls_in_turn_and_is_started_again_when_it_has_died() {
     let results = completed(&client, &order(0)).await;
     let first = pid(&results);
     let copy = Some(Value::File("copy".to_owned()));
-    assert_eq!(results, [None, None, None, doubles(&[21.0, 43.0]), None, int(first), text("done"), copy, None]);
+    assert_eq!(
+        results,
+        [None, None, None, doubles(&[21.0, 43.0]), None, int(first), text("done"), copy, None]
+    );
     assert_eq!(fs::read_to_string(folder.path().join("copy")).unwrap(), "content");
     assert_eq!(pid(&completed(&client, &order(0)).await), first, "the process stays");
 
     // A failure that the service reports, and results that are not what the signature says, cost the process nothing.
     assert_eq!(failure(&client, &order(1)).await, (Exit::Code(1), "the matrix is singular".to_owned()));
     let (exit, reason) = failure(&client, &order(3)).await;
-    assert_eq!((exit, reason.as_str()), (Exit::Code(1), "the results of the resident process: `b`: expected double[2], found double[1]"));
+    assert_eq!(
+        (exit, reason.as_str()),
+        (Exit::Code(1), "the results of the resident process: `b`: expected double[2], found double[1]")
+    );
     assert_eq!(pid(&completed(&client, &order(0)).await), first);
 
     // It dies: its call fails with the reason, and those behind it go on with another process.
     let dying = client.start_call(&order(2)).await.unwrap();
     let behind = client.start_call(&order(0)).await.unwrap();
     let CallEnd::Failed { exit, reason } = ended(&client, &dying).await else { panic!("it was killed") };
-    assert_eq!((exit, reason.as_str()), (Exit::Signal(9), "the resident process ended with signal 9 during the call"));
+    assert_eq!(
+        (exit, reason.as_str()),
+        (Exit::Signal(9), "the resident process ended with signal 9 during the call")
+    );
     let CallEnd::Completed(results) = ended(&client, &behind).await else { panic!("it goes on") };
     let second = pid(&results);
     assert_ne!(second, first);
@@ -135,7 +144,9 @@ async fn a_call_survives_its_server_and_is_carried_out_once() {
     let behind = client.start_call(&resident_order(&service, 0, folder.path())).await.unwrap();
     let lock = fs::read_to_string(federation.job_folder(&running.job).join("lock")).unwrap();
     kill_process(Pid::from_raw(lock.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
-    let CallEnd::Failed { exit: Exit::Lost(why), .. } = ended(&client, &running).await else { panic!("it is lost") };
+    let CallEnd::Failed { exit: Exit::Lost(why), .. } = ended(&client, &running).await else {
+        panic!("it is lost")
+    };
     assert!(why.contains("supervisor"), "{why}");
     let CallEnd::Completed(results) = ended(&client, &behind).await else { panic!("it goes on") };
     assert_eq!(results[3], doubles(&[21.0, 43.0]));
@@ -159,7 +170,10 @@ async fn a_process_ends_when_it_is_idle_and_with_its_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn arguments_and_results_that_are_too_long_for_a_message_go_as_files() {
     let folder = tempfile::tempdir().unwrap();
-    let program = compiled(&super::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/resident-service/product.c"), folder.path());
+    let program = compiled(
+        &super::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/resident-service/product.c"),
+        folder.path(),
+    );
     let service = format!(
         "[[service]]\nname = \"product\"\nresident = true\nspeedup = \"rigid:1\"\nruntime = \"10s\"\n\
          signature = [\"in int n\", \"in double a[n][n]\", \"in double b[n][n]\", \"out double c[n][n]\"]\ncommand = [\"{}\"]\n",
@@ -170,7 +184,11 @@ async fn arguments_and_results_that_are_too_long_for_a_message_go_as_files() {
     let n = 200;
     let matrix = |element: fn(usize, usize) -> f64| {
         let elements = (0..n * n).map(|at| element(at / n, at % n)).collect();
-        Some(Value::Matrix { rows: n as u64, columns: n as u64, elements: pliant_calls::Array::Double(elements) })
+        Some(Value::Matrix {
+            rows: n as u64,
+            columns: n as u64,
+            elements: pliant_calls::Array::Double(elements),
+        })
     };
     let (a, double) = (|i, j| (i * 7 + j) as f64, |i, j| if i == j { 2.0 } else { 0.0 });
     let order = CallOrder::new(service, vec![int(n as i32), matrix(a), matrix(double), None]);

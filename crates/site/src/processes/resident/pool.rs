@@ -71,7 +71,8 @@ impl Residents {
     pub async fn turn(&self, service: &str) -> TurnHolder {
         let resident = {
             let mut residents = self.residents.lock();
-            let new = || Arc::new(Resident { turn: Arc::new(Semaphore::new(1)), supervisor: Default::default() });
+            let new =
+                || Arc::new(Resident { turn: Arc::new(Semaphore::new(1)), supervisor: Default::default() });
             residents.entry(service.to_owned()).or_insert_with(new).clone()
         };
         let permit = resident.turn.clone().acquire_owned().await.expect("it is never closed");

@@ -73,7 +73,17 @@ pub fn run_resident(home: &Path) -> io::Result<()> {
         }
     })?;
     let waiting = VecDeque::new();
-    Supervisor { spec, home: home.to_owned(), events, sender, waiting, closed: false, process: None, started: 0 }.run();
+    Supervisor {
+        spec,
+        home: home.to_owned(),
+        events,
+        sender,
+        waiting,
+        closed: false,
+        process: None,
+        started: 0,
+    }
+    .run();
     Ok(())
 }
 
@@ -299,13 +309,20 @@ impl Supervisor {
                 let results = decode(&payload).map_err(|error| error.to_string());
                 let results = results.and_then(|results| checked(results, arguments, work));
                 match results {
-                    Ok(results) => CallEnd { results: Ok(results), ..CallEnd::failed("", Outcome::ExitCode(0)) },
+                    Ok(results) => {
+                        CallEnd { results: Ok(results), ..CallEnd::failed("", Outcome::ExitCode(0)) }
+                    }
                     Err(why) => failed(format!("the results of the resident process: {why}")),
                 }
             }
             Ok(Some((Header { kind: FrameKind::Failure, .. }, payload))) => {
-                let reason = String::from_utf8_lossy(&payload[..payload.len().min(REASON_BYTES_MAX)]).into_owned();
-                failed(if reason.trim().is_empty() { "the service has reported a failure".to_owned() } else { reason })
+                let reason =
+                    String::from_utf8_lossy(&payload[..payload.len().min(REASON_BYTES_MAX)]).into_owned();
+                failed(if reason.trim().is_empty() {
+                    "the service has reported a failure".to_owned()
+                } else {
+                    reason
+                })
             }
             Ok(Some(_)) => {
                 self.process.take().map(|process| process.end(grace));
@@ -314,15 +331,24 @@ impl Supervisor {
             Ok(None) => {
                 let outcome = self.process.take().map_or(Outcome::Signal(0), |process| process.end(grace));
                 let why = format!("the resident process ended with {} during the call", ended_with(&outcome));
-                CallEnd::failed(why, if outcome == Outcome::ExitCode(0) { Outcome::ExitCode(1) } else { outcome })
+                CallEnd::failed(
+                    why,
+                    if outcome == Outcome::ExitCode(0) { Outcome::ExitCode(1) } else { outcome },
+                )
             }
             Err(error) => {
                 let is_broken = matches!(error, FrameError::Io(_));
                 let outcome = self.process.take().map_or(Outcome::Signal(0), |process| process.end(grace));
                 match is_broken {
                     true => {
-                        let why = format!("the resident process ended with {} during the call", ended_with(&outcome));
-                        CallEnd::failed(why, if outcome == Outcome::ExitCode(0) { Outcome::ExitCode(1) } else { outcome })
+                        let why = format!(
+                            "the resident process ended with {} during the call",
+                            ended_with(&outcome)
+                        );
+                        CallEnd::failed(
+                            why,
+                            if outcome == Outcome::ExitCode(0) { Outcome::ExitCode(1) } else { outcome },
+                        )
                     }
                     false => failed(complaint(&error)),
                 }
@@ -334,11 +360,12 @@ impl Supervisor {
 /// The arguments as a resident process gets them: files are paths, and those that it is to write are there, too.
 fn with_paths(arguments: &Arguments, work: &Path) -> Vec<Option<Value>> {
     let path = |name: &str| Some(Value::File(work.join(name).to_string_lossy().into_owned()));
-    let with_path = |(parameter, value): (&pliant_calls::Parameter, &Option<Value>)| match (&parameter.kind, value) {
-        (ParameterType::File, Some(Value::File(name))) => path(name),
-        (ParameterType::File, _) if parameter.direction == Direction::Out => path(&parameter.name),
-        _ => value.clone(),
-    };
+    let with_path =
+        |(parameter, value): (&pliant_calls::Parameter, &Option<Value>)| match (&parameter.kind, value) {
+            (ParameterType::File, Some(Value::File(name))) => path(name),
+            (ParameterType::File, _) if parameter.direction == Direction::Out => path(&parameter.name),
+            _ => value.clone(),
+        };
     arguments.signature.parameters().iter().zip(&arguments.values).map(with_path).collect()
 }
 
@@ -371,5 +398,6 @@ fn is_server_gone() -> bool {
     let stdin = io::stdin();
     let mut polled = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    matches!(poll(&mut polled, Some(&now)), Ok(count) if count > 0) && polled[0].revents().contains(PollFlags::HUP)
+    matches!(poll(&mut polled, Some(&now)), Ok(count) if count > 0)
+        && polled[0].revents().contains(PollFlags::HUP)
 }

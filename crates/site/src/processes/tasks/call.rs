@@ -105,14 +105,22 @@ impl CallSpec {
             if let (Some(stated), Some(found)) = (stated, &found)
                 && stated != found
             {
-                return Err(format!("`{}`: expected {stated}, as it was submitted, found {found}", parameter.name));
+                return Err(format!(
+                    "`{}`: expected {stated}, as it was submitted, found {found}",
+                    parameter.name
+                ));
             }
         }
         Ok(Arguments { signature, values })
     }
 
     /// Carries the call out in the folder `here`, and leaves its outcome there.
-    pub(super) fn run(&self, here: &Path, signals: &mut Signals, out: &mut impl Write) -> io::Result<TasksEnd> {
+    pub(super) fn run(
+        &self,
+        here: &Path,
+        signals: &mut Signals,
+        out: &mut impl Write,
+    ) -> io::Result<TasksEnd> {
         let (outcome, end) = match self.carried_out(here, signals, out) {
             Ok(Some((values, end))) => (Ok(values), end),
             Ok(None) => return Ok(TasksEnd::Ended),
@@ -161,7 +169,10 @@ impl CallSpec {
             Outcome::ExitCode(0) => {}
             outcome => {
                 let said = last_line(&stderr);
-                return Err((format!("the command ended with {}{said}", ended_with(&outcome)), TasksEnd::Exited(outcome)));
+                return Err((
+                    format!("the command ended with {}{said}", ended_with(&outcome)),
+                    TasksEnd::Exited(outcome),
+                ));
             }
         }
         let results = self.results(&arguments, here, &stdout).map_err(failed)?;
@@ -206,7 +217,9 @@ impl CallSpec {
     fn filled(&self, word: &Word, words: &BTreeMap<String, String>) -> Result<String, String> {
         let value = |name: &str| words.get(name).map_or("", String::as_str);
         let opens = word.opened_by(|name| value(name).is_empty());
-        if let Some(name) = opens.filter(|name| value(name).starts_with('-') && !self.numbers.contains_key(*name)) {
+        if let Some(name) =
+            opens.filter(|name| value(name).starts_with('-') && !self.numbers.contains_key(*name))
+        {
             return Err(format!("`{name}`: expected no leading `-`, found `{}`", value(name).escape_debug()));
         }
         Ok(word.filled(value))
@@ -220,7 +233,12 @@ impl CallSpec {
     }
 
     /// What the command has left, as values.
-    fn results(&self, arguments: &Arguments, here: &Path, stdout: &[u8]) -> Result<Vec<Option<Value>>, String> {
+    fn results(
+        &self,
+        arguments: &Arguments,
+        here: &Path,
+        stdout: &[u8],
+    ) -> Result<Vec<Option<Value>>, String> {
         let Arguments { signature, values } = arguments;
         let result = |parameter: &Parameter| {
             if !parameter.direction.is_output() {
@@ -240,8 +258,9 @@ impl CallSpec {
             let bytes = match self.outputs.get(&parameter.name) {
                 Some(OutputFrom::Stdout) => stdout,
                 _ => {
-                    from_file = read_file(&here.join(&name), VALUES_BYTES_MAX)
-                        .map_err(|error| wrong(format!("expected the file {name}, found none that can be read: {error}")))?;
+                    from_file = read_file(&here.join(&name), VALUES_BYTES_MAX).map_err(|error| {
+                        wrong(format!("expected the file {name}, found none that can be read: {error}"))
+                    })?;
                     &from_file
                 }
             };
@@ -294,7 +313,8 @@ fn read_elements(of: ScalarType, format: ParameterFormat, bytes: &[u8]) -> Resul
         }
         ParameterFormat::Raw => Ok(Array::read_le(of, bytes)),
         ParameterFormat::Text => {
-            let text = std::str::from_utf8(bytes).map_err(|_| "expected numbers, found other bytes".to_owned())?;
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| "expected numbers, found other bytes".to_owned())?;
             Array::parse(of, text.split_ascii_whitespace())
                 .ok_or_else(|| format!("expected numbers of type {}, found another text", of.name()))
         }

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use super::watch::Signals;
 
-pub use call::{CallSpec, OutputFrom, ParameterFormat};
 pub use batch::{BatchSpec, InstanceRun, OUTPUT_BYTES, longest_of_batch};
+pub use call::{CallSpec, OutputFrom, ParameterFormat};
 pub use subjob::{ADDRESS_VARIABLE, SubjobSpec, TaskEnd, TaskInput, TaskRun, task_ends, task_ends_length};
 
 /// The programs that a job runs.

@@ -48,14 +48,16 @@ impl<O: Observer> Runner<O> {
         let (record, program) = (Arc::new(record.clone()), Arc::new(program));
         let spec = resident_spec(&self.host, &program, &call);
         let home = self.host.resident_dir(&program.prepared.name);
-        let command: Vec<_> = self.host.supervisor.iter().take(1).cloned().chain(["run-resident".into()]).collect();
+        let command: Vec<_> =
+            self.host.supervisor.iter().take(1).cloned().chain(["run-resident".into()]).collect();
         let mut warned = false;
         loop {
             let turn = tokio::select! {
                 turn = self.host.residents.turn(&program.prepared.name) => turn,
                 () = stopped(stopping.clone()) => return Err(End::Cancelled),
             };
-            let (own, what, of, call) = (self.clone(), execution.clone(), (record.clone(), program.clone()), call.clone());
+            let (own, what, of, call) =
+                (self.clone(), execution.clone(), (record.clone(), program.clone()), call.clone());
             let prepare = move || what.prepare_call(&own.host, (&of.0, &of.1), &call);
             let prepared = match tokio::task::spawn_blocking(prepare).await {
                 Ok(prepared) => prepared,
