@@ -145,11 +145,6 @@ impl Client {
         self.tls.own().name.clone()
     }
 
-    /// The last second in which the certificate is valid.
-    pub fn certificate_not_after(&self) -> Time {
-        self.tls.own().not_after
-    }
-
     /// True if the certificate is an operator's.
     pub fn is_operator(&self) -> bool {
         self.tls.own().role == Role::Operator

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::{
-    VERSION, build_command, copy, copyright, debian_architecture, libc_version, listed, make_dir, size, strip,
-    text, unreadable, write,
+    VERSION, build_command, copy, copyright, debian_architecture, libc_version, listed, make_dir, size,
+    strip, text, unreadable, write,
 };
 use crate::step::{Failure, Step, workspace_root};
 
@@ -36,8 +36,11 @@ pub(super) fn packages(
     strip(&to);
     let summary = "GridRPC (OGF GFD.52) for federations of clusters: shared library\n \
                    Programs call functions of a federation through the standard C interface.\n";
-    let program =
-        package(&root, out, &Package { name: "libpliant-gridrpc", section: "libs", depends: &libc, summary })?;
+    let program = package(
+        &root,
+        out,
+        &Package { name: "libpliant-gridrpc", section: "libs", depends: &libc, summary },
+    )?;
 
     let root = tree.join("libpliant-gridrpc-dev");
     development_files(&root, &built, &folder)?;
@@ -120,7 +123,8 @@ mod tests {
 
     #[test]
     fn the_file_for_pkg_config_names_the_folders_of_the_package() {
-        let template = fs::read_to_string(workspace_root().join("crates/gridrpc/pliant-gridrpc.pc.in")).unwrap();
+        let template =
+            fs::read_to_string(workspace_root().join("crates/gridrpc/pliant-gridrpc.pc.in")).unwrap();
         let text = pkg_config(&template, "/usr", "/usr/lib/x86_64-linux-gnu");
         assert!(!text.contains('@'), "{text}");
         for line in ["prefix=/usr", "libdir=/usr/lib/x86_64-linux-gnu", &format!("Version: {VERSION}")] {

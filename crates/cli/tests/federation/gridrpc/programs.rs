@@ -53,10 +53,18 @@ impl Programs {
             return None;
         }
         let name = source.file_name().unwrap().to_str().unwrap().replace('.', "_");
-        let program = self.path().join(format!("{name}{}", if linked == Linked::Shared { "" } else { "_static" }));
+        let program =
+            self.path().join(format!("{name}{}", if linked == Linked::Shared { "" } else { "_static" }));
         let mut command = Command::new(compiler);
         // Fortran has its module files, too.
-        command.current_dir(self.path()).args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_DEFAULT_SOURCE"]);
+        command.current_dir(self.path()).args([
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-D_DEFAULT_SOURCE",
+        ]);
         command.args((compiler == "cc").then_some("-std=c99"));
         // What is tested on purpose.
         command.args((name == "hostile_c").then_some("-Wno-use-after-free"));
@@ -78,7 +86,10 @@ impl Programs {
     pub(super) fn shared(&self, source: &Path) -> PathBuf {
         let library = self.path().join("libservice.so");
         let mut command = Command::new("cc");
-        command.args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&library).arg(source);
+        command
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(&library)
+            .arg(source);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}: {}", source.display(), String::from_utf8_lossy(&output.stderr));
         library
