@@ -159,6 +159,11 @@ impl Shared {
     }
 }
 
+/// The service of a function. Programs for other GridRPC middleware have names with capitals and `_`, which no service has.
+fn service_name(function: &str) -> String {
+    function.to_ascii_lowercase().replace('_', "-")
+}
+
 /// The failure of a task that has not answered: the runtime has ended, or the task has panicked.
 fn without_answer() -> Failure {
     Failure::new(Code::OtherErrorCode, "the library was finalized, or failed")
@@ -171,7 +176,7 @@ impl Federation for LiveFederation {
         };
         let server: Option<Name> =
             server.map(|server| server.parse().map_err(|_| unknown(server))).transpose()?;
-        let (client, name) = (self.shared.client.clone(), name.to_owned());
+        let (client, name) = (self.shared.client.clone(), service_name(name));
         let find = self.shared.run(async move {
             let service =
                 client.typed_service(&name, server.as_ref()).await.map_err(|error| of_call(&error))?;
@@ -275,5 +280,18 @@ impl RunningCall for LiveCall {
     fn cancel(&self) -> Box<dyn FnOnce() -> Outcome> {
         let (shared, started) = (self.shared.clone(), self.started.clone());
         self.shared.run(async move { shared.cancel(&started).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_has_the_name_of_its_service() {
+        let check = |function, service| assert_eq!(service_name(function), service);
+        check("SUCC", "succ");
+        check("matrix_Product2", "matrix-product2");
+        check("mmul", "mmul");
     }
 }

@@ -12,10 +12,10 @@ use pliant_transport::Role;
 use crate::harness::*;
 use programs::{Linked, Programs, file, run, run_checked, workspace};
 
-/// The services of the interoperability test.
+/// The services of the interoperability test, which calls them by names in capitals.
 const SERVICES: &str = r#"
 [[service]]
-name = "SUCC"
+name = "succ"
 signature = ["in int n", "out int m"]
 command = ["/bin/sh", "-c", "echo $(($1 + 1))", "succ", "{n}"]
 speedup = "rigid:1"
@@ -25,21 +25,21 @@ runtime = "60s"
 output = "stdout"
 
 [[service]]
-name = "SLEEP"
+name = "sleep"
 signature = ["in int seconds"]
 command = ["sleep", "{seconds}"]
 speedup = "rigid:1"
 runtime = "60s"
 
 [[service]]
-name = "LOOP"
+name = "loop"
 signature = ["in int n"]
 command = ["/bin/sh", "-c", "while true; do sleep 1; done", "loop", "{n}"]
 speedup = "rigid:1"
 runtime = "1h"
 
 [[service]]
-name = "EXIT"
+name = "exit"
 signature = ["in int code"]
 command = ["/bin/sh", "-c", "exit $1", "exit", "{code}"]
 speedup = "rigid:1"
@@ -49,7 +49,7 @@ runtime = "60s"
 /// The first of them in a process that takes all calls.
 const RESIDENT: &str = r#"
 [[service]]
-name = "SUCC"
+name = "succ"
 signature = ["in int n", "out int m"]
 library = "/opt/mmul/libmmul.so"
 function = "succ"
