@@ -18,7 +18,6 @@ mod summary_json;
 mod swf;
 mod tables_csv;
 
-use std::panic::resume_unwind;
 use std::path::Path;
 
 use pliant_model::Run;
@@ -84,32 +83,34 @@ pub fn write_formats(
     Ok(())
 }
 
-/// Writes all files but the summary, those of each format in a thread of its own: text takes about as long as compressed columns,
-/// and both take longer than the disk.
+/// Writes all files but the summary.
+#[cfg(feature = "parquet")]
 fn write_tables(dir: &Path, run: &Run, formats: &[FileFormat]) -> Result<(), FileError> {
+    // Compressing takes about as long as all the text: in two threads the files of a run cost half the time.
     std::thread::scope(|scope| {
-        let write = |format: FileFormat| scope.spawn(move || write_table(dir, run, format));
-        let threads: Vec<_> = formats.iter().copied().map(write).collect();
-        let results =
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        // Waits for all threads, and gives the first error.
-        results.fold(Ok(()), Result::and)
+        let columns = formats
+            .contains(&FileFormat::Parquet)
+            .then(|| scope.spawn(|| jobs_parquet::write(&dir.join(JOBS_PARQUET), run)));
+        let text = write_text(dir, run, formats);
+        let columns =
+            columns.map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        text.and(columns.unwrap_or(Ok(())))
     })
 }
 
-fn write_table(dir: &Path, run: &Run, format: FileFormat) -> Result<(), FileError> {
-    match format {
-        FileFormat::Csv => {
-            atomic::write(&dir.join(JOBS_CSV), |out| jobs_csv::write(out, run))?;
-            atomic::write(&dir.join(MOVES_CSV), |out| tables_csv::write_moves(out, run))?;
-            atomic::write(&dir.join(REFUSED_CSV), |out| tables_csv::write_refused(out, run))
-        }
-        #[cfg(feature = "parquet")]
-        FileFormat::Parquet => jobs_parquet::write(&dir.join(JOBS_PARQUET), run),
-        FileFormat::Swf => atomic::write(&dir.join(SCHEDULE_SWF), |out| swf::write(out, run)),
-        // The summary is written last.
-        FileFormat::Json => Ok(()),
+#[cfg(not(feature = "parquet"))]
+use write_text as write_tables;
+
+fn write_text(dir: &Path, run: &Run, formats: &[FileFormat]) -> Result<(), FileError> {
+    if formats.contains(&FileFormat::Csv) {
+        atomic::write(&dir.join(JOBS_CSV), |out| jobs_csv::write(out, run))?;
+        atomic::write(&dir.join(MOVES_CSV), |out| tables_csv::write_moves(out, run))?;
+        atomic::write(&dir.join(REFUSED_CSV), |out| tables_csv::write_refused(out, run))?;
     }
+    if formats.contains(&FileFormat::Swf) {
+        atomic::write(&dir.join(SCHEDULE_SWF), |out| swf::write(out, run))?;
+    }
+    Ok(())
 }
 
 /// Reads a result folder back: the platform and the counts from `summary.json`, the rest from the CSV files.
