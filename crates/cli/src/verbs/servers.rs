@@ -344,6 +344,7 @@ nice
 
 tours
   dna (rigid, for other users)
+    called with values by a resident process: in int n, out double v[n]
   takes no scripts
 ";
         assert_eq!(offers_text(&offers), expected);
