@@ -217,6 +217,7 @@ impl Supervisor {
             over_walltime: end.over_walltime,
             over_limit: end.over_limit,
             cancelled: end.cancelled,
+            left: Vec::new(),
             started_unix_ms: started.started_unix_ms,
             ended_unix_ms: unix_ms().max(started.started_unix_ms),
             elapsed_ms: u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
