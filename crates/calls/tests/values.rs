@@ -1,4 +1,5 @@
 //! Signatures as text, values compared with them, and their bytes.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use pliant_calls::frame::{self, FrameKind, Header};
 use pliant_calls::{

@@ -55,7 +55,7 @@ impl Word {
 
     /// The argument that was left open with whose value the word begins; none if it begins with something else. Empty ones do not
     /// count.
-    pub(crate) fn opened_by<'a>(&'a self, is_empty: impl Fn(&str) -> bool) -> Option<&'a str> {
+    pub(crate) fn opened_by(&self, is_empty: impl Fn(&str) -> bool) -> Option<&str> {
         let begins = self.0.iter().find_map(|piece| match piece {
             Piece::Varied(name) if is_empty(name) => None,
             Piece::Varied(name) => Some(Some(name.as_str())),

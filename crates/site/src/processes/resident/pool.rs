@@ -37,9 +37,11 @@ struct Resident {
 struct Supervisor {
     spec: ResidentSpec,
     stdin: ChildStdin,
-    /// Who waits for the end of the call in that folder.
-    waiting: Arc<Mutex<Option<(PathBuf, oneshot::Sender<()>)>>>,
+    waiting: Arc<Mutex<Option<EndOfCall>>>,
 }
+
+/// A call that the supervisor carries out: its folder, and what waits for its end.
+type EndOfCall = (PathBuf, oneshot::Sender<()>);
 
 /// The right to hand the next call to the resident process of a service.
 #[derive(Debug)]
@@ -148,7 +150,7 @@ fn start(command: &[OsString], home: &Path, spec: &ResidentSpec) -> io::Result<S
     let mut child = command.spawn()?;
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (stdin, stdout) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
-    let waiting: Arc<Mutex<Option<(PathBuf, oneshot::Sender<()>)>>> = Arc::default();
+    let waiting: Arc<Mutex<Option<EndOfCall>>> = Arc::default();
     tokio::spawn(report_ends(child, stdout, waiting.clone()));
     Ok(Supervisor { spec: spec.clone(), stdin, waiting })
 }
@@ -157,7 +159,7 @@ fn start(command: &[OsString], home: &Path, spec: &ResidentSpec) -> io::Result<S
 async fn report_ends(
     mut child: Child,
     stdout: tokio::process::ChildStdout,
-    waiting: Arc<Mutex<Option<(PathBuf, oneshot::Sender<()>)>>>,
+    waiting: Arc<Mutex<Option<EndOfCall>>>,
 ) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {

@@ -85,7 +85,7 @@ impl Process {
                     }
                 })
             })
-            .and_then(|()| readable)
+            .and(readable)
             .and_then(|readable| of_thread("errors", move || keep_errors(&readable, &kept)));
         let process = Process { child, group, calls, errors, cgroup, number };
         match started {

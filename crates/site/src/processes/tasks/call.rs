@@ -83,6 +83,9 @@ pub(in crate::processes) struct Arguments {
     pub(in crate::processes) values: Vec<Option<Value>>,
 }
 
+/// A value for each parameter of a signature, in its order; none for those that are not results.
+type Values = Vec<Option<Value>>;
+
 impl CallSpec {
     /// Its arguments, read and checked; or why they are not what the service takes.
     pub(in crate::processes) fn arguments(&self, work: &Path) -> Result<Arguments, String> {
@@ -139,7 +142,7 @@ impl CallSpec {
         here: &Path,
         signals: &mut Signals,
         out: &mut impl Write,
-    ) -> Result<Option<(Vec<Option<Value>>, TasksEnd)>, (String, TasksEnd)> {
+    ) -> Result<Option<(Values, TasksEnd)>, (String, TasksEnd)> {
         let failed = |reason: String| (reason, TasksEnd::Failed);
         let arguments = self.arguments(here).map_err(failed)?;
         let words = self.put_arguments(&arguments, here).map_err(failed)?;
@@ -308,7 +311,7 @@ fn read_output(
 
 fn read_elements(of: ScalarType, format: ParameterFormat, bytes: &[u8]) -> Result<Array, String> {
     match format {
-        ParameterFormat::Raw if bytes.len() as u64 % of.bytes() != 0 => {
+        ParameterFormat::Raw if !(bytes.len() as u64).is_multiple_of(of.bytes()) => {
             Err(format!("expected a multiple of {} bytes, found {}", of.bytes(), bytes.len()))
         }
         ParameterFormat::Raw => Ok(Array::read_le(of, bytes)),
@@ -365,7 +368,7 @@ pub(in crate::processes) fn write_outcome(
 }
 
 fn reason_bytes(reason: &str) -> Vec<u8> {
-    reason[..reason.floor_char_boundary(REASON_BYTES_MAX)].as_bytes().to_vec()
+    reason.as_bytes()[..reason.floor_char_boundary(REASON_BYTES_MAX)].to_vec()
 }
 
 /// How a process ended, behind "ended with".
