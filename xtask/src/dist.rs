@@ -1,4 +1,7 @@
-//! Packages: a Debian package and a tarball with the program and its launcher, the manual, completions, systemd units and examples.
+//! Packages: a Debian package and a tarball with the program and its launcher, the manual, completions, systemd units and examples; and
+//! the Debian packages of the C library of GridRPC.
+
+mod gridrpc;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -65,22 +68,8 @@ impl Programs {
     /// of glibc or a later one, if one is named, else that of this machine.
     fn build(binary: Option<&Path>, glibc: Option<&str>) -> Result<Programs, Failure> {
         let (profile, folder) = if binary.is_some() { ("dev", "debug") } else { ("dist", "dist") };
-        let linked = glibc.map(|version| format!("{}.{version}", system()));
-        let build = match &linked {
-            // Links with the symbols of another glibc.
-            Some(system) => {
-                if Step::cargo(&["zigbuild", "--version"]).output().is_none() {
-                    return Err(Failure::Missing { what: "cargo-zigbuild", hint: ZIG });
-                }
-                vec!["zigbuild", "--target", system]
-            }
-            None => vec!["build"],
-        };
-        let build = [&build[..], &["--profile", profile, "--locked", "-p"]].concat();
-        let built = match glibc {
-            Some(_) => target_folder().join(system()).join(folder),
-            None => target_folder().join(folder),
-        };
+        let (build, built) = build_command(profile, folder, glibc)?;
+        let build: Vec<&str> = build.iter().map(String::as_str).collect();
         let pliant = match binary {
             Some(binary) => absolute(binary)?,
             None => {
@@ -94,6 +83,27 @@ impl Programs {
     }
 }
 
+/// The command that builds a package of the workspace with a profile, up to its name, and the folder in which the result is.
+fn build_command(
+    profile: &str,
+    folder: &str,
+    glibc: Option<&str>,
+) -> Result<(Vec<String>, PathBuf), Failure> {
+    let (build, built) = match glibc {
+        // Links with the symbols of another glibc.
+        Some(version) => {
+            if Step::cargo(&["zigbuild", "--version"]).output().is_none() {
+                return Err(Failure::Missing { what: "cargo-zigbuild", hint: ZIG });
+            }
+            let linked = format!("{}.{version}", system());
+            (vec!["zigbuild".to_owned(), "--target".to_owned(), linked], target_folder().join(system()))
+        }
+        None => (vec!["build".to_owned()], target_folder()),
+    };
+    let rest = ["--profile", profile, "--locked", "-p"].map(str::to_owned);
+    Ok(([build, rest.to_vec()].concat(), built.join(folder)))
+}
+
 /// The system for which programs are built, as cargo names it.
 fn system() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
@@ -102,6 +112,7 @@ fn system() -> String {
 /// Writes the packages into `out`, with the program `binary`, or the optimised one, which is built first, for a version of glibc if
 /// one is named.
 pub(crate) fn run(binary: Option<&Path>, glibc: Option<&str>, out: &Path) -> Result<(), Failure> {
+    let is_quick = binary.is_some();
     let programs = Programs::build(binary, glibc)?;
     let binary = &programs.pliant;
     make_dir(out)?;
@@ -114,8 +125,9 @@ pub(crate) fn run(binary: Option<&Path>, glibc: Option<&str>, out: &Path) -> Res
     debian_package(&root, binary, &out.join(&package))?;
     let needed = needed(binary)?;
     let tarball = tarball(&tree, &programs, &needed, &out)?;
+    let [library, development] = gridrpc::packages(&tree, is_quick, glibc, &out)?;
     remove(&tree)?;
-    let sums = Step::new("sha256sum", &[&package, &tarball]).dir(&out);
+    let sums = Step::new("sha256sum", &[&package, &library, &development, &tarball]).dir(&out);
     let sums = sums
         .output()
         .ok_or(Failure::Missing { what: "sha256sum", hint: "it is in the package coreutils" })?;

@@ -12,6 +12,7 @@ mod database;
 mod decisions;
 mod dist;
 mod fuzz;
+mod interpreters;
 mod lint;
 mod logs;
 mod machine;
@@ -70,7 +71,7 @@ fn perform(verb: Verb) -> Result<(), Failure> {
         Verb::Claims { paper } => claims::run(paper.as_deref()),
         Verb::Campaign { folder } => claims::run_campaign(&folder),
         Verb::Paper004 => paper::run(),
-        Verb::Python => python::run(),
+        Verb::Python { program } => python::run(program.as_deref()),
         Verb::Snakemake => python::run_snakemake(),
         Verb::Soak { seeds, from } => soak::run(seeds, from),
         Verb::Upgrade { commit } => upgrade::run(&commit),

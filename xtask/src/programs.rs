@@ -8,6 +8,9 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("ffmpeg", "ffmpeg", "the film of examples/render-encode"),
     ("protoc", "protobuf-compiler", "the protocol by another compiler"),
     ("promtool", "prometheus", "the alert rules and the dashboard by Prometheus"),
+    ("valgrind", "valgrind", "the C library of GridRPC under valgrind"),
+    ("c++", "g++", "the GridRPC program in C++"),
+    ("gfortran", "gfortran", "the GridRPC program in Fortran"),
     ("newuidmap", "uidmap", "files of subordinate users in the folders of jobs"),
 ];
 

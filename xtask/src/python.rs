@@ -1,59 +1,96 @@
 //! `cargo xtask python`: the Python package, built as a wheel, installed in an environment of its own, and tested there.
-//! `cargo xtask snakemake`: the same for the Snakemake plugin, with Snakemake.
+//! `cargo xtask snakemake`: the same for the Snakemake plugin, with Snakemake, and for the recipes of other workflow systems.
 
 use std::path::{Path, PathBuf};
 
+use crate::interpreters::{Interpreter, further};
 use crate::machine;
 use crate::step::{Failure, Step, target_folder, workspace_root};
 
 /// How many made-up tables the tests of every `cargo xtask test` try; `cargo xtask python` tries as many as the tests say.
 const EXAMPLES_OF_ALL_TESTS: &str = "500";
 
+/// Why there is no interpreter for the tests.
+const WITHOUT_VENV: Failure = Failure::Missing {
+    what: "an interpreter of Python that makes environments",
+    hint: "install Python 3.9 or later with the modules venv and ensurepip (Debian: python3-venv)",
+};
+
 /// The folder of the package.
 fn package() -> PathBuf {
     workspace_root().join("crates/python")
 }
 
-/// Builds the package and runs its tests.
-pub(crate) fn run() -> Result<(), Failure> {
-    let hint = "install Python 3.9 or later with the module venv (Debian: python3-venv)";
-    let python = machine::find_program(&["python3"]).ok_or(Failure::Missing { what: "python3", hint })?;
-    Step::cargo(&["build", "--package", "pliant", "--bin", "pliant", "--features", "parquet"]).run()?;
-    test(&python, None)
+/// Builds the package and runs its tests: all of them with one interpreter, by default `python3`, and a short form with one of each
+/// further version that this machine has.
+pub(crate) fn run(program: Option<&Path>) -> Result<(), Failure> {
+    let python = match program {
+        Some(program) => Interpreter::of(program).ok_or(WITHOUT_VENV)?,
+        None => default_interpreter().ok_or(WITHOUT_VENV)?,
+    };
+    build_command()?;
+    let wheel = test(&python, None)?;
+    if program.is_some() {
+        return Ok(());
+    }
+    further(&python).iter().try_for_each(|python| test_shortly(python, &wheel))
 }
 
-/// Builds the package, and tests the Snakemake plugin with it.
+/// Builds the package, and tests the Snakemake plugin and the recipes with it.
 pub(crate) fn run_snakemake() -> Result<(), Failure> {
-    let hint = "install Python 3.11 or later with the module venv (Debian: python3-venv)";
-    let python = machine::find_program(&["python3"]).ok_or(Failure::Missing { what: "python3", hint })?;
-    Step::cargo(&["build", "--package", "pliant", "--bin", "pliant", "--features", "parquet"]).run()?;
+    let hint = "install Python 3.11.4 or later with the module venv (Debian: python3-venv)";
+    let python = default_interpreter().ok_or(Failure::Missing { what: "python3", hint })?;
+    build_command()?;
     let plugin = workspace_root().join("integrations/snakemake-executor-plugin-pliant");
-    let environment = Environment::with_package(&python, "snakemake", "executor")?;
-    environment.install(&format!("{}[test]", plugin.display()))?;
-    environment.pytest(&plugin.join("tests")).run()
+    let environment = Environment::new(&python, "snakemake")?;
+    let wheel = environment.wheel()?;
+    environment.install_wheel(&wheel, Some("executor"))?;
+    environment.install(&[&format!("{}[test]", plugin.display())])?;
+    environment.pytest(&plugin.join("tests")).run()?;
+    let recipes = workspace_root().join("integrations/recipes");
+    environment.install(&["--requirement", &shown(&recipes.join("requirements.txt"))])?;
+    environment.pytest(&recipes.join("tests")).run()
 }
 
 /// The same after all other tests, with the command that these have built; no failure where Python is absent.
 pub(crate) fn run_after_tests() -> Result<(), Failure> {
-    match machine::find_program(&["python3"]) {
-        Some(python) if Step::new(&python, &["-c", "import venv, ensurepip"]).succeeds() => {
-            test(&python, Some(EXAMPLES_OF_ALL_TESTS))
-        }
-        _ => {
+    match default_interpreter() {
+        Some(python) => test(&python, Some(EXAMPLES_OF_ALL_TESTS)).map(|_| ()),
+        None => {
             eprintln!("skipped: the Python package (no python3 with the module venv)");
             Ok(())
         }
     }
 }
 
-/// Tests the package with the command in the folder of builds.
-fn test(python: &Path, examples: Option<&str>) -> Result<(), Failure> {
-    let environment = Environment::with_package(python, "python", "test")?;
+/// The `python3` of the search path, if it can make environments.
+fn default_interpreter() -> Option<Interpreter> {
+    Interpreter::of(&machine::find_program(&["python3"])?)
+}
+
+fn build_command() -> Result<(), Failure> {
+    Step::cargo(&["build", "--package", "pliant", "--bin", "pliant", "--features", "parquet"]).run()
+}
+
+/// Tests the package with the command in the folder of builds: its wheel.
+fn test(python: &Interpreter, examples: Option<&str>) -> Result<PathBuf, Failure> {
+    let environment = Environment::new(python, "python")?;
+    let wheel = environment.wheel()?;
+    environment.install_wheel(&wheel, Some("test"))?;
     let tests = environment.pytest(&package().join("tests"));
     match examples {
-        Some(examples) => tests.env("PLIANT_EXAMPLES", examples).run(),
-        None => tests.run(),
+        Some(examples) => tests.env("PLIANT_EXAMPLES", examples).run()?,
+        None => tests.run()?,
     }
+    Ok(wheel)
+}
+
+/// Tests that the wheel, which is for all versions, works with this one.
+fn test_shortly(python: &Interpreter, wheel: &Path) -> Result<(), Failure> {
+    let environment = Environment::new(python, &format!("python-{}", python.name()))?;
+    environment.install_wheel(wheel, None)?;
+    environment.install(&["pytest", "pytest-timeout"])?;
+    environment.pytest(&package().join("tests/test_every_version.py")).run()
 }
 
 /// An environment of Python in the folder of builds.
@@ -63,31 +100,39 @@ struct Environment {
 }
 
 impl Environment {
-    /// A new environment with the package as a wheel, and with the packages of one of its extras.
-    fn with_package(python: &Path, name: &str, extra: &str) -> Result<Environment, Failure> {
+    /// A new environment of an interpreter.
+    fn new(python: &Interpreter, name: &str) -> Result<Environment, Failure> {
         let folder = target_folder().join(name);
-        let (inside, wheels) = (folder.join("environment"), folder.join("wheels"));
+        let inside = folder.join("environment");
+        Step::new(&python.program, &["-m", "venv", "--clear", &shown(&inside)]).run()?;
+        Ok(Environment { folder, python: inside.join("bin/python") })
+    }
+
+    /// The package as a wheel, for all versions of Python, with the command in the folder of builds.
+    fn wheel(&self) -> Result<PathBuf, Failure> {
+        let wheels = self.folder.join("wheels");
         // What an earlier wheel has left would be found, too.
         if let Err(cause) = std::fs::remove_dir_all(&wheels)
             && cause.kind() != std::io::ErrorKind::NotFound
         {
             return Err(Failure::File { path: wheels, cause: cause.to_string() });
         }
-        Step::new(python, &["-m", "venv", "--clear", &shown(&inside)]).run()?;
-        let environment = Environment { folder, python: inside.join("bin/python") };
-        let wheel = ["wheel", "--no-deps", "--wheel-dir", &shown(&wheels), &shown(&package())];
-        environment
-            .pip(&wheel)
+        self.pip(&["wheel", "--no-deps", "--wheel-dir", &shown(&wheels), &shown(&package())])
             .env("CARGO_TARGET_DIR", target_folder())
             .env("PLIANT_PROFILE", "dev")
             .env("PLIANT_COMMAND", target_folder().join("debug/pliant"))
             .run()?;
-        environment.install(&format!("pliant[{extra}] @ file://{}", shown(&wheel_in(&wheels)?)))?;
-        Ok(environment)
+        wheel_in(&wheels)
     }
 
-    fn install(&self, what: &str) -> Result<(), Failure> {
-        self.pip(&["install", what]).run()
+    /// Installs the wheel with the packages of one of its extras.
+    fn install_wheel(&self, wheel: &Path, extra: Option<&str>) -> Result<(), Failure> {
+        let extra = extra.map_or_else(String::new, |extra| format!("[{extra}]"));
+        self.install(&[&format!("pliant{extra} @ file://{}", shown(wheel))])
+    }
+
+    fn install(&self, what: &[&str]) -> Result<(), Failure> {
+        self.pip(&[&["install"], what].concat()).run()
     }
 
     fn pip(&self, arguments: &[&str]) -> Step {
@@ -95,9 +140,10 @@ impl Environment {
         Step::new(&self.python, &[&begin, arguments].concat())
     }
 
-    /// The tests of a folder, from a folder without the sources, and with the variables of a user.
+    /// These tests, from a folder without the sources, and with the variables of a user.
     fn pytest(&self, tests: &Path) -> Step {
-        let tests = Step::new(&self.python, &["-m", "pytest", "-q", "-p", "no:cacheprovider", &shown(tests)]);
+        let words = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", &shown(tests)];
+        let tests = Step::new(&self.python, &words);
         tests.dir(&self.folder).env("PYTHONDONTWRITEBYTECODE", "1")
     }
 }

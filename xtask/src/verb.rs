@@ -40,10 +40,13 @@ Usage: cargo xtask VERB
                    print the figures of paper 000's tables from the results of a finished campaign in DIR, with intervals
                    (paper-000-batch-systems or paper-000-loads of campaigns/), and fail if they are not those of its page
   paper-004 --live run the scenarios of paper 004 on real daemons at full length (a quarter of an hour), and compare with their simulation
-  python           build the Python package (crates/python) as a wheel, install it in an environment of its own (target/python),
-                   and run its tests there; needs Python 3.9 or later with the module venv
+  python [--python PATH]
+                   build the Python package (crates/python) as a wheel, install it in an environment of its own (target/python),
+                   and run its tests there with the interpreter PATH (default python3, and then a short form with one of each
+                   further version that is found); needs Python 3.9 or later with the module venv
   snakemake        the same with the Snakemake plugin (integrations/snakemake-executor-plugin-pliant) and Snakemake: its own suite for
-                   executor plugins, and the tests of the plugin on a federation on this machine; needs Python 3.11 or later
+                   executor plugins, the tests of the plugin on a federation on this machine, and the recipes of integrations/recipes
+                   with Dask and Parsl; needs Python 3.11.4 or later
   dist [--binary FILE] [--glibc VERSION] [--out DIR]
                    write a Debian package, a tarball and their checksums into DIR (default target/packages), with the
                    program FILE or, by default, one that is built with all optimisations (profile dist) and that needs
@@ -110,7 +113,10 @@ pub(crate) enum Verb {
     /// Runs the scenarios of paper 004.
     Paper004,
     /// Tests the Python package.
-    Python,
+    Python {
+        /// The interpreter; none: `python3`, and others shortly.
+        program: Option<PathBuf>,
+    },
     /// Tests the Snakemake plugin.
     Snakemake,
     /// Runs fault schedules.
@@ -181,7 +187,10 @@ impl Verb {
             }
             "lint" => (Verb::Lint, "lint", rest),
             "ci" => (Verb::Ci, "ci", rest),
-            "python" => (Verb::Python, "python", rest),
+            "python" => {
+                let (program, rest) = value("--python", rest)?;
+                (Verb::Python { program: program.map(PathBuf::from) }, "python", rest)
+            }
             "snakemake" => (Verb::Snakemake, "snakemake", rest),
             "fuzz" => {
                 let seconds = rest.first().map_or(Ok(FUZZ_SECONDS), |text| parse_seconds(text))?;

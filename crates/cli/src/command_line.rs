@@ -117,6 +117,12 @@ pub(crate) enum Verb {
     /// Runs a batch of instances, or the tasks of a launch on one server; servers have jobs run it.
     #[command(hide = true)]
     RunTasks(verbs::run_tasks::Arguments),
+    /// Supervises the resident process of a service; servers start it.
+    #[command(hide = true)]
+    RunResident(verbs::run_resident::Arguments),
+    /// Calls a function of a shared library; the supervisor of a service starts it.
+    #[command(hide = true)]
+    CallLibrary(verbs::call_library::Arguments),
     /// Reads and writes the files of one job as its account; servers start it through the launcher.
     #[command(hide = true)]
     JobFolder(verbs::job_folder::Arguments),

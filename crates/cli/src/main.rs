@@ -1,7 +1,6 @@
 //! The `pliant` command: one file per verb under `verbs/`. Exit codes: 0 done, 1 the system failed, 2 the
 //! usage or the input was wrong; verbs that wait for jobs have two more (`docs/reference/exit-codes.md`).
 
-mod application;
 mod campaigns;
 mod command_line;
 mod daemon;
@@ -88,6 +87,8 @@ fn run(output: Output, verb: Verb) -> Result<(), Failure> {
         Verb::Completions(arguments) => verbs::completions::run(&arguments, command_line::command()),
         Verb::Manual(arguments) => verbs::manual::run(&arguments, command_line::command()),
         Verb::RunJob(arguments) => verbs::run_job::run(&arguments),
+        Verb::CallLibrary(arguments) => verbs::call_library::run(&arguments),
+        Verb::RunResident(arguments) => verbs::run_resident::run(&arguments),
         Verb::RunTasks(arguments) => verbs::run_tasks::run(&arguments),
         // It has an exit code of its own.
         Verb::JobFolder(_) => Ok(()),

@@ -23,6 +23,15 @@ pub struct ClientFile {
 }
 
 impl ClientFile {
+    /// The text of the file.
+    ///
+    /// # Errors
+    ///
+    /// If a path is not UTF-8.
+    pub fn to_toml(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|error| error.to_string())
+    }
+
     /// Reads and checks the file.
     pub fn read(path: &Path) -> Result<ClientFile, ConfigError> {
         let (mut file, _): (ClientFile, _) = read(path, HINT)?;

@@ -1,6 +1,7 @@
 //! The client library, which the command line uses for every call.
 
 mod admin;
+pub mod calls;
 mod changes;
 mod client_file;
 mod driver;
@@ -8,6 +9,7 @@ mod error;
 mod explorations;
 mod files;
 mod history;
+mod launch_results;
 mod launches;
 mod number_in_output;
 mod parameters;
@@ -59,6 +61,7 @@ pub use explorations::{
 };
 pub use files::send_pieces;
 pub use history::History;
+pub use launch_results::{FetchStep, FetchedLaunch, has_run};
 pub use parameters::{
     ParameterError, ParameterRange, ParameterRangeError, ParameterSpace, ParameterTable, ParameterTableError,
 };
@@ -105,6 +108,8 @@ pub struct Client {
     job_servers: Arc<Mutex<HashMap<Handle, Name>>>,
     tls: Arc<ClientTls>,
     request: RequestId,
+    /// How many submissions and waits of calls may be under way.
+    call_turns: Arc<calls::CallTurns>,
 }
 
 impl Client {
@@ -131,17 +136,13 @@ impl Client {
             job_servers: Arc::default(),
             tls,
             request: RequestId::fresh(),
+            call_turns: Arc::default(),
         })
     }
 
     /// The name in the certificate.
     pub fn user(&self) -> String {
         self.tls.own().name.clone()
-    }
-
-    /// The last second in which the certificate is valid.
-    pub fn certificate_not_after(&self) -> Time {
-        self.tls.own().not_after
     }
 
     /// True if the certificate is an operator's.

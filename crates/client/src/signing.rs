@@ -12,6 +12,11 @@ use pliant_wire::{SignedTasks, SubmittedWork, submission_digest, task_digest, ta
 use super::{Client, ClientError};
 
 impl Client {
+    /// The last second in which the user's certificate is valid.
+    pub fn certificate_not_after(&self) -> Time {
+        self.tls.own().not_after
+    }
+
     /// Signs a submission for a server. Signed anew for each server and with each try.
     ///
     /// # Errors

@@ -69,6 +69,9 @@ impl SubmitOrder {
             SubmittedWork::Service { name, arguments } => {
                 DiscoverySubject::Service { name: name.clone(), arguments: arguments.clone() }
             }
+            SubmittedWork::Call(call) => {
+                DiscoverySubject::Service { name: call.service.clone(), arguments: call.arguments.clone() }
+            }
             SubmittedWork::Script(script) => match &script.folder {
                 None => DiscoverySubject::Work(script.work.clone()),
                 Some(folder) => {

@@ -115,6 +115,7 @@ fn every_key_is_on_its_page() {
     let argument = format!("{service}[service.arguments.a]\ntype = \"string\"\n");
     let scaling = format!("{service}[service.runtime_per]\n");
     let resources = format!("{service}[service.resources]\n");
+    let parameter = format!("{service}signature = [\"in int n\"]\n[service.parameters.n]\n");
     let agent = "name = \"a\"\nlisten = \"127.0.0.1:0\"\n";
     for (name, kind, head) in [
         ("agent.md", "agent.toml", ""),
@@ -136,6 +137,7 @@ fn every_key_is_on_its_page() {
         ("services.md", "part of server.toml", &argument),
         ("services.md", "part of server.toml", &scaling),
         ("services.md", "part of server.toml", &resources),
+        ("services.md", "part of server.toml", &parameter),
         ("client.md", "client.toml", ""),
         ("client.md", "client.toml", "[tls]\n"),
     ] {

@@ -40,7 +40,8 @@ impl Account {
         if entry.name.to_bytes() != name.as_bytes() {
             return Err(refused("the name that the account has itself"));
         }
-        requirement(&entry, config.uid_min, caller).map_or(Ok(()), |expected| Err(refused(&expected)))?;
+        requirement(&entry, (config.uid_min, config.uid_max), caller)
+            .map_or(Ok(()), |expected| Err(refused(&expected)))?;
         if is_among(&config.deny, name, &entry)? {
             return Err(refused("one that `deny` of the launcher's file does not ban"));
         }
@@ -81,7 +82,7 @@ fn entry(name: &str) -> Result<Option<Entry>, Error> {
 }
 
 /// What an account has to be and is not, whatever the lists of the file say.
-fn requirement(entry: &Entry, uid_min: u32, caller: u32) -> Option<String> {
+fn requirement(entry: &Entry, (uid_min, uid_max): (u32, u32), caller: u32) -> Option<String> {
     match (entry.uid, entry.gid) {
         (0, _) | (_, 0) => Some("one that is neither root nor in its group".to_owned()),
         (UNCHANGED | OVERFLOW_UID | UNUSED_UID, _) | (_, UNCHANGED) => {
@@ -89,6 +90,9 @@ fn requirement(entry: &Entry, uid_min: u32, caller: u32) -> Option<String> {
         }
         (uid, _) if uid == caller => Some("another one than the caller's own".to_owned()),
         (uid, _) if uid < uid_min => Some(format!("one with a uid from {uid_min} (`uid_min`; it has {uid})")),
+        (uid, _) if uid > uid_max => {
+            Some(format!("one with a uid up to {uid_max} (`uid_max`; it has {uid})"))
+        }
         _ => None,
     }
 }
@@ -101,11 +105,13 @@ mod tests {
     fn accounts_of_the_system() {
         let check = |uid: u32, gid: u32, refused: bool| {
             let entry = Entry { name: CString::default(), uid, gid, home: "/".into(), shell: "".into() };
-            assert_eq!(requirement(&entry, 1000, 1500).is_some(), refused, "{uid} {gid}");
+            assert_eq!(requirement(&entry, (1000, 61_183), 1500).is_some(), refused, "{uid} {gid}");
         };
         check(1000, 1000, false);
         check(1501, 5, false);
         check(999, 1000, true);
+        check(61_183, 1000, false);
+        check(61_184, 1000, true);
         check(0, 1000, true);
         check(1000, 0, true);
         check(1500, 1500, true);

@@ -14,6 +14,8 @@ use crate::toml::{self, Value};
 const MAX_BYTES: u64 = 1 << 16;
 /// The lowest uid if the file names none: that of the first person on most systems.
 const UID_MIN: u32 = 1000;
+/// The highest uid if the file names none: the one below those that systemd gives to services as they start (`DynamicUser=`).
+const UID_MAX: u32 = 61_183;
 
 /// The content of the launcher's file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,7 +24,9 @@ pub struct Config {
     pub caller: String,
     /// The lowest uid of accounts, at least 1.
     pub uid_min: u32,
-    /// The accounts as which it does something; `None` is every account from `uid_min`.
+    /// The highest uid of accounts.
+    pub uid_max: u32,
+    /// The accounts as which it does something; `None` is every account from `uid_min` to `uid_max`.
     pub allow: Option<Vec<String>>,
     /// Accounts as which it does nothing, under whatever name of the same uid.
     pub deny: Vec<String>,
@@ -32,6 +36,8 @@ pub struct Config {
     pub folders: Vec<PathBuf>,
     /// The programs that are run.
     pub programs: Vec<PathBuf>,
+    /// Whether no program that is run gets more rights by executing another one (`PR_SET_NO_NEW_PRIVS`).
+    pub no_new_privs: bool,
 }
 
 impl Config {
@@ -60,16 +66,23 @@ impl Config {
         let mut config = Config {
             caller: String::new(),
             uid_min: UID_MIN,
+            uid_max: UID_MAX,
             allow: None,
             deny: Vec::new(),
             end_only: Vec::new(),
             folders: Vec::new(),
             programs: Vec::new(),
+            no_new_privs: false,
         };
         for entry in toml::parse(text)? {
             let set = match (entry.key.as_str(), entry.value) {
                 ("caller", Value::Text(name)) => account_name(name).map(|name| config.caller = name),
-                ("uid_min", Value::Number(uid)) => uid_min(uid).map(|uid| config.uid_min = uid),
+                ("uid_min", Value::Number(uid)) => user(uid).map(|uid| config.uid_min = uid),
+                ("uid_max", Value::Number(uid)) => user(uid).map(|uid| config.uid_max = uid),
+                ("no_new_privs", Value::Bool(on)) => {
+                    config.no_new_privs = on;
+                    Ok(())
+                }
                 ("allow", Value::List(names)) => {
                     each(names, account_name).map(|names| config.allow = Some(names))
                 }
@@ -84,12 +97,13 @@ impl Config {
                     each(paths, plain_path).map(|paths| config.programs = paths)
                 }
                 ("caller", _) => Err("expected a text: `caller = \"pliant\"`".to_owned()),
-                ("uid_min", _) => Err("expected a number: `uid_min = 1000`".to_owned()),
+                (key @ ("uid_min" | "uid_max"), _) => Err(format!("expected a number: `{key} = 1000`")),
+                ("no_new_privs", _) => Err("expected `true` or `false`".to_owned()),
                 (key @ ("allow" | "deny" | "end_only" | "folders" | "programs"), _) => {
                     Err(format!("expected a list of texts: `{key} = [\"...\"]`"))
                 }
                 (key, _) => Err(format!(
-                    "unknown key `{key}`; expected caller, uid_min, allow, deny, end_only, folders or programs"
+                    "unknown key `{key}`; expected caller, uid_min, uid_max, allow, deny, end_only, folders, programs or no_new_privs"
                 )),
             };
             set.map_err(|message| ConfigError { line: entry.line, message })?;
@@ -126,7 +140,7 @@ fn each<T>(texts: Vec<String>, read: fn(String) -> Result<T, String>) -> Result<
     texts.into_iter().map(read).collect()
 }
 
-fn uid_min(uid: u64) -> Result<u32, String> {
+fn user(uid: u64) -> Result<u32, String> {
     match u32::try_from(uid) {
         Ok(uid) if uid > 0 => Ok(uid),
         _ => Err(format!("expected a uid from 1, found {uid}: nothing is ever done as root")),
@@ -176,20 +190,23 @@ mod tests {
 
     #[test]
     fn a_file_and_its_defaults() {
-        let text = "# comment\ncaller = \"pliant\"  # who\nallow = ['alice',\n  # and\n  \"bob\",\n]\nuid_min=500\n\
-                    folders = [\"/var/spool/pliant\"]\nprograms = [ '/usr/bin/pliant' ]\ndeny = []\n";
+        let text = "# comment\ncaller = \"pliant\"  # who\nallow = ['alice',\n  # and\n  \"bob\",\n]\nuid_min=500\nuid_max = 70000\n\
+                    folders = [\"/var/spool/pliant\"]\nprograms = [ '/usr/bin/pliant' ]\ndeny = []\nno_new_privs = true\n";
         let expected = Config {
             caller: "pliant".into(),
             uid_min: 500,
+            uid_max: 70_000,
             allow: Some(vec!["alice".into(), "bob".into()]),
             deny: Vec::new(),
             end_only: Vec::new(),
             folders: vec!["/var/spool/pliant".into()],
             programs: vec!["/usr/bin/pliant".into()],
+            no_new_privs: true,
         };
         assert_eq!(config(text), Ok(expected));
         let least = config("caller = 'pliant'").unwrap();
-        assert_eq!((least.uid_min, least.allow, least.programs.len()), (1000, None, 0));
+        assert_eq!((least.uid_min, least.uid_max, least.no_new_privs), (1000, 61_183, false));
+        assert_eq!((least.allow, least.programs.len()), (None, 0));
     }
 
     #[test]
@@ -206,11 +223,13 @@ mod tests {
             "1: expected a uid from 1, found 4294967296: nothing is ever done as root",
         );
         check("uid_min = 'x'", "1: expected a number: `uid_min = 1000`");
+        check("uid_max = true", "1: expected a number: `uid_max = 1000`");
+        check("no_new_privs = 1", "1: expected `true` or `false`");
         check("allow = 'alice'", "1: expected a list of texts: `allow = [\"...\"]`");
         check("deny = [\n'a:b']", "1: expected the name of an account other than root, found \"a:b\"");
         check(
             "allows = []",
-            "1: unknown key `allows`; expected caller, uid_min, allow, deny, end_only, folders or programs",
+            "1: unknown key `allows`; expected caller, uid_min, uid_max, allow, deny, end_only, folders, programs or no_new_privs",
         );
         check("caller = 'a'\ncaller = 'b'", "2: the key `caller` is there twice, first in line 1");
         for path in ["tmp", "", "/", "/a/", "/a//b", "/a/./b", "/a/../b", "./a"] {

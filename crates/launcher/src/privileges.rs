@@ -2,9 +2,9 @@
 //!
 //! The program has one thread, so that the calls of the kernel, which change one thread, change all of it.
 //!
-//! `PR_SET_NO_NEW_PRIVS` is not set on the programs that are run, as Slurm's `slurmstepd` does not set it: a job may use what its user may use
-//! after a login, set-user-id programs such as `ping`, `fusermount` and the start of a container included. Who may have them is a
-//! matter of the machine.
+//! `PR_SET_NO_NEW_PRIVS` is set on the programs that are run only if the file says so, as Slurm's `slurmstepd` does not set it: a job may use
+//! what its user may use after a login, set-user-id programs such as `ping`, `fusermount` and the start of a container included. Who may
+//! have them is a matter of the machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,12 @@ use std::io;
 use std::sync::OnceLock;
 
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getgroups, getuid};
+use rustix::process::{
+    Gid, Resource, Rlimit, Uid, getegid, geteuid, getgid, getgroups, getrlimit, getuid, setrlimit,
+};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
-    set_thread_res_uid,
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 
 use crate::account::{Account, UNUSED_UID};
@@ -27,6 +29,10 @@ const NONE: CapabilitySets = CapabilitySets {
     permitted: CapabilitySet::empty(),
     inheritable: CapabilitySet::empty(),
 };
+
+/// As much memory and as many open files as modules of the name service need.
+const ENOUGH: [(Resource, u64); 3] =
+    [(Resource::As, 1 << 30), (Resource::Data, 1 << 30), (Resource::Nofile, 256)];
 
 /// The uid of the caller, once it is known to be another one than root.
 static CALLER: OnceLock<Uid> = OnceLock::new();
@@ -116,6 +122,28 @@ pub(crate) fn make_as<T>(account: &Account, make: impl FnOnce() -> T) -> Result<
         finish(account)?
     }
     Ok(made)
+}
+
+/// Has no program that this process becomes, or starts, get rights by a bit of its file, such as those of another user.
+pub(crate) fn forbid_new_privileges() -> Result<(), Error> {
+    set_no_new_privs(true).map_err(Error::system("forgo new privileges"))
+}
+
+/// Does something with memory and descriptors that the caller cannot have made scarce. With too few, the C library loads no module of the name
+/// service, and takes an account that the module knows for one that is not there.
+pub(crate) fn with_enough<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let limits = ENOUGH.map(|(resource, least)| (resource, least, getrlimit(resource)));
+    for (resource, least, limit) in &limits {
+        let enough = |limit: Option<u64>| limit.map(|limit| limit.max(*least));
+        let raised = Rlimit { current: enough(limit.current), maximum: enough(limit.maximum) };
+        setrlimit(*resource, raised)
+            .map_err(Error::system(format!("have enough for accounts ({resource:?})")))?;
+    }
+    let done = work();
+    for (resource, _, limit) in limits {
+        setrlimit(resource, limit).map_err(Error::system(format!("set the limit {resource:?} again")))?;
+    }
+    done
 }
 
 /// Becomes the account for good.

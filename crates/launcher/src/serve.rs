@@ -35,7 +35,8 @@ const SHELL: &str = "/bin/sh";
 ///
 /// A refusal is one line on standard error, and nowhere else: the caller is a daemon with a log of its own.
 pub fn launch(config: &Path) -> ExitCode {
-    // A panic would be a defect. Its message must not be written with root's rights either.
+    // A panic would be a defect. Its message must not be written with root's rights either. One message is beyond this: the standard library
+    // says itself that memory has run out, in fixed words with a number, and ends the process.
     std::panic::set_hook(Box::new(|panic| {
         refuse(panic);
         std::process::exit(REFUSED.into());
@@ -72,7 +73,7 @@ fn serve(path: &Path) -> Result<(), Error> {
     let config = load(path, caller)?;
     // A job that starts processes again and again is stopped before it is ended.
     let ends = matches!(request.action, Action::Signal { .. });
-    let account = Account::allowed(&request.account, &config, caller, ends)?;
+    let account = privileges::with_enough(|| Account::allowed(&request.account, &config, caller, ends))?;
     match request.action {
         Action::Check => Ok(()),
         Action::MakeFolder { folder } => {
@@ -85,6 +86,9 @@ fn serve(path: &Path) -> Result<(), Error> {
             check_environment(&environment)?;
             privileges::become_account(&account)?;
             set_limits(processes_max).map_err(Error::of_account)?;
+            if config.no_new_privs {
+                privileges::forbid_new_privileges()?;
+            }
             folder::enter(&folder).map_err(Error::of_account)?;
             check_age(read)?;
             Err(run(&program, environment, &account).of_account())

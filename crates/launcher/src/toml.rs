@@ -1,4 +1,4 @@
-//! The part of TOML in which the launcher's file is written: keys with numbers, texts and lists of texts.
+//! The part of TOML in which the launcher's file is written: keys with numbers, truth values, texts and lists of texts.
 //!
 //! Comments, lists over several lines and both kinds of quotes are TOML's. Tables, dates, escapes and everything else is refused: a file is
 //! never understood otherwise than TOML's readers understand it.
@@ -16,6 +16,7 @@ pub(crate) struct Entry {
 /// A value of the file.
 pub(crate) enum Value {
     Number(u64),
+    Bool(bool),
     Text(String),
     List(Vec<String>),
 }
@@ -64,11 +65,17 @@ impl<'a> Reader<'a> {
         if self.skip('[') {
             return self.list().map(Value::List);
         }
+        if self.rest.starts_with(['t', 'f']) {
+            let word = self.take_while(|char| char.is_ascii_alphanumeric());
+            let value =
+                word.parse().map_err(|_| self.error(format!("expected true or false, found `{word}`")));
+            return value.map(Value::Bool);
+        }
         let digits = self.take_while(|char| char.is_ascii_digit());
         match digits.parse() {
             Ok(number) if digits == "0" || !digits.starts_with('0') => Ok(Value::Number(number)),
             _ if digits.is_empty() => {
-                self.text("a number, a text in quotes or a list of texts").map(Value::Text)
+                self.text("a number, true, false, a text in quotes or a list of texts").map(Value::Text)
             }
             _ => Err(self.error(format!("`{digits}` is no number that can be used here"))),
         }
@@ -162,9 +169,13 @@ mod tests {
         check("\n\"key\" = 1", "2: expected a key, found '\"'");
         check("a.b = 1", "1: expected `=` behind the key, found '.'");
         check("a", "1: expected `=` behind the key, found the end of the file");
-        check("a =\n1", "1: expected a number, a text in quotes or a list of texts, found '\\n'");
-        check("a = true", "1: expected a number, a text in quotes or a list of texts, found 't'");
-        check("a = -1", "1: expected a number, a text in quotes or a list of texts, found '-'");
+        check(
+            "a =\n1",
+            "1: expected a number, true, false, a text in quotes or a list of texts, found '\\n'",
+        );
+        check("a = tru", "1: expected true or false, found `tru`");
+        check("a = [true]", "1: expected a text in quotes, found 't'");
+        check("a = -1", "1: expected a number, true, false, a text in quotes or a list of texts, found '-'");
         check("a = 01", "1: `01` is no number that can be used here");
         check("a = 99999999999999999999", "1: `99999999999999999999` is no number that can be used here");
         check("a = 1_000", "1: expected the end of the line, found '_'");

@@ -40,9 +40,14 @@ impl<Rank: Ord + Copy> Earliest<Rank> {
         }
     }
 
+    /// No candidate that completes later can be kept.
+    pub fn latest(&self) -> Time {
+        self.best.map_or(self.latest, |(best, _)| best.completion)
+    }
+
     /// False if no candidate that completes at `bound` or later can be kept.
     pub fn may_take_from(&self, bound: Time) -> bool {
-        bound <= self.latest && self.best.is_none_or(|(best, _)| bound <= best.completion)
+        bound <= self.latest()
     }
 
     /// False if a candidate of this rank that completes at `bound` or later cannot be kept.

@@ -1,6 +1,7 @@
 """Heuristics as agents of the Gymnasium environment: the bounded slowdown of one sequence of jobs."""
 
 import numpy
+from numpy.typing import NDArray
 
 import pliant
 import pliant.gym
@@ -8,11 +9,11 @@ import pliant.gym
 WALLTIME = 1
 
 
-def oldest(window: numpy.ndarray) -> int:
+def oldest(window: NDArray[numpy.float32]) -> int:
     return 0
 
 
-def shortest(window: numpy.ndarray) -> int:
+def shortest(window: NDArray[numpy.float32]) -> int:
     return int(numpy.argmin(window[:, WALLTIME]))
 
 

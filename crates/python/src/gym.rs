@@ -45,6 +45,9 @@ fn share(value: f32, most: f32) -> f32 {
 struct State {
     episode: pliant_sim::Episode,
     jobs: Vec<Job>,
+    /// The position of the first job in the workload, and its submission.
+    first: usize,
+    begin: Time,
     scale: Scale,
     /// The jobs of the window, as the agent last saw them.
     window: Vec<JobId>,
@@ -133,7 +136,8 @@ impl Episode {
         let episode = pliant_sim::Episode::new(Procs(procs), jobs.iter().map(sim).collect(), backfill);
         let episode = episode.map_err(wrong_input)?;
         let features = vec![0.0; window * FEATURES];
-        let state = State { episode, jobs, scale, window: Vec::with_capacity(window), features };
+        let window = Vec::with_capacity(window);
+        let state = State { episode, jobs, first, begin, scale, window, features };
         Ok(Episode(Mutex::new(Some(state))))
     }
 
@@ -155,10 +159,20 @@ impl Episode {
         Ok(seen.map(|(bytes, waiting)| (PyByteArray::new(py, &bytes), waiting)))
     }
 
-    /// The present time, in seconds after the first submission.
+    /// The present time, on the clock of the workload.
     #[getter]
     fn now(&self) -> PyResult<i64> {
-        Ok(self.with(|state| Ok(state.episode.now().0))?)
+        Ok(self.with(|state| Ok(state.begin.0 + state.episode.now().0))?)
+    }
+
+    /// The positions in the workload of the jobs of the window, as 64-bit integers.
+    #[getter]
+    fn window<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
+        let bytes: Vec<u8> = self.with(|state| {
+            let position = |job: &JobId| (state.first + job.index()) as i64;
+            Ok(state.window.iter().map(position).flat_map(i64::to_ne_bytes).collect())
+        })?;
+        Ok(PyByteArray::new(py, &bytes))
     }
 
     /// The run of the jobs that have started; the episode is over.
@@ -193,7 +207,7 @@ impl State {
 
     /// Notes the window and its features.
     fn observe(&mut self) {
-        let Self { episode, jobs, scale, window, features } = self;
+        let Self { episode, jobs, scale, window, features, .. } = self;
         let (now, free) = (episode.now(), episode.picks().free());
         window.clear();
         let places = features.len() / FEATURES;

@@ -42,14 +42,26 @@ mod _pliant {
 
     #[pymodule_export]
     use super::live::{
-        Connection, Estimate, Estimates, Exit, ExplorationResult, Instance, Instances, Job, Offer, Pending,
-        Refusal, ResultFile, Results, SweepResult, Task,
+        Connection, Estimate, Estimates, Exit, ExplorationResult, Instance, Instances, Job, Launch,
+        LaunchTask, Offer, Pending, Refusal, ResultFile, Results, SweepResult, Task,
     };
 
     /// Panics, for the test that a panic becomes an exception.
     #[pyfunction]
     fn _panic() {
         panic!("asked for");
+    }
+
+    /// A call that panics, for the same test.
+    #[pyfunction]
+    fn _panicking_call() -> PyResult<Task> {
+        live::panicking()
+    }
+
+    /// A length of time such as `90s`, `1h` or `1-12:00:00`, in seconds.
+    #[pyfunction]
+    fn _duration_s(text: &str) -> PyResult<u64> {
+        pliant_request::numbers::timeout(text).map(|time| time.as_secs()).map_err(errors::wrong_input)
     }
 
     #[pymodule_init]

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, UInt32Array, UInt64Array};
 use pliant_model::{ClusterId, JobOutcome, MoveRecord, Procs, RefusalCause};
-use pliant_report::html::{NamedRun, RunPart, render_part, render_runs};
+use pliant_report::html::{
+    DrawnBar, DrawnBin, NamedRun, RunPart, drawn_bars, drawn_bins, render_part, render_runs,
+};
 use pliant_report::{FileFormat, RefusedRow, Summary, refused_rows, write_formats};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -107,6 +109,22 @@ impl Run {
     /// The utilization and the queue lengths alone, as they are on the page.
     fn _utilization_html(&self, py: Python<'_>) -> String {
         py.detach(|| render_part(&self.named(), RunPart::Utilization))
+    }
+
+    /// The rectangles of the Gantt chart.
+    fn _bars(&self, py: Python<'_>) -> PyResult<Table> {
+        py.detach(|| self.table_of_bars())
+    }
+
+    /// Utilization and queue length over bins of time.
+    fn _bins(&self, py: Python<'_>) -> PyResult<Table> {
+        py.detach(|| self.table_of_bins())
+    }
+
+    /// The names and the numbers of processors of the clusters.
+    fn _clusters(&self) -> Vec<(String, u32)> {
+        let clusters = self.run.platform.clusters().iter();
+        clusters.map(|cluster| (cluster.name.clone(), cluster.procs.0)).collect()
     }
 
     /// The Gantt chart, which a notebook shows.
@@ -220,6 +238,45 @@ impl Run {
             ("cluster", words(refused.iter().map(|row| row.cluster))),
             ("requested", sizes(|(requested, _)| requested)),
             ("available", sizes(|(_, available)| available)),
+        ])
+    }
+
+    fn table_of_bars(&self) -> PyResult<Table> {
+        let bars = drawn_bars(&self.run);
+        let job = |bar: &DrawnBar| &self.run.jobs[bar.job];
+        let seconds = |of: fn(&JobOutcome) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(bars.iter().map(|bar| of(job(bar)))))
+        };
+        let numbers = |of: fn(&DrawnBar) -> u32| -> ArrayRef {
+            Arc::new(UInt32Array::from_iter_values(bars.iter().map(of)))
+        };
+        Table::new(vec![
+            (
+                "job",
+                Arc::new(UInt64Array::from_iter_values(bars.iter().map(|bar| job(bar).log_id))) as ArrayRef,
+            ),
+            ("cluster", words(bars.iter().map(|bar| Some(self.cluster(job(bar).cluster))))),
+            ("start", seconds(|job| job.start.0)),
+            ("end", seconds(|job| job.end.0)),
+            ("first", numbers(|bar| bar.first)),
+            ("procs", numbers(|bar| bar.procs)),
+        ])
+    }
+
+    fn table_of_bins(&self) -> PyResult<Table> {
+        let bins = drawn_bins(&self.run);
+        let seconds = |of: fn(&DrawnBin) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(bins.iter().map(of)))
+        };
+        let numbers = |of: fn(&DrawnBin) -> f64| -> ArrayRef {
+            Arc::new(Float64Array::from_iter_values(bins.iter().map(of)))
+        };
+        Table::new(vec![
+            ("cluster", words(bins.iter().map(|bin| Some(self.cluster(bin.cluster))))),
+            ("begin", seconds(|bin| bin.begin_s)),
+            ("end", seconds(|bin| bin.end_s)),
+            ("utilization", numbers(|bin| bin.utilization)),
+            ("queue", numbers(|bin| bin.queue)),
         ])
     }
 

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch, UInt32Array,
+    UInt64Array,
+};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -68,6 +71,28 @@ impl Table {
         Ok(columns)
     }
 
+    /// The table for `pickle`: its columns with their types.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<PickledTable<'py>> {
+        let kinds = slf.get().0.columns().iter().map(|column| kind(column.data_type()).to_owned()).collect();
+        Ok((slf.get_type().getattr("_restored")?, (slf.get().to_pydict(slf.py(), None)?, kinds)))
+    }
+
+    /// The table of `pickle`.
+    #[staticmethod]
+    fn _restored(columns: &Bound<'_, PyDict>, kinds: Vec<String>) -> PyResult<Table> {
+        if columns.len() != kinds.len() {
+            let (expected, found) = (columns.len(), kinds.len());
+            return Err(wrong_input(format!(
+                "pickle: expected the types of {expected} columns, found {found}"
+            )));
+        }
+        let mut batch = Vec::new();
+        for ((name, values), kind) in columns.iter().zip(&kinds) {
+            batch.push((name.extract::<String>()?, array(&values, kind)?));
+        }
+        Table::new(batch.iter().map(|(name, column)| (name.as_str(), column.clone())).collect())
+    }
+
     /// A `pandas.DataFrame`.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         in_python(slf, "to_pandas")
@@ -97,6 +122,39 @@ pub(crate) fn in_python<'py>(object: &Bound<'py, PyAny>, function: &str) -> PyRe
     object.py().import("pliant.frames")?.call_method1(function, (object,))
 }
 
+/// What `__reduce__` of a table returns.
+type PickledTable<'py> = (Bound<'py, PyAny>, (Bound<'py, PyDict>, Vec<String>));
+
+/// The name of a type of columns in a pickle.
+fn kind(of: &DataType) -> &'static str {
+    match of {
+        DataType::UInt64 => "u64",
+        DataType::Int64 => "i64",
+        DataType::UInt32 => "u32",
+        DataType::Int32 => "i32",
+        DataType::Float64 => "f64",
+        DataType::Boolean => "bool",
+        _ => "word",
+    }
+}
+
+/// The column of these values.
+fn array(values: &Bound<'_, PyAny>, kind: &str) -> PyResult<ArrayRef> {
+    Ok(match kind {
+        "u64" => Arc::new(UInt64Array::from(values.extract::<Vec<Option<u64>>>()?)),
+        "i64" => Arc::new(Int64Array::from(values.extract::<Vec<Option<i64>>>()?)),
+        "u32" => Arc::new(UInt32Array::from(values.extract::<Vec<Option<u32>>>()?)),
+        "i32" => Arc::new(Int32Array::from(values.extract::<Vec<Option<i32>>>()?)),
+        "f64" => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
+        "bool" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
+        "word" => {
+            let all: Vec<Option<String>> = values.extract()?;
+            words(all.iter().map(Option::as_deref))
+        }
+        other => return Err(wrong_input(format!("pickle: expected a type of columns, found {other:?}"))),
+    })
+}
+
 /// The values of a column.
 fn values<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
     match column.data_type() {
@@ -104,6 +162,7 @@ fn values<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<Bound<'py, PyList
         DataType::Int64 => PyList::new(py, column.as_primitive::<Int64Type>().iter().collect::<Vec<_>>()),
         DataType::UInt32 => PyList::new(py, column.as_primitive::<UInt32Type>().iter().collect::<Vec<_>>()),
         DataType::Int32 => PyList::new(py, column.as_primitive::<Int32Type>().iter().collect::<Vec<_>>()),
+        DataType::Float64 => PyList::new(py, column.as_primitive::<Float64Type>().iter().collect::<Vec<_>>()),
         DataType::Boolean => PyList::new(py, column.as_boolean().iter().collect::<Vec<_>>()),
         DataType::Dictionary(..) => {
             let column = column.as_dictionary::<Int32Type>();

@@ -1,5 +1,6 @@
 """Functions as jobs."""
 
+import concurrent.futures
 import os
 import sys
 from concurrent.futures import CancelledError, as_completed
@@ -117,3 +118,97 @@ def test_wrong_resources_and_a_closed_executor_are_errors(client: pliant.Client)
     assert future.result() == 1
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(abs, -1)
+
+
+def test_a_map_is_one_sweep_whose_short_calls_share_jobs(executor: pliant.Executor, client: pliant.Client) -> None:
+    before = {job.id for job in client.queue(ended=True)}
+    factor = 3
+    values = list(executor.map(lambda number: print("noise") or number * factor, range(200), chunksize=5, timeout=300))
+    assert values == [number * factor for number in range(200)]
+    jobs = [job for job in client.queue(ended=True) if job.id not in before]
+    assert 1 <= len(jobs) < 40, "there are 40 chunks"
+    assert {job.name for job in jobs} == {"lambda"}
+
+
+def test_long_values_and_no_calls(executor: pliant.Executor) -> None:
+    lengths = [10, 50_000, 5, 200_000]
+    assert list(executor.map(lambda length: b"x" * length, lengths, timeout=300)) == [b"x" * length for length in lengths]
+    assert list(executor.map(abs, [])) == []
+    with pytest.raises(ValueError, match="chunksize: expected at least 1, found 0"):
+        executor.map(abs, [1], chunksize=0)
+
+
+def test_an_exception_in_a_map_comes_at_its_place_with_its_traceback(executor: pliant.Executor) -> None:
+    def divide(number: int) -> float:
+        return 12 / number
+
+    values = executor.map(divide, [3, 2, 0, 1], chunksize=3, timeout=300)
+    assert [next(values), next(values)] == [4.0, 6.0]
+    with pytest.raises(ZeroDivisionError) as caught:
+        next(values)
+    assert isinstance(caught.value.__cause__, RemoteTraceback) and "in divide" in str(caught.value.__cause__)
+    assert next(values, None) is None
+
+    def leave(number: int) -> int:
+        if number == 1:
+            os.write(2, b"leaving\n")
+            os._exit(5)
+        return number
+
+    values = executor.map(leave, range(3), timeout=300)
+    assert next(values) == 0
+    with pytest.raises(pliant.JobFailedError, match="instance 1: exit code 5\nleaving") as failed:
+        next(values)
+    assert failed.value.job.id in str(failed.value)
+
+
+def test_a_map_that_is_closed_or_late_is_cancelled(client: pliant.Client, tmp_path: Path) -> None:
+    def wait_for(path: str) -> str:
+        import pathlib
+        import time
+
+        while not pathlib.Path(path).exists():
+            time.sleep(0.05)
+        return path
+
+    (tmp_path / "open").touch()
+    paths = [str(tmp_path / "open"), *(str(tmp_path / "never") for _ in range(5))]
+    with pliant.Executor(client, time="30m", python=sys.executable) as executor:
+        values = executor.map(wait_for, paths)
+        assert next(values) == paths[0], "values come before the sweep is over"
+        values.close()
+        late = executor.map(wait_for, paths[1:], timeout=1)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            next(late)
+        # Leaving waits until no instance runs.
+    assert client.queue() == []
+    executor = pliant.Executor(client, time="30m", python=sys.executable)
+    values = executor.map(wait_for, paths[1:])
+    executor.shutdown(cancel_futures=True)
+    with pytest.raises(CancelledError):
+        next(values)
+    assert client.queue() == []
+
+
+def test_options_that_no_sweep_has_make_each_call_a_job(client: pliant.Client) -> None:
+    before = {job.id for job in client.queue(ended=True)}
+    with pliant.Executor(client, time="2m", python=sys.executable, resources={"server": "lyon"}) as executor:
+        assert list(executor.map(abs, [-1, -2], timeout=120)) == [1, 2]
+    assert [job.server for job in client.queue(ended=True) if job.id not in before] == ["lyon", "lyon"]
+
+
+def test_what_no_server_takes_is_an_error_of_the_first_value(client: pliant.Client) -> None:
+    with pliant.Executor(client, time="2m", python=sys.executable, resources={"rigid": 1000}) as executor:
+        values = executor.map(abs, [-1, -2], timeout=120)
+        with pytest.raises(pliant.PliantError):
+            next(values)
+    with pliant.Executor(client, time="soon", python=sys.executable) as executor:
+        with pytest.raises(pliant.InputError, match="--time"):
+            executor.map(abs, [-1])
+
+
+def test_another_version_of_python_is_an_error_of_a_map_too(client: pliant.Client) -> None:
+    with pliant.Executor(client, time="2m", python="python-of-nowhere") as executor:
+        with pytest.raises(pliant.JobFailedError, match="python-of-nowhere") as caught:
+            list(executor.map(abs, [-1], timeout=120))
+    assert caught.value.hint and "python=" in caught.value.hint

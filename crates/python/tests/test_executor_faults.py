@@ -1,5 +1,6 @@
 """An executor whose calls of the federation fail, come late or come in another order: no future waits for ever, and none gets two ends."""
 
+import concurrent.futures
 import gc
 import itertools
 import pickle
@@ -256,9 +257,9 @@ def test_a_map_whose_time_is_up_cancels_all_calls(executor, client) -> None:
             raise DOWN
 
     client.on_cancel = cancel
-    values = executor.map(abs, range(3), timeout=0.05)
+    values = executor.map(abs, range(3), timeout=0.05, buffersize=3)
     jobs = list(client.jobs)
-    with pytest.raises(TimeoutError) as caught:
+    with pytest.raises(concurrent.futures.TimeoutError) as caught:
         next(values)
     assert tried == jobs
     assert not isinstance(caught.value, pliant.UnavailableError)

@@ -61,6 +61,29 @@ def test_observations_show_the_oldest_waiting_jobs(workload: pliant.Workload) ->
     assert most == 8
 
 
+@pytest.mark.parametrize("backfill", [False, True])
+def test_an_agent_can_look_up_the_jobs_of_its_window(workload: pliant.Workload, backfill: bool) -> None:
+    environment = pliant.gym.BatchEnv(workload, procs=128, jobs=200, window=200, backfill=backfill)
+    with pytest.raises(pliant.InputError, match="call reset"):
+        environment.window_jobs
+    columns = workload.jobs.to_pydict()
+    submit, procs, walltime = (numpy.array(columns[name]) for name in ("submit", "procs", "walltime"))
+    observation, info = environment.reset(options={"first": 30})
+    picked, now = [], submit[30]
+    while environment.run is None:
+        jobs = environment.window_jobs
+        assert len(jobs) == info["waiting"] and (numpy.diff(jobs) > 0).all() and now <= environment.now
+        now = environment.now
+        window = observation.reshape(-1, pliant.gym.FEATURES)[: len(jobs)]
+        assert window[:, 2] == pytest.approx(procs[jobs] / 128, abs=2e-5)
+        assert window[:, 1] == pytest.approx(walltime[jobs] / max(walltime[30:230]), abs=2e-5)
+        assert window[:, 0] == pytest.approx(numpy.minimum((now - submit[jobs]) / 43_200, 1), abs=2e-5)
+        picked.append(int(jobs[-1]))
+        observation, _, _, _, info = environment.step(len(jobs) - 1)
+    assert len(set(picked)) == len(picked) and set(picked) <= set(range(30, 230))
+    assert (len(picked) == 200) != backfill
+
+
 def test_wrong_arguments_are_errors(workload: pliant.Workload) -> None:
     with pytest.raises(pliant.InputError, match="jobs: expected a whole number from 1 to 2000"):
         pliant.gym.BatchEnv(workload, procs=128, jobs=2_001)

@@ -83,6 +83,8 @@ def test_from_a_log_to_a_figure(logs: bool, folder: Path, monkeypatch: pytest.Mo
     assert outputs.sections("gantt") == ["Schedule"]
     assert outputs.sections("utilization") == ["Utilization and queue length"]
     assert "<canvas" in (folder / "gantt.html").read_text()
+    assert (folder / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert any("image/png" in output.get("data", {}) for output in outputs.cells["figure"])
     metrics = {metric: [float(value) for value in row] for metric, row in outputs.table("compare").items()}
     assert set(metrics) == {"mean_wait_s", "p90_wait_s", "mean_bounded_slowdown", "utilization"}
     fcfs, easy = metrics["mean_wait_s"]

@@ -3,6 +3,7 @@
 import filecmp
 import signal
 import subprocess
+import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -109,3 +110,16 @@ def test_ctrl_c_ends_a_simulation_and_other_threads_run_meanwhile() -> None:
     with pytest.raises(KeyboardInterrupt):
         pliant.simulate(jobs, procs=128, batch="cbf")
     timer.join()
+
+
+@pytest.mark.parametrize("has_tqdm", [True, False])
+def test_progress_is_a_bar_on_standard_error(workload: pliant.Workload, has_tqdm: bool, capsys, monkeypatch) -> None:
+    if has_tqdm:
+        pytest.importorskip("tqdm")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    pliant.simulate(workload, procs=128, progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    last = shown.err.rstrip().splitlines()[-1].split("\r")[-1]
+    assert ("2000/2000" in last) if has_tqdm else (last == "2,000 of 2,000 jobs")

@@ -119,11 +119,24 @@ def test_memory_does_not_grow() -> None:
 
     jobs = pliant.generate("lublin", procs=128, jobs=500, seed=1)
 
+    class Fcfs(pliant.BatchPolicy):
+        def schedule(self, now, queue, free):
+            return [0] if queue.procs[0] <= free else []
+
+    class Failing(pliant.BatchPolicy):
+        def schedule(self, now, queue, free):
+            raise KeyError(now)
+
     def rounds(count: int) -> None:
-        for _ in range(count):
-            run = pliant.simulate(jobs.jobs.to_pyarrow(), procs=128)
+        for number in range(count):
+            own = number % 10 == 0
+            run = pliant.simulate(jobs.jobs.to_pyarrow(), procs=128, batch=Fcfs() if own else "easy")
             run.jobs.to_pandas()
             run.summary
+            if own:
+                run.gantt()
+                with pytest.raises(KeyError):
+                    pliant.simulate(jobs, procs=128, batch=Failing())
 
     rounds(100)
     before = resident()

@@ -8,6 +8,8 @@ import pytest
 
 HERE = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((HERE / "examples").glob("*.py"))
+#: Arguments with which an example is short.
+ARGUMENTS = {"published_table.py": ["1"]}
 
 
 def test_the_package_and_its_examples_pass_mypy(tmp_path: Path) -> None:
@@ -20,6 +22,6 @@ def test_the_package_and_its_examples_pass_mypy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(example), *ARGUMENTS.get(example.name, [])], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout

@@ -17,14 +17,22 @@ const VARIABLE: &str = "PLIANT_CONFIG";
 ///
 /// If there is none, or it is not valid.
 pub fn open(given: Option<&Path>) -> Result<ClientFile, RequestError> {
-    let path = choose(given, ClientFilePaths::read()?)?;
-    ClientFile::read(&path).map_err(|error| match error {
+    ClientFile::read(&path(given)?).map_err(|error| match error {
         // As for every named file that cannot be read.
         error @ ConfigError::Io { .. } => RequestError::system(error).hint(
             "--config or PLIANT_CONFIG names the client's file; without them it is ~/.config/pliant/client.toml",
         ),
         error => error.into(),
     })
+}
+
+/// The client's file that [`open`] reads.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn path(given: Option<&Path>) -> Result<PathBuf, RequestError> {
+    choose(given, ClientFilePaths::read()?)
 }
 
 /// The paths of client files.

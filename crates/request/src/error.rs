@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pliant_client::ClientError;
 use pliant_config::ConfigError;
+use pliant_trace::TraceError;
 
 /// A request that cannot be made: what was expected and found, and what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,5 +79,12 @@ impl From<ClientError> for RequestError {
     fn from(error: ClientError) -> RequestError {
         let hint = error.hint().map(str::to_owned);
         RequestError { message: error.to_string(), hint, is_input: error.is_input() }
+    }
+}
+
+/// A file of tasks that cannot be read, or is wrong.
+impl From<TraceError> for RequestError {
+    fn from(error: TraceError) -> RequestError {
+        RequestError { message: error.to_string(), hint: error.hint(), is_input: !error.is_io() }
     }
 }

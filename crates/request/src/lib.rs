@@ -1,13 +1,16 @@
-//! What users ask for: the options of `pliant submit`, `sweep` and `explore` and the lines of scripts become orders of the client library.
+//! What users ask for: the options of `pliant submit`, `sweep`, `explore` and `launch`, the lines of scripts and the files of
+//! applications become orders of the client library.
 //!
 //! The command, the web pages and the Python package read options here, so that a word means the same to each of them.
 
+pub mod application;
 pub mod client_file;
 mod error;
 pub mod executable_options;
 pub mod explore;
 pub mod instants;
 pub mod job_files;
+pub mod launch;
 pub mod local_federation;
 pub mod numbers;
 pub mod parameter_options;

@@ -44,6 +44,16 @@ pub fn timeout(text: &str) -> Result<Duration, DurationError> {
     parse_duration(text).map(|span| Duration::from_secs(span.seconds().unsigned_abs()))
 }
 
+/// Reads a similarity threshold of tasks.
+///
+/// # Errors
+///
+/// If it is no number above 0 and below 1.
+pub fn similarity_threshold(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number < 1.0);
+    number.ok_or_else(|| "expected a number above 0 and below 1".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -101,6 +101,7 @@ fn same_name(what: &SubmittedWork, accepted: Box<JobRecord>) -> Result<Box<JobRe
     let asked = match what {
         SubmittedWork::Service { name, .. } => name.as_str(),
         SubmittedWork::Script(script) => script.name.rsplit('/').next().unwrap_or_default(),
+        SubmittedWork::Call(call) => call.service.as_str(),
         SubmittedWork::Batch(batch) => batch.executable.name(),
     };
     if accepted.name == asked {

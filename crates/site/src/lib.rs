@@ -4,12 +4,15 @@
 
 mod batch_system;
 mod system;
+mod word;
 
 pub mod accounts;
 pub mod oar;
 pub mod processes;
 pub mod services;
 pub mod slurm;
+#[cfg(test)]
+mod testing;
 
 pub use batch_system::{
     BATCH_OUTPUT, BatchSystemError, ListedJobs, SettingError, StartPrevention, Submission, Submitters,

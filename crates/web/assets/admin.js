@@ -7,12 +7,29 @@ Web.reason = (question) => {
 };
 
 Web.admin = () => {
-  const showServers = ({ clusters }) => {
+  // The page's own certificate does not change while it is open.
+  let own = null;
+  const showCertificates = ({ clusters, agents, certificate_not_after_s: answering }) => {
+    const all = [
+      ...clusters.map((cluster) => [`server ${cluster.server}`, cluster.certificate_not_after_s]), ...agents.map((agent) => [`agent ${agent.name}`, agent.certificate_not_after_s]),
+      ["the agent that answers", answering], [`${Web.user()}, of these pages`, own],
+    ].sort(([, one], [, other]) => (one ?? Infinity) - (other ?? Infinity));
+    const state = (end) => end === null ? ["unknown", "queued"] : end <= Web.now() ? ["has ended", "failed"] : end - Web.now() < 14 * 86_400 ? ["ends soon", "drained"] : ["good", "up"];
+    Web.rows(Web.$("certificates"), all.map(([of, end]) => {
+      const [word, kind] = state(end);
+      return Web.row(of, [
+        { text: of, head: true }, { text: word, node: () => Web.node("span", { class: `state ${kind}` }, word) },
+        end === null ? "–" : Web.distance(end), end === null ? "–" : { text: end, node: () => Web.time(end) },
+      ]);
+    }));
+  };
+  const showServers = (view) => {
+    const { clusters } = view;
+    showCertificates(view);
     if (clusters.length === 0) return Web.empty(Web.$("servers"), "No server is known to the agent.");
     Web.rows(Web.$("servers"), clusters.map((cluster) => Web.row(cluster.server, [
       { text: cluster.server, head: true },
       { text: cluster.state, node: () => Web.node("span", { class: `state ${cluster.state}` }, cluster.state) },
-      cluster.certificate_not_after_s === null ? "–" : { text: cluster.certificate_not_after_s, node: () => Web.time(cluster.certificate_not_after_s, Web.distance(cluster.certificate_not_after_s)) },
       cluster.clock_ahead_s === null ? "right" : Web.signed(cluster.clock_ahead_s),
       { text: `act ${cluster.state}`, node: () => act(cluster) },
     ])));
@@ -65,7 +82,10 @@ Web.admin = () => {
     if (kind === "off" && !confirm("Move no waiting jobs any more?")) return;
     Web.attempt("reallocation", async () => { showPolicy(await Web.send("/admin/reallocation", body)); Web.$("reallocation-change").open = false; });
   });
-  const servers = Web.throttled(500, () => Web.attempt("servers", async () => showServers(await Web.read("/clusters"))));
+  const servers = Web.throttled(500, () => Web.attempt("servers", async () => {
+    own ??= (await Web.read("/session")).certificate_not_after_s;
+    showServers(await Web.read("/clusters"));
+  }));
   const slow = Web.throttled(1000, async () => {
     await Web.attempt("limits", async () => showLimits(await Web.read("/admin/limits")));
     await Web.attempt("policy", async () => showPolicy(await Web.read("/admin/reallocation")));

@@ -17,6 +17,12 @@ Web.job = () => {
     Web.$("summary").textContent = Web.summary(detail);
     Web.$("timeline").replaceChildren(Web.timeline(detail), Web.history(detail));
     Web.$("facts").replaceChildren(Pliant.facts(Web.jobFacts(detail)));
+    Web.$("sweep").hidden = detail.sweep === null;
+    if (detail.sweep !== null) {
+      const link = Web.$("sweep").querySelector("a");
+      link.href = `/jobs?${Web.query({ sweep: detail.sweep.id })}`;
+      link.textContent = Web.counted(detail.sweep.jobs, "job");
+    }
     Web.$("why").replaceChildren(...Web.why(detail).map((text) => Web.node("p", {}, text)));
     showWait();
     showCompared();

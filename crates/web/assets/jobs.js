@@ -2,14 +2,14 @@
 
 Web.jobs = () => {
   const form = Web.$("filter"), table = Web.$("jobs"), operator = document.body.hasAttribute("data-operator");
-  const wanted = { state: "NEW,QUEUED,ACTIVE", server: "", owner: "", name: "", text: "", sort: "submitted", ascending: "", page: 1, per_page: 100, by: "" };
+  const wanted = { state: "NEW,QUEUED,ACTIVE", server: "", owner: "", name: "", sweep: "", text: "", sort: "submitted", ascending: "", page: 1, per_page: 100, by: "" };
   const given = new URLSearchParams(location.search);
   for (const key of Object.keys(wanted)) if (given.has(key)) wanted[key] = given.get(key);
   if (given.size > 0 && !given.has("state")) wanted.state = "";
   const selected = new Set();
   let view = null;
 
-  const filters = () => { const { state, server, owner, name, text } = wanted; return { state, server, owner, name, text }; };
+  const filters = () => { const { state, server, owner, name, sweep, text } = wanted; return { state, server, owner, name, sweep, text }; };
   const remember = () => history.replaceState(null, "", `/jobs?${Web.query({ ...wanted, state: wanted.state || undefined })}`);
 
   // Chips of states: none pressed means all.
@@ -30,7 +30,7 @@ Web.jobs = () => {
     for (const head of table.querySelectorAll("[data-sort]")) {
       if (head.dataset.sort === wanted.sort) head.setAttribute("aria-sort", wanted.ascending ? "ascending" : "descending"); else head.removeAttribute("aria-sort");
     }
-    const scope = [["server", "server"], ["owner", "user"], ["name", "name"]].filter(([key]) => wanted[key] !== "");
+    const scope = [["server", "server"], ["owner", "user"], ["name", "name"], ["sweep", "sweep"]].filter(([key]) => wanted[key] !== "");
     Web.$("scope").hidden = scope.length === 0;
     Web.$("scope").replaceChildren(...scope.map(([key, word]) => Web.node("button", {
       type: "button", class: "chip", "aria-label": `Remove the filter ${word} ${wanted[key]}`, onclick: () => change({ [key]: "" }),

@@ -88,11 +88,12 @@ Web.linksPicture = (servers, links) => {
     return node;
   };
   const label = links.map(({ between, mbps }) => `${between.join(" and ")}: ${Web.speed(mbps)}`).join(", ");
-  const picture = make("svg", { viewBox: "0 0 520 260", role: "img", "aria-label": label, class: "links" });
   const place = (name) => {
     const angle = 2 * Math.PI * servers.indexOf(name) / servers.length + (servers.length === 2 ? 0 : -Math.PI / 2);
     return [260 + 170 * Math.cos(angle), 130 + 95 * Math.sin(angle)];
   };
+  const heights = servers.map((name) => place(name)[1]), top = Math.min(...heights) - 28;
+  const picture = make("svg", { viewBox: `0 ${top} 520 ${Math.max(...heights) + 28 - top}`, role: "img", "aria-label": label, class: "links" });
   for (const { between, mbps } of links) {
     const [[x1, y1], [x2, y2]] = between.map(place), width = Math.max(1, Math.min(7, Math.log10(Math.max(1, mbps)) * 1.8));
     picture.append(make("line", { x1, y1, x2, y2, "stroke-width": width, class: "link-line" }), make("text", { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 7, class: "link-speed" }, Web.speed(mbps)));

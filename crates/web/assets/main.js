@@ -1,7 +1,7 @@
 // Begins the page that the body names.
 
 (() => {
-  const begin = { overview: Web.overview, jobs: Web.jobs, job: Web.job, submit: Web.submit, launches: Web.launches, launch: Web.launch, works: Web.works, work: Web.work, whatif: Web.whatif, admin: Web.admin }[document.body.dataset.page];
+  const begin = { overview: Web.overview, jobs: Web.jobs, job: Web.job, submit: Web.submit, launches: Web.launches, launch: Web.launch, works: Web.works, work: Web.work, whatif: Web.whatif, tokens: Web.tokens, admin: Web.admin }[document.body.dataset.page];
   begin?.();
   Web.logout();
   addEventListener("resize", () => { Web.scrollable(); Pliant.redraw(); });

@@ -37,7 +37,38 @@ Web.works = () => {
       ]);
     }));
   };
-  const load = Web.throttled(1000, () => Web.attempt("works", async () => show(await Web.read("/work"))));
+  // Sweeps by their jobs; those of folders on this machine are listed above.
+  let own = new Set();
+  const showSweeps = ({ sweeps, left_out: leftOut, complete }) => {
+    const others = sweeps.filter((sweep) => !own.has(sweep.group.value));
+    Web.$("sweeps-section").hidden = table !== null && others.length === 0;
+    if (others.length === 0) Web.empty(Web.$("sweeps"), "No sweep or array has more than one job yet.");
+    else Web.rows(Web.$("sweeps"), others.map(({ group, name, owner, servers, submitted_s: submitted, ended_s: ended }) => {
+      const over = group.completed + group.failed + group.canceled, count = (value) => ({ text: Pliant.count(value), number: true });
+      const places = servers.map((server) => `${server.value} ${Pliant.count(server.jobs)}`).join(", ");
+      return Web.row(group.value, [
+        { text: group.value, head: true, node: () => Web.node("a", { href: `/jobs?${Web.query({ sweep: group.value })}`, class: "mono" }, group.value.slice(0, 8)) },
+        { text: name, className: "name places", title: name }, ...(document.body.hasAttribute("data-operator") ? [{ text: owner, className: "name" }] : []),
+        { text: `${over} of ${group.jobs}`, node: () => Web.meter(Math.floor(100 * over / group.jobs), `${Pliant.count(over)} of ${Pliant.count(group.jobs)}`) },
+        count(group.waiting), count(group.running), count(group.failed), count(group.canceled),
+        { text: places, className: "name places", title: places }, Web.timeCell(submitted), ended === null ? "–" : Web.timeCell(ended),
+      ]);
+    }));
+    const notes = [];
+    if (leftOut > 0) notes.push(`${Web.counted(leftOut, "older sweep")} are left out`);
+    if (!complete) notes.push("older jobs are being read");
+    Web.$("sweeps-note").textContent = notes.length === 0 ? "" : `${notes.join("; ")}.`;
+    document.body.dataset.sweeps = `${others.length}`;
+    if (table === null) document.body.dataset.rendered = `sweeps:${others.length}`;
+  };
+  const load = Web.throttled(1000, () => Web.attempt("works", async () => {
+    if (table !== null) {
+      const view = await Web.read("/work");
+      own = new Set(view.folders.map((work) => work.sweep));
+      show(view);
+    }
+    showSweeps(await Web.read("/sweeps"));
+  }));
   const shares = Web.throttled(5000, () => Web.attempt("shares", async () => showShares(await Web.read("/shares"))));
   setInterval(() => { if (!document.hidden) load(); }, 2000);
   setInterval(() => { if (!document.hidden) shares(); }, 15_000);

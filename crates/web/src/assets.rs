@@ -10,7 +10,7 @@ use crate::problem::Problem;
 const STYLE: &str = include_str!("../assets/web.css");
 
 /// The parts of the script, in the order in which they need each other.
-const SCRIPTS: [&str; 13] = [
+const SCRIPTS: [&str; 14] = [
     include_str!("../assets/base.js"),
     include_str!("../assets/words.js"),
     include_str!("../assets/live.js"),
@@ -23,6 +23,7 @@ const SCRIPTS: [&str; 13] = [
     include_str!("../assets/work.js"),
     include_str!("../assets/what_if.js"),
     include_str!("../assets/admin.js"),
+    include_str!("../assets/tokens.js"),
     include_str!("../assets/main.js"),
 ];
 

@@ -69,27 +69,62 @@ pub(crate) fn check_csrf(request: &Request, session: &Session) -> Result<(), Pro
     Err(Problem::new(StatusCode::FORBIDDEN, problem).hint("reload the page"))
 }
 
+/// The token of a program, if a call has one: a browser sends none by itself, so no other site can use it. Empty if it is none.
+pub(crate) fn bearer(request: &Request) -> Option<&str> {
+    let value = request.headers().get(AUTHORIZATION).filter(|_| request.uri().path().starts_with("/api/"))?;
+    Some(value.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default())
+}
+
+/// Whether a token that permits so much permits the request; none if it is not good.
+pub(crate) fn check_scope(scope: Option<TokenScope>, request: &Request) -> Result<(), Problem> {
+    let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+    match scope {
+        Some(TokenScope::Write) => Ok(()),
+        Some(TokenScope::Read) if is_reading => Ok(()),
+        Some(TokenScope::Read) => {
+            let problem = "expected a token that permits changes, found one that permits to read";
+            let hint = "`pliant token create --write` makes one, at a portal the page of tokens";
+            Err(Problem::new(StatusCode::FORBIDDEN, problem).hint(hint))
+        }
+        None => Err(not_good()),
+    }
+}
+
+/// A token is not good, or not any more.
+pub(crate) fn not_good() -> Problem {
+    let problem = "expected a token that is good now, found another one";
+    let hint = "`pliant token create` makes one, at a portal the page of tokens; with another certificate or role, and after a \
+                revocation, it is not good any more";
+    Problem::new(StatusCode::UNAUTHORIZED, problem).hint(hint)
+}
+
+/// Whether the token of a call is good now: its event streams end when it is not any more.
+#[derive(Clone)]
+pub(crate) struct TokenCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl TokenCheck {
+    /// Checks by that.
+    pub(crate) fn new(is_good: impl Fn() -> bool + Send + Sync + 'static) -> TokenCheck {
+        TokenCheck(Arc::new(is_good))
+    }
+
+    /// True if it is good now.
+    pub(crate) fn is_good(&self) -> bool {
+        (self.0)()
+    }
+}
+
 impl Guard {
-    /// Checks the token of a program, if the request has one: a browser sends none by itself, so no other site can use it.
-    fn check_token(&self, request: &Request) -> Option<Result<(), Problem>> {
-        let value = request.headers().get(AUTHORIZATION)?;
-        let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
-        Some(match self.tokens.scope(token, now()) {
-            Ok(Some(TokenScope::Write)) => Ok(()),
-            Ok(Some(TokenScope::Read)) if is_reading => Ok(()),
-            Ok(Some(TokenScope::Read)) => {
-                let problem = "expected a token that permits changes, found one that permits to read";
-                Err(Problem::new(StatusCode::FORBIDDEN, problem)
-                    .hint("`pliant token create --write` makes one"))
-            }
-            Ok(None) => {
-                let problem = "expected a token that is good now, found another one";
-                let hint = "`pliant token create` makes one; with another certificate or after `pliant token revoke` it is not good any more";
-                Err(Problem::new(StatusCode::UNAUTHORIZED, problem).hint(hint))
-            }
-            Err(error) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error)),
-        })
+    /// Checks the token of a program, if the request has one.
+    fn check_token(&self, request: &Request) -> Option<Result<TokenCheck, Problem>> {
+        let token = bearer(request)?.to_owned();
+        let scope = match self.tokens.scope(&token, now()) {
+            Ok(scope) => scope,
+            Err(error) => return Some(Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error))),
+        };
+        let tokens = self.tokens.clone();
+        let is_good = move || tokens.scope(&token, now()).is_ok_and(|scope| scope.is_some());
+        Some(check_scope(scope, request).map(|()| TokenCheck::new(is_good)))
     }
 }
 
@@ -107,10 +142,11 @@ pub(crate) async fn guard_session(
     next: Next,
 ) -> Response {
     let is_call = request.uri().path().starts_with("/api/");
-    if is_call && let Some(checked) = guard.check_token(&request) {
+    if let Some(checked) = guard.check_token(&request) {
         return match checked {
-            Ok(()) => {
+            Ok(check) => {
                 trust(&request);
+                request.extensions_mut().insert(check);
                 next.run(request).await
             }
             Err(problem) => problem.into_response(),

@@ -89,7 +89,9 @@ impl WebServer {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let guard = Arc::new(Guard::new(address, tokens).map_err(WebError::Random)?);
-        let web = Web::new(client, scripts).with_works(Works::new(work)).with_what_if(WhatIf::new(replay));
+        let web = Web::new(client, scripts)
+            .with_works(Works::new(work))
+            .with_what_if(Arc::new(WhatIf::new(replay)));
         Ok(WebServer { listener, address, guard, web: Arc::new(web) })
     }
 

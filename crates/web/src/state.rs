@@ -5,9 +5,10 @@ use std::sync::Arc;
 use pliant_client::Client;
 use tokio::sync::Semaphore;
 
-use crate::follow::Follower;
+use crate::follow::{CERTIFICATE_WARNING_S, Follower};
 use crate::plans::Plans;
 use crate::script::ScriptReader;
+use crate::tokens::TokenIssuer;
 use crate::types::SessionView;
 use crate::what_if::WhatIf;
 use crate::works::Works;
@@ -39,18 +40,25 @@ pub(crate) struct Web {
     pub(crate) works: Option<Arc<Works>>,
     /// Replays of the history, if this process may start them.
     pub(crate) what_if: Option<Arc<WhatIf>>,
+    /// What creates tokens of this user, if a page does.
+    pub(crate) tokens: Option<TokenIssuer>,
 }
 
 impl Web {
     /// The pages of the user of that client.
     pub(crate) fn new(client: Client, scripts: ScriptReader) -> Web {
-        Web::with_streams(client, scripts, STREAMS_MAX)
+        Web::with_streams(client, scripts, STREAMS_MAX, CERTIFICATE_WARNING_S)
     }
 
-    /// The same with another bound of event streams.
-    pub(crate) fn with_streams(client: Client, scripts: ScriptReader, streams_max: usize) -> Web {
+    /// The same with another bound of event streams, and another time before the end of the user's certificate at which there is a warning.
+    pub(crate) fn with_streams(
+        client: Client,
+        scripts: ScriptReader,
+        streams_max: usize,
+        warning_s: i64,
+    ) -> Web {
         Web {
-            follower: Follower::new(client),
+            follower: Follower::new(client, warning_s),
             scripts,
             streams: Arc::new(Semaphore::new(streams_max)),
             bodies: Arc::new(Semaphore::new(BODIES_MAX)),
@@ -59,6 +67,7 @@ impl Web {
             plans: Plans::default(),
             works: None,
             what_if: None,
+            tokens: None,
         }
     }
 
@@ -68,8 +77,13 @@ impl Web {
     }
 
     /// The same with replays of the history.
-    pub(crate) fn with_what_if(self, what_if: WhatIf) -> Web {
-        Web { what_if: Some(Arc::new(what_if)), ..self }
+    pub(crate) fn with_what_if(self, what_if: Arc<WhatIf>) -> Web {
+        Web { what_if: Some(what_if), ..self }
+    }
+
+    /// The same with tokens that a page creates.
+    pub(crate) fn with_tokens(self, tokens: Option<TokenIssuer>) -> Web {
+        Web { tokens, ..self }
     }
 
     /// Who uses the pages.
@@ -80,6 +94,8 @@ impl Web {
             operator: client.is_operator(),
             certificate_not_after_s: client.certificate_not_after().0,
             version: env!("CARGO_PKG_VERSION"),
+            replays: client.is_operator() && self.what_if.is_some(),
+            tokens: self.tokens.is_some(),
         }
     }
 }

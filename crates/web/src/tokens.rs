@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use pliant_control::names::User;
 use pliant_model::Time;
 
 use crate::secret::Secret;
@@ -63,6 +64,11 @@ impl TokenKey {
         Ok(format!("{PREFIX}.{}.{}.{}", scope.word(), until.0, self.code(&key, scope, until).hex()))
     }
 
+    /// True if there may be tokens that are good: one was created since all were revoked.
+    pub(crate) fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
     /// Revokes all tokens; false if there were none.
     ///
     /// # Errors
@@ -110,6 +116,53 @@ impl TokenKey {
         writeln!(file, "{}", key.hex())?;
         file.sync_all()?;
         Ok(key)
+    }
+}
+
+/// Creates the tokens of a user of a portal. They end with the user's name, by which the portal finds the key.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenIssuer {
+    key: TokenKey,
+    user: User,
+    life_max_s: i64,
+}
+
+impl TokenIssuer {
+    /// Creates tokens with that key, which are good for at most so many seconds.
+    pub(crate) fn new(key: TokenKey, user: User, life_max_s: i64) -> TokenIssuer {
+        TokenIssuer { key, user, life_max_s }
+    }
+
+    /// The longest time that a token can be good, in seconds.
+    pub(crate) fn life_max_s(&self) -> i64 {
+        self.life_max_s
+    }
+
+    /// The user whose tokens they are.
+    pub(crate) fn user(&self) -> &str {
+        self.user.as_str()
+    }
+
+    /// As [`TokenKey::exists`].
+    pub(crate) fn exists(&self) -> bool {
+        self.key.exists()
+    }
+
+    /// A token that is good until that time.
+    pub(crate) fn create(&self, scope: TokenScope, until: Time) -> io::Result<String> {
+        Ok(format!("{}.{}", self.key.create(scope, until)?, self.user))
+    }
+
+    /// As [`TokenKey::revoke_all`].
+    pub(crate) fn revoke_all(&self) -> io::Result<bool> {
+        self.key.revoke_all()
+    }
+
+    /// The user whom a token names, and the rest of the token.
+    pub(crate) fn user_of(token: &str) -> Option<(User, &str)> {
+        // Names may have points in them, so they are what follows the fourth one.
+        let (at, _) = token.match_indices('.').nth(3)?;
+        Some((token.get(at + 1..)?.parse().ok()?, token.get(..at)?))
     }
 }
 

@@ -1,16 +1,20 @@
 //! Replays of the recorded history, one at a time: each is a process of its own, so that its memory and its time are bounded and it can
 //! be ended at any moment. What it prints for programs is what the page shows.
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 use parking_lot::Mutex;
+use pliant_client::ClientFile;
 use pliant_model::Time;
+use tempfile::NamedTempFile;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Child;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::sleep;
 
 use crate::problem::Problem;
@@ -18,6 +22,8 @@ use crate::types::{ReplayDocument, WhatIfBody, now};
 
 /// How long a replay may take.
 const TIME_MAX: Duration = Duration::from_secs(600);
+/// How many replays of all users of a portal run at a time.
+pub(crate) const AT_PORTAL_MAX: usize = 2;
 /// The most bytes of a replay's document.
 const DOCUMENT_BYTES_MAX: u64 = 128 << 20;
 /// The most bytes of what a replay says of an error.
@@ -30,6 +36,8 @@ pub struct ReplayRequest {
     pub hours: u32,
     /// The policies, as on the command line.
     pub policies: Vec<String>,
+    /// The client's file of the user of a portal; none for the user who started the pages.
+    pub client_file: Option<PathBuf>,
 }
 
 /// Makes the command of a replay, `pliant what-if`, which prints its document on standard output. The command line knows how, so it
@@ -60,15 +68,62 @@ pub(crate) struct Replay {
     stop: Option<oneshot::Sender<()>>,
 }
 
-/// The replays of the pages.
+/// What replays of a user of a portal need in addition.
+struct OfPortal {
+    /// Written for each replay: paths and addresses, no secrets.
+    client_file: ClientFile,
+    /// Permits of the replays of all users.
+    permits: Arc<Semaphore>,
+}
+
+/// What a replay keeps while it runs.
+type Held = Option<(NamedTempFile, OwnedSemaphorePermit)>;
+
+impl OfPortal {
+    fn hold(&self) -> Result<(NamedTempFile, OwnedSemaphorePermit), Problem> {
+        let permit = self.permits.clone().try_acquire_owned().map_err(|_| {
+            let problem =
+                format!("expected at most {AT_PORTAL_MAX} replays of all users at a time, found one more");
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem).hint("try again in some minutes")
+        })?;
+        let failed = |why: String| {
+            tracing::warn!(why, "the file of a replay cannot be written");
+            let problem = "the portal cannot start the replay";
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, problem)
+                .hint("operators find the reason in the portal's log")
+        };
+        let text = self.client_file.to_toml().map_err(failed)?;
+        let mut file =
+            tempfile::Builder::new().suffix(".toml").tempfile().map_err(|error| failed(error.to_string()))?;
+        file.write_all(text.as_bytes()).map_err(|error| failed(error.to_string()))?;
+        Ok((file, permit))
+    }
+}
+
+/// The replays of the pages of a user.
 pub(crate) struct WhatIf {
     command: ReplayCommand,
+    portal: Option<OfPortal>,
     last: Mutex<Option<Replay>>,
 }
 
 impl WhatIf {
     pub(crate) fn new(command: ReplayCommand) -> WhatIf {
-        WhatIf { command, last: Mutex::default() }
+        WhatIf { command, portal: None, last: Mutex::default() }
+    }
+
+    /// Those of a user of a portal, with that client's file, bounded by permits of all users.
+    pub(crate) fn at_portal(
+        command: ReplayCommand,
+        client_file: ClientFile,
+        permits: Arc<Semaphore>,
+    ) -> WhatIf {
+        WhatIf { portal: Some(OfPortal { client_file, permits }), ..WhatIf::new(command) }
+    }
+
+    /// True while a replay runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.with_last(|last| last.is_some_and(|replay| matches!(replay.state, ReplayState::Running)))
     }
 
     /// Starts a replay.
@@ -79,7 +134,9 @@ impl WhatIf {
                 Problem::new(StatusCode::CONFLICT, "expected one replay at a time, found one that runs");
             return Err(problem.hint("wait for its end, or cancel it"));
         }
-        let request = ReplayRequest { hours: body.hours, policies: body.policies.clone() };
+        let held: Held = self.portal.as_ref().map(OfPortal::hold).transpose()?;
+        let client_file = held.as_ref().map(|(file, _)| file.path().to_owned());
+        let request = ReplayRequest { hours: body.hours, policies: body.policies.clone(), client_file };
         let mut command = (self.command)(&request);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = tokio::process::Command::from(command).kill_on_drop(true).spawn().map_err(|error| {
@@ -90,6 +147,7 @@ impl WhatIf {
         drop(last);
         let own = self.clone();
         tokio::spawn(async move {
+            let _held = held;
             // The process ends with the future that waits for it.
             let state = tokio::select! {
                 state = ended(child) => state,

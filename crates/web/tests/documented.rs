@@ -36,14 +36,14 @@ fn the_examples_of_the_page_are_read() {
 #[test]
 fn every_key_is_on_the_page() {
     let page = page();
-    for (section, prefix) in
-        [("", ""), ("[tls]\n", "tls."), ("[login]\n", "login."), ("[session]\n", "session.")]
-    {
+    let sections = ["tls", "login", "session", "tokens"];
+    let all = sections.map(|name| (format!("[{name}]\n"), format!("{name}.")));
+    for (section, prefix) in std::iter::once((String::new(), String::new())).chain(all) {
         let error = read(&format!("{section}nonsense = 1\n")).unwrap_err().to_string();
         let list = error.split("expected").nth(1).unwrap_or_else(|| panic!("{error}"));
         let keys: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
         assert!(keys.len() >= 2, "{error}");
-        for key in keys.into_iter().filter(|key| !["agent", "tls", "login", "session"].contains(key)) {
+        for key in keys.into_iter().filter(|key| *key != "agent" && !sections.contains(key)) {
             assert!(page.contains(&format!("`{prefix}{key}`")), "{prefix}{key} is not on the page");
         }
     }

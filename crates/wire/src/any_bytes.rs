@@ -33,6 +33,7 @@ macro_rules! for_each_message {
             changed_estimates: EstimateChange;
             exits: Exit;
             jobs: JobRecord;
+            ends_of_calls: CallEnd;
             questions_of_clients: DiscoverySubject;
             answers: DiscoveryResult;
             servers: ServerInfo;

@@ -124,6 +124,10 @@ pub const QUEUE_MAX: usize = 1_000_000;
 /// The period and the threshold of reallocation, in seconds: up to a week.
 pub const PERIOD_S: RangeInclusive<i64> = 1..=7 * 86_400;
 
+/// The encoded arguments of a call of a typed service in a submission, and its outcome in an answer, in bytes.
+pub const CALL_BYTES_MAX: usize = 256 << 10;
+/// The longest signature of a typed service, in bytes.
+pub const SIGNATURE_TEXT_BYTES_MAX: usize = 16 << 10;
 /// The longest value of an argument, in bytes.
 pub const ARGUMENT_BYTES_MAX: usize = 4096;
 /// The longest name of a job, a service, an argument or a policy, in bytes.

@@ -64,6 +64,17 @@ message! {
     }
 }
 
+message! {
+    /// The record of a job, with its outcome if it is a call.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::CallEndReply <=> pub struct CallEnd {
+        /// The record; present, if the job has not ended in time.
+        job: JobRecord = required("the job"),
+        /// The outcome of a call: a frame. Empty of other jobs, and if it is long or the job has not ended.
+        outcome: Vec<u8> = bytes_to(bounds::CALL_BYTES_MAX).exact(),
+    }
+}
+
 /// A question about one job.
 pub fn job_request(handle: &Handle) -> proto::JobRequest {
     proto::JobRequest { handle: handle.to_string() }

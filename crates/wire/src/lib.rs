@@ -73,7 +73,7 @@ pub use files::{
 pub use handoff::{CommitOrder, Prepare, SignedDecision, handoff_id};
 pub use hint::{hint_of, with_hint};
 pub use history::{HistoryCursor, HistoryPage, HistoryQuery, LocalJobCursor, LocalJobsPage, LocalJobsQuery};
-pub use job::{handle_of, job_request};
+pub use job::{CallEnd, handle_of, job_request};
 pub use launch::{
     DecidedSubjob, HeldSubjobs, LaunchRequest, LaunchTask, LaunchesPage, LaunchesQuery, Program,
     SpawnRequest, SubjobReport, TaskDownload, TaskProgram, launch_answer, launch_reply, listed_machines,
@@ -95,7 +95,9 @@ pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};
 pub use server::{SubmissionRefusal, SubmitAnswer};
 pub use signed::SignedTasks;
-pub use submission::{Script, Submission, SubmittedJob, SubmittedWork};
+pub use submission::{
+    CALL_ARGUMENTS, CALL_OUTCOME, Script, Submission, SubmittedJob, SubmittedWork, TypedCall,
+};
 
 pub use pieces::{Pieces, in_pieces};
 

@@ -31,6 +31,10 @@ message! {
         for_others: bool,
         /// What its jobs need besides processors; empty if nothing.
         resources: String = TEXT,
+        /// Its signature; empty if it is not a typed service.
+        signature: String = text(bounds::SIGNATURE_TEXT_BYTES_MAX),
+        /// Calls are carried out by a process that is there already.
+        resident: bool,
     }
 
     /// An argument of a service, described for people.

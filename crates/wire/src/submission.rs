@@ -69,6 +69,8 @@ pub enum SubmittedWork {
     Script(Script),
     /// Instances of a multi-job.
     Batch(InstanceBatch),
+    /// A call of a typed service.
+    Call(TypedCall),
 }
 
 impl SubmittedWork {
@@ -81,9 +83,28 @@ impl SubmittedWork {
                 Executable::Script(_) => None,
             },
             SubmittedWork::Script(_) => None,
+            SubmittedWork::Call(call) => Some(&call.service),
         }
     }
 }
+
+message! {
+    /// A call of a typed service.
+    #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+    proto::TypedCall <=> pub struct TypedCall {
+        /// The service. Whether it is offered and takes these values is not checked here.
+        service: String = SERVICE,
+        /// Its numbers that go to the service, as text.
+        arguments: BTreeMap<String, String> = ARGUMENTS,
+        /// Its arguments, encoded; empty if they are in the input file [`CALL_ARGUMENTS`].
+        values: ExactText = CALL_VALUES,
+    }
+}
+
+/// The input file that has the encoded arguments of a call, if they are too long for a submission.
+pub const CALL_ARGUMENTS: &str = "call.arguments";
+/// The file in the work folder of a call that has its outcome, a frame.
+pub const CALL_OUTCOME: &str = "call.outcome";
 
 message! {
     /// A user's own script.
@@ -132,23 +153,27 @@ one_of! {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Batch <=> Batch(nested()),
+        Call <=> Call(nested()),
     }
 
     proto::submitted_work::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Batch <=> Batch(nested()),
+        Call <=> Call(nested()),
     }
 
     proto::submitted_reply::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Batch <=> Batch(nested()),
+        Call <=> Call(nested()),
     }
 
     proto::prepare_request::What <=> SubmittedWork {
         Service(proto::ServiceCall) <=> Service { name: SERVICE, arguments: ARGUMENTS },
         Script <=> Script(nested()),
         Batch <=> Batch(nested()),
+        Call <=> Call(nested()),
     }
 }

@@ -1,11 +1,15 @@
 """Runs the jobs of Snakemake on a federation of clusters.
 
-Each job of Snakemake is a job of Pliant that runs in place: in the working directory of the workflow, on a server that shares its file
-system (`[shared]` of the client's file).
+Ready jobs of one rule are submitted in batches. Where a file system is shared, they run in place: in the working directory of the workflow, on
+a server that shares it (`[shared]` of the client's file). Where none is (`--shared-fs-usage none`), Pliant carries the files.
 """
 
+import json
 import os
 import re
+import shlex
+import shutil
+import tarfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,41 +22,44 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase, SharedFSUsage
 
+from . import files, runner
+from .batches import Ready, batches
+
 #: A resource ``pliant_NAME`` of a rule is the option NAME of ``pliant submit``.
 PREFIX = "pliant_"
-#: The options of ``pliant submit`` that a resource may be, and those of them that are numbers or flags.
+#: The options of ``pliant submit`` that a resource may be.
 OPTIONS = (
     "account", "constraint", "deadline", "exclusive", "gpus", "gpus_per_proc", "licenses", "mem", "mem_per_proc", "nice", "nodes",
     "partition", "procs_per_node", "qos", "requeue", "scratch", "server", "server_timeout", "speedup",
 )  # fmt: skip
 #: What a job gets of the environment of Snakemake, where software is shared.
 ENVIRONMENT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+#: What has to be shared for jobs that run in place, and what may be shared where Pliant carries the files.
+IN_PLACE = {SharedFSUsage.INPUT_OUTPUT, SharedFSUsage.SOURCES, SharedFSUsage.PERSISTENCE, SharedFSUsage.SOFTWARE_DEPLOYMENT}
+MAY_BE_SHARED = {SharedFSUsage.SOFTWARE_DEPLOYMENT, SharedFSUsage.STORAGE_LOCAL_COPIES}
 #: The time between two attempts to submit a job, s.
 PAUSE_S = 10.0
-#: The folder of the output of jobs that failed, in the working directory.
+#: How many jobs are asked for one by one; more are listed first.
+ASKED = 8
+#: The folder of the output of jobs that failed, in the working directory, and that of files that come back.
 LOGS = Path(".snakemake") / "pliant_logs"
+FETCHED = Path(".snakemake") / "pliant_fetched"
+
+
+def _setting(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text, "env_var": False, "required": False})
 
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
     """The settings of the plugin, ``--pliant-...`` on the command line of Snakemake."""
 
-    config: Optional[Path] = field(
-        default=None,
-        metadata={"help": "The client's file [default: as for the command pliant]", "env_var": False, "required": False},
-    )
-    runtime: int = field(
-        default=60,
-        metadata={"help": "The time limit in minutes of jobs without the resource runtime", "env_var": False, "required": False},
-    )
-    without_mem: bool = field(
-        default=False,
-        metadata={
-            "help": "Does not ask for the memory of mem_mb, for servers that do not count memory",
-            "env_var": False,
-            "required": False,
-        },
-    )
+    config: Optional[Path] = _setting(None, "The client's file [default: as for the command pliant]")
+    runtime: int = _setting(60, "The time limit in minutes of jobs without the resource runtime")
+    without_mem: bool = _setting(False, "Does not ask for the memory of mem_mb, for servers that do not count memory")
+    batches: int = _setting(100, "The most jobs of Pliant that the ready jobs of a rule become: more of them run one after the other")
+    batch_minutes: int = _setting(240, "The most minutes that the time limits of the jobs of a batch add up to")
+    python: str = _setting("python3", "The Python on servers that has Snakemake, where no software is shared")
 
 
 common_settings = CommonSettings(
@@ -63,6 +70,7 @@ common_settings = CommonSettings(
     pass_default_resources_args=True,
     pass_envvar_declarations_to_cmd=True,
     auto_deploy_default_storage_provider=False,
+    can_transfer_local_files=True,
 )
 
 
@@ -72,13 +80,19 @@ class Executor(RemoteExecutor):
     def __post_init__(self) -> None:
         settings = self.workflow.executor_settings
         self.settings = settings if isinstance(settings, ExecutorSettings) else ExecutorSettings()
-        needed = {SharedFSUsage.INPUT_OUTPUT, SharedFSUsage.SOURCES, SharedFSUsage.PERSISTENCE, SharedFSUsage.SOFTWARE_DEPLOYMENT}
-        missing = needed - set(self.workflow.storage_settings.shared_fs_usage)
-        if missing:
-            names = ", ".join(sorted(one.name.lower().replace("_", "-") for one in missing))
-            raise WorkflowError(
-                f"expected a shared file system for all of the workflow, found none for {names}: jobs run in its working directory"
-            )
+        usage = set(self.workflow.storage_settings.shared_fs_usage)
+        self.staged = SharedFSUsage.INPUT_OUTPUT not in usage
+        wrong = usage - MAY_BE_SHARED if self.staged else IN_PLACE - usage
+        if wrong:
+            names = ", ".join(sorted(one.name.lower().replace("_", "-") for one in wrong))
+            expected = "nothing else to be shared if input-output is not" if self.staged else "all to be shared if input-output is"
+            raise WorkflowError(f"--shared-fs-usage: expected {expected}, found {names}{'' if self.staged else ' to be missing'}")
+        for name in ("runtime", "batches", "batch_minutes"):
+            if getattr(self.settings, name) < 1:
+                raise WorkflowError(f"--pliant-{name.replace('_', '-')}: expected 1 or more, found {getattr(self.settings, name)}")
+        self.shares_software = SharedFSUsage.SOFTWARE_DEPLOYMENT in usage
+        if self.staged and str(self.snakefile).startswith(".."):
+            raise WorkflowError(f"expected the Snakefile below the working directory, found {self.snakefile}: no file system is shared")
         try:
             self.client = pliant.Client(self.settings.config)
             self.follower = pliant.AsyncClient(self.settings.config)
@@ -86,16 +100,81 @@ class Executor(RemoteExecutor):
             raise WorkflowError(f"pliant: {error}") from None
         self.directory = Path(os.getcwd())
 
+    def get_python_executable(self) -> str:
+        return super().get_python_executable() if self.shares_software else shlex.quote(self.settings.python)
+
+    def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
+        ready = []
+        for job in jobs:
+            self.run_job_pre(job)
+            ready.append(self._ready(job))
+        for batch in batches(ready, self.settings.batches, self.settings.batch_minutes):
+            self._run(batch)
+
     def run_job(self, job: JobExecutorInterface) -> None:
-        script = self.get_jobscript(job)
-        self.write_jobscript(job, script)
+        self._run([self._ready(job)])
+
+    def _run(self, batch: list[Ready]) -> None:
+        """Submits jobs that run one after the other as one job."""
+        first = batch[0]
         try:
-            accepted = self._submitted(job, {"script": script, **self._options(job)})
-        except pliant.PliantError as error:
-            self.report_job_error(SubmittedJobInfo(job), msg=f"pliant does not run the job: {error} ")
+            inputs = self._inputs(batch) if self.staged else {}
+            if len(batch) > 1 and files.size_of(inputs.values()) > files.BYTES:
+                self._run(batch[: len(batch) // 2])
+                self._run(batch[len(batch) // 2 :])
+                return
+            options = {**first.options, **self._written(batch, inputs), "time": f"{first.minutes * len(batch)}m", "job_name": _name(batch)}
+            accepted = self._submitted(first.job, options)
+        except (pliant.PliantError, OSError) as error:
+            for one in batch:
+                self.report_job_error(SubmittedJobInfo(one.job), msg=f"pliant does not run the job: {error} ")
             return
-        self.logger.info(f"Job {job.jobid} is {accepted.id}.")
-        self.report_job_submission(SubmittedJobInfo(job, external_jobid=accepted.id))
+        for one in batch:
+            self.logger.info(f"Job {one.job.jobid} is {accepted.id}.")
+            self.report_job_submission(SubmittedJobInfo(one.job, external_jobid=accepted.id))
+
+    def _inputs(self, batch: list[Ready]) -> dict[str, Path]:
+        """The files that the jobs of a batch read, by their names in the folder of the job."""
+        names = dict.fromkeys(name for one in batch for name in files.inputs_of(one.job))
+        return files.staged(names, Path(self.tmpdir) / f"inputs-{batch[0].job.jobid}.tar")
+
+    def _written(self, batch: list[Ready], inputs: dict[str, Path]) -> dict[str, Any]:
+        """Writes what runs the jobs of a batch: the options of `pliant.Client.submit` for it."""
+        described = []
+        for one in batch:
+            path = self.get_jobscript(one.job)
+            self.write_jobscript(one.job, path)
+            described.append({
+                "id": one.job.jobid,
+                "script": path,
+                "text": Path(path).read_text() if self.staged else None,
+                "time_s": one.minutes * 60 if len(batch) > 1 else None,
+                "files": files.files_of(one.job) if self.staged else [],
+            })  # fmt: skip
+        folder, number = Path(self.tmpdir), batch[0].job.jobid
+        batch_file, script = folder / f"batch-{number}.json", folder / f"batch-{number}.sh"
+        sources = self._sources() if self.staged else None
+        content: dict[str, Any] = {"sources": sources and sources.name, "programs": [], "jobs": described}
+        if sources is None:
+            program, argument = Path(runner.__file__), batch_file
+            options: dict[str, Any] = {"chdir": self.directory}
+        else:
+            program, argument = Path("runner.py"), Path("batch.json")
+            programs = (name for name, path in inputs.items() if os.access(path, os.X_OK))
+            content["programs"] = [name.removeprefix(f"{runner.RUN}/") for name in programs]
+            own = {"runner.py": Path(runner.__file__), "batch.json": batch_file, sources.name: sources}
+            options = {"inputs": {**inputs, **own}}
+        batch_file.write_text(json.dumps(content))
+        words = " ".join(shlex.quote(str(word)) for word in (program, argument))
+        script.write_text(f"#!/bin/sh\nexec {self.get_python_executable()} {words}\n")
+        return {"script": script, **options}
+
+    def _sources(self) -> Path:
+        """The archive of the workflow: Snakefiles, scripts, configuration, and what git knows in the working directory."""
+        path = Path(self.tmpdir) / "sources.tar.xz"
+        if not path.exists():
+            self.workflow.write_source_archive(path)
+        return path
 
     def _submitted(self, job: JobExecutorInterface, options: dict[str, Any]) -> pliant.Job:
         """Submits a job, and waits for daemons that are down.
@@ -119,18 +198,16 @@ class Executor(RemoteExecutor):
             self.logger.warning(f"Job {job.jobid} is not submitted yet, trying again in {PAUSE_S:.0f} s: {problem.problem}")
             time.sleep(PAUSE_S)
 
-    def _options(self, job: JobExecutorInterface) -> dict[str, Any]:
-        """The options of `pliant.Client.submit` that the resources of a job mean."""
+    def _ready(self, job: JobExecutorInterface) -> Ready:
+        """A job with the options of `pliant.Client.submit` that its resources mean."""
         resources = job.resources
         options: dict[str, Any] = {
-            "chdir": self.directory,
-            "job_name": _name(job),
             "rigid": max(1, int(job.threads)),
-            "time": f"{int(resources.get('runtime') or self.settings.runtime)}m",
-            "env": {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)},
-            # The script is Snakemake's: its comments are no options.
+            # The script is the plugin's: its comments are no options.
             "ignore_sbatch": True,
         }
+        if self.shares_software:
+            options["env"] = {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)}
         if not self.settings.without_mem:
             if resources.get("mem_mb_per_cpu"):
                 options["mem_per_proc"] = f"{int(resources['mem_mb_per_cpu'])}M"
@@ -145,57 +222,120 @@ class Executor(RemoteExecutor):
                 if option not in OPTIONS:
                     raise WorkflowError(f"resource {name}: expected {PREFIX} with one of {', '.join(OPTIONS)}")
                 options[option] = _value(option, resources[name])
-        return options
+        return Ready(job, int(resources.get("runtime") or self.settings.runtime), options)
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
+        of_jobs: dict[str, list[SubmittedJobInfo]] = {}
         for info in active_jobs:
+            of_jobs.setdefault(info.external_jobid, []).append(info)
+        for one in await self._open(list(of_jobs)):
+            for info in of_jobs.pop(one):
+                yield info
+        for one, infos in of_jobs.items():
             async with self.status_rate_limiter:
                 try:
-                    job = await self.follower.job(info.external_jobid)
+                    job = await self.follower.job(one)
+                    is_over = job.is_final and await self._reported(job, infos)
                 except pliant.UnavailableError as error:
                     # A daemon is down: jobs run on, and it comes back.
                     self.logger.debug(f"pliant: {error}")
+                    is_over = False
+                except (pliant.PliantError, OSError) as error:
+                    for info in infos:
+                        self.report_job_error(info, msg=f"{one}: {error} ")
+                    continue
+            if not is_over:
+                for info in infos:
                     yield info
-                    continue
-                except pliant.PliantError as error:
-                    self.report_job_error(info, msg=f"{info.external_jobid}: {error} ")
-                    continue
-            if job.state == "COMPLETED":
-                self.report_job_success(info)
-            elif job.is_final:
-                logs = await self._logs(job)
-                how = "" if job.exit is None else f", {job.exit}"
-                self.report_job_error(info, msg=f"{job.id} is {job.state}{how}. ", aux_logs=logs)
-            else:
-                yield info
 
-    async def _logs(self, job: pliant.Job) -> list[str]:
-        """The output of a job that failed, in a file."""
-        texts = []
-        for stderr in (False, True):
-            try:
-                texts.append(await self.follower.logs(job, stderr=stderr))
-            except pliant.PliantError as error:
-                self.logger.debug(f"pliant: {job.id}: {error}")
-        path = self.directory / LOGS / f"{job.id}.log"
-        if not any(texts):
+    async def _open(self, ids: list[str]) -> list[str]:
+        """Those of many jobs that certainly have not ended. The others are asked for one by one."""
+        if len(ids) <= ASKED:
             return []
+        async with self.status_rate_limiter:
+            try:
+                found = {job.id for job in await self.follower.queue(last=max(1_000, 2 * len(ids)))}
+            except pliant.PliantError as error:
+                self.logger.debug(f"pliant: {error}")
+                return []
+        return [one for one in ids if one in found]
+
+    async def _reported(self, job: pliant.Job, infos: list[SubmittedJobInfo]) -> bool:
+        """Reports the outcomes of the jobs of a batch that is over. False if that is to be tried again."""
+        fetched, left_out = None, ""
+        if self.staged:
+            fetched = self.directory / FETCHED / job.id
+            try:
+                results = await self.follower.fetch(job, fetched)
+                left_out = "; ".join(f"{name}: {reason}" for name, reason in results.left_out)
+            except pliant.NotRunError:
+                fetched = None
+        # A batch completes if all of its jobs have succeeded. Otherwise its output says which of them.
+        stdout, stderr = ("", "") if job.is_completed else (await self._logs(job, False), await self._logs(job, True))
+        codes = dict(re.findall(r"^(\S+) (-?\d+)$", stdout, re.MULTILINE))
+        for info in infos:
+            number = str(info.job.jobid)
+            problem = None
+            if not job.is_completed and codes.get(number) != "0":
+                how = f"exit code {codes[number]}" if number in codes else job.exit
+                problem = job.state + ("" if how is None else f", {how}")
+            if fetched is not None:
+                # Also of a job that has failed: its logs.
+                problem = self._put_back(info.job, fetched, left_out) or problem
+            if problem is None:
+                self.report_job_success(info)
+            else:
+                log = self._log_file(job, info.job, stderr)
+                self.report_job_error(info, msg=f"{job.id} is {problem}. ", aux_logs=log)
+        if fetched is not None:
+            shutil.rmtree(fetched, ignore_errors=True)
+        return True
+
+    def _put_back(self, job: JobExecutorInterface, fetched: Path, left_out: str) -> Optional[str]:
+        """Moves the files that a job has left from the folder of results to their places. The problem, if there is one."""
+        archive = fetched / "work" / f"{job.jobid}.tar"
+        if not archive.exists():
+            return f"without files: {left_out}" if left_out else None
+        try:
+            files.put_back(archive, files.files_of(job), fetched / "unpacked")
+        except (OSError, tarfile.TarError) as error:
+            return f"over, but its files cannot be unpacked: {error}"
+        return None
+
+    async def _logs(self, job: pliant.Job, stderr: bool) -> str:
+        """What a job has written."""
+        try:
+            return await self.follower.logs(job, stderr=stderr)
+        except pliant.UnavailableError:
+            raise
+        except pliant.PliantError as error:
+            self.logger.debug(f"pliant: {job.id}: {error}")
+            return ""
+
+    def _log_file(self, job: pliant.Job, of: JobExecutorInterface, stderr: str) -> list[str]:
+        """The output of a job that failed, in a file."""
+        _, _, own = stderr.partition(runner.HEADING.format(of.jobid) + "\n")
+        text = re.split(runner.HEADING.format(r"\S+"), own)[0] or stderr
+        if not text:
+            return []
+        path = self.directory / LOGS / f"{job.id}-{of.jobid}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(texts))
+        path.write_text(text)
         return [str(path)]
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        for info in active_jobs:
-            if info.external_jobid is None:
+        for one in dict.fromkeys(info.external_jobid for info in active_jobs):
+            if one is None:
                 continue
             try:
-                self.client.cancel(info.external_jobid)
+                self.client.cancel(one)
             except pliant.PliantError as error:
-                self.logger.error(f"pliant: cannot cancel {info.external_jobid}: {error}")
+                self.logger.error(f"pliant: cannot cancel {one}: {error}")
 
 
-def _name(job: JobExecutorInterface) -> str:
-    """The name of a job: that of its rule or group, and its number."""
+def _name(batch: list[Ready]) -> str:
+    """The name of a batch: that of its rule or group, and the number of its first job."""
+    job = batch[0].job
     name = f"group-{job.groupid}" if job.is_group() else f"{job.name}-{job.jobid}"
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
 

@@ -2,43 +2,16 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pliant
 import pytest
 
 from conftest import command
-
-
-def snakemake(folder: Path, rules: str, *options: str) -> "subprocess.Popen[str]":
-    (folder / "Snakefile").write_text(rules)
-    line = [sys.executable, "-m", "snakemake", "--executor", "pliant", "--jobs", "10", "--pliant-without-mem"]
-    quick = ["--seconds-between-status-checks", "1", "--latency-wait", "10"]
-    return subprocess.Popen(
-        [*line, *quick, *options], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
-
-
-def ended(running: "subprocess.Popen[str]") -> tuple[int, str]:
-    text, _ = running.communicate(timeout=300)
-    return running.returncode, text
-
-
-def jobs_of(text: str) -> list[str]:
-    """The jobs that Snakemake says it submitted."""
-    return re.findall(r"Job \d+ is (\S+\.\d+)\.", text)
-
-
-def until_there(path: Path, running: "subprocess.Popen[str]") -> None:
-    """Waits for a file that a job makes, as long as the workflow runs."""
-    while not path.exists():
-        assert running.poll() is None, running.communicate()[0]
-        time.sleep(0.05)
+from workflows import ended, jobs_of, snakemake, until_there
 
 
 def test_resources_are_options_of_the_job(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
-"""Snakemake's own tests of executor plugins."""
+"""Snakemake's own tests of executor plugins, with a shared file system and without one."""
 
+import sys
 from typing import Optional
 
 import snakemake.common.tests
@@ -15,5 +16,12 @@ class TestWorkflows(snakemake.common.tests.TestWorkflowsLocalStorageBase):
         return "pliant"
 
     def get_executor_settings(self) -> Optional[ExecutorSettingsBase]:
-        # The servers of `pliant up` count no memory.
-        return ExecutorSettings(without_mem=True)
+        # The servers of `pliant up` count no memory, and their jobs do not find this Python.
+        return ExecutorSettings(without_mem=True, python=sys.executable)
+
+
+class TestWorkflowsWithoutSharedFiles(TestWorkflows):
+    """Pliant carries the files: there is no storage provider."""
+
+    def get_assume_shared_fs(self) -> bool:
+        return False

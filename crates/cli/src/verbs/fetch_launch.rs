@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use pliant_client::ClientError;
-use pliant_control::coallocation::{LaunchEnd, LaunchId, LaunchRecord, LaunchState};
+use indicatif::ProgressBar;
+use pliant_client::{FetchStep, FetchedLaunch, has_run};
+use pliant_control::coallocation::{LaunchId, LaunchRecord, LaunchState};
 use pliant_control::names::Name;
 use pliant_wire::{JobResults, LaunchTask};
 use serde_json::{Value, json};
@@ -19,10 +20,10 @@ use crate::verbs::fetch;
 /// # Errors
 ///
 /// If no task ran, or the launch is not over.
-pub(super) fn of(session: &Session, id: &LaunchId, out: &Path) -> Result<FetchedLaunch, Failure> {
+pub(super) fn of(session: &Session, id: &LaunchId, out: &Path) -> Result<FetchedResults, Failure> {
     let record = session.run(session.client.find_launch(id))?;
     if has_run(&record) {
-        return Ok(into(session, &record, out));
+        return Ok(FetchedResults::of(session, &record, out));
     }
     Err(match &record.end {
         Some(end) if record.state == LaunchState::Over => {
@@ -36,93 +37,45 @@ pub(super) fn of(session: &Session, id: &LaunchId, out: &Path) -> Result<Fetched
     })
 }
 
-/// True if a launch is over and its tasks ran.
-pub(super) fn has_run(record: &LaunchRecord) -> bool {
-    let ran = |end: &LaunchEnd| {
-        !matches!(end, LaunchEnd::Mapped | LaunchEnd::NotMapped(_) | LaunchEnd::NotReserved(_))
-    };
-    record.state == LaunchState::Over && record.end.as_ref().is_some_and(ran)
-}
-
 /// The fetched results of a launch.
-#[derive(Default)]
-pub(super) struct FetchedLaunch {
-    /// The tasks, with their servers.
-    tasks: Vec<(String, Name, JobResults)>,
-    /// Why other results are missing.
-    errors: Vec<ClientError>,
-}
+pub(super) struct FetchedResults(FetchedLaunch);
 
-/// Fetches the results of all tasks of a launch that is over. A server that is down does not hold up the others.
-pub(super) fn into(session: &Session, record: &LaunchRecord, folder: &Path) -> FetchedLaunch {
-    let mut left = FetchedLaunch::default();
-    let mut silent: Vec<&Name> = Vec::new();
-    for task in record.tasks.iter().filter(|task| task.not_spawned.is_none()) {
-        let Some((server, _)) = task.allocation.as_ref().filter(|(server, _)| !silent.contains(&server))
-        else {
-            continue;
+impl FetchedResults {
+    /// Fetches the results of all tasks of a launch that is over, with a bar for each task.
+    pub(super) fn of(session: &Session, record: &LaunchRecord, folder: &Path) -> FetchedResults {
+        let mut shown: Option<ProgressBar> = None;
+        let report = |step| match step {
+            FetchStep::Begin(bytes) => shown = Some(bar(bytes, "bytes")),
+            FetchStep::Bytes(bytes) => shown.iter().for_each(|bar| bar.inc(bytes)),
+            FetchStep::End => shown.iter().for_each(ProgressBar::finish_and_clear),
         };
-        let of = LaunchTask { launch: record.id.clone(), task: task.name.clone() };
-        match session.run(of_task(session, server, &of, &folder.join(&task.name))) {
-            Ok(results) => {
-                fetch::warn(&of, &results);
-                left.tasks.push((task.name.clone(), server.clone(), results));
-            }
-            // A task that never started has no results.
-            Err(error) if error.is_missing() => eprintln!("warning: {error}"),
-            Err(error) => {
-                if error.may_pass() {
-                    silent.push(server);
-                }
-                left.errors.push(error);
-            }
-        }
+        let fetched = session.run(session.client.fetch_launch(record, folder, report));
+        fetched.tasks.iter().for_each(|(of, _, results)| fetch::warn(of, results));
+        fetched.not_started.iter().for_each(|error| eprintln!("warning: {error}"));
+        FetchedResults(fetched)
     }
-    left
-}
 
-async fn of_task(
-    session: &Session,
-    server: &Name,
-    of: &LaunchTask,
-    folder: &Path,
-) -> Result<JobResults, ClientError> {
-    let client = &session.client;
-    let results = client.task_results(server, of).await?;
-    let bar = bar(results.files.iter().map(|file| file.size).sum(), "bytes");
-    for file in &results.files {
-        if let Err(error) = client.fetch_of_task(server, of, file, folder).await {
-            bar.finish_and_clear();
-            return Err(error);
-        }
-        bar.inc(file.size);
-    }
-    bar.finish_and_clear();
-    Ok(results)
-}
-
-impl FetchedLaunch {
     /// An error if something is missing.
     pub(super) fn complete(self) -> Result<(), Failure> {
-        none_failed(self.errors)
+        none_failed(self.0.errors)
     }
 
     /// Puts it into a document for scripts.
     pub(super) fn describe(&self, out: &Path, document: &mut Value) {
-        let task = |(task, server, results): &(String, Name, JobResults)| {
-            let mut value = json!({ "task": task, "server": server });
+        let task = |(task, server, results): &(LaunchTask, Name, JobResults)| {
+            let mut value = json!({ "task": task.task, "server": server });
             fetch::describe(results, &mut value);
             value
         };
         document["dir"] = json!(out);
-        document["fetched"] = self.tasks.iter().map(task).collect();
+        document["fetched"] = self.0.tasks.iter().map(task).collect();
     }
 
     pub(super) fn table(&self) -> String {
         let mut table = Table::new(2, &["task", "file", "bytes"]);
-        for (task, _, results) in &self.tasks {
+        for (task, _, results) in &self.0.tasks {
             for file in &results.files {
-                table.row(vec![task.clone(), file.name.to_string(), grouped(file.size)]);
+                table.row(vec![task.task.clone(), file.name.to_string(), grouped(file.size)]);
             }
         }
         table.render()
@@ -130,8 +83,8 @@ impl FetchedLaunch {
 
     /// The number of files, for people.
     pub(super) fn summary(&self, out: &Path) -> String {
-        let files: usize = self.tasks.iter().map(|(.., results)| results.files.len()).sum();
-        let tasks = counted(self.tasks.len() as u64, "task");
+        let files: usize = self.0.tasks.iter().map(|(.., results)| results.files.len()).sum();
+        let tasks = counted(self.0.tasks.len() as u64, "task");
         format!("{} of {tasks} in {}", counted(files as u64, "file"), out.display())
     }
 }

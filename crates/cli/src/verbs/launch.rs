@@ -7,25 +7,19 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState, Mapping};
-use pliant_control::names::{Key, Name};
-use pliant_model::Span;
-use pliant_request::submit::drawn;
-use pliant_site::services::{DurationError, parse_duration};
-use pliant_wire::{LaunchRequest, bounds};
+use pliant_client::has_run;
+use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState};
+use pliant_request::launch::LaunchOptions;
 use tokio::sync::Notify;
 
-use crate::application::{self, LaunchDescription};
 use crate::failure::Failure;
 use crate::federation::{Access, inform, interrupted};
 use crate::job::NOT_COMPLETED;
 use crate::launch_text::{self, mapping};
 use crate::output::Output;
 use crate::verbs::fetch;
-use crate::verbs::fetch_launch;
-use crate::verbs::map::threshold_value;
+use crate::verbs::fetch_launch::FetchedResults;
 use crate::verbs::{launch_list, launch_spawn, launch_subjobs};
 
 /// How long to wait until the agent has accepted the launch.
@@ -63,80 +57,20 @@ enum LaunchVerb {
 
 #[derive(Args)]
 struct NewLaunch {
-    /// The application: its tasks, their programs and their communication (docs/reference/files/launch.md).
-    #[arg(value_name = "APP.toml", required = true)]
-    application: Option<PathBuf>,
-    /// The name of the launch [default: the file's name].
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// The walltime of the tasks.
-    #[arg(long = "time", value_name = "TIME", default_value = "1h", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
-    walltime: Span,
-    /// How long the servers of a launch may wait for each other with reserved machines, at most 1d.
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration as fn(&str) -> Result<Span, DurationError>)]
-    reservation_timeout: Span,
-    /// The server near which the search for machines begins [default: the first one].
-    #[arg(long, value_name = "SERVER")]
-    from: Option<Name>,
-    /// The similarity threshold, above 0 and below 1: a higher value makes larger clusters of tasks [default: 0.5].
-    #[arg(long, value_name = "DELTA", value_parser = threshold_value, allow_negative_numbers = true)]
-    similarity: Option<f64>,
-    /// How tasks are mapped to machines: by clusters of tasks and their traffic (wase), or by a baseline to compare it with.
-    #[arg(long, value_name = "NAME", default_value = Mapping::Wase.word(), value_parser = mapping_word())]
-    mapper: Mapping,
-    /// Shows the machines of the tasks, and reserves nothing.
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    launch: LaunchOptions,
     /// Returns once the agent has the launch, which continues.
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
     /// Fetches the results of the tasks when the launch is over, each into a folder of its name in DIR.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dry_run", "detach"])]
     out: Option<PathBuf>,
-    /// The unique key of the launch, 32 hexadecimal digits: the same command with the same key gives the same launch,
-    /// never a second one.
-    #[arg(long, value_name = "HEX")]
-    key: Option<Key>,
     #[command(flatten)]
     access: Access,
 }
 
-fn mapping_word() -> impl TypedValueParser<Value = Mapping> {
-    let named = |word: String| {
-        let found = Mapping::ALL.into_iter().find(|mapping| mapping.word() == word);
-        found.ok_or("no way to map")
-    };
-    PossibleValuesParser::new(Mapping::ALL.map(Mapping::word)).try_map(named)
-}
-
-impl NewLaunch {
-    fn request(&self, file: &Path, described: &LaunchDescription) -> Result<LaunchRequest, Failure> {
-        let timeout = bounds::HELD_S;
-        if !timeout.contains(&self.reservation_timeout.0) {
-            let (least, most) = (timeout.start(), timeout.end());
-            let found = self.reservation_timeout.0;
-            let expected = format!("--reservation-timeout: expected {least} s to {most} s, found {found} s");
-            return Err(Failure::input(expected));
-        }
-        let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        Ok(LaunchRequest {
-            key: self.key.unwrap_or_else(drawn),
-            name: self.name.clone().unwrap_or_else(|| stem.to_owned()),
-            application: described.application.clone(),
-            walltime: self.walltime,
-            timeout: self.reservation_timeout,
-            user_lan: self.from.clone(),
-            threshold: self.similarity,
-            mapping: self.mapper,
-            dry_run: self.dry_run,
-            // The client signs.
-            signed: None,
-        })
-    }
-}
-
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
-    match (&arguments.verb, &arguments.new.application) {
+    match (&arguments.verb, &arguments.new.launch.application) {
         (Some(LaunchVerb::List(arguments)), _) => launch_list::run(output, arguments),
         (Some(LaunchVerb::Spawn(arguments)), _) => launch_spawn::run(output, arguments),
         (Some(LaunchVerb::Subjobs(arguments)), _) => launch_subjobs::run(output, arguments),
@@ -158,8 +92,7 @@ fn launch(output: Output, file: &Path, arguments: &NewLaunch) -> Result<(), Fail
     if let Some(out) = &arguments.out {
         fetch::is_folder(out)?;
     }
-    let described = application::read(file)?;
-    let request = arguments.request(file, &described)?;
+    let (request, inputs) = arguments.launch.request(file)?;
     let session = arguments.access.open()?;
     let stops = Cell::new(false);
     let needs = request.dry_run.then(|| launch_text::needs(&request.application));
@@ -189,7 +122,7 @@ fn launch(output: Output, file: &Path, arguments: &NewLaunch) -> Result<(), Fail
             let _ = tokio::signal::ctrl_c().await;
         };
         tokio::select! {
-            followed = session.client.launch(&request, &described.inputs, ANSWER, stop, show) => Some(followed),
+            followed = session.client.launch(&request, &inputs, ANSWER, stop, show) => Some(followed),
             () = again => None,
         }
     });
@@ -209,8 +142,8 @@ fn launch(output: Output, file: &Path, arguments: &NewLaunch) -> Result<(), Fail
     }
     let mut value = launch_text::described(&record);
     let mut fetched = Ok(());
-    if let Some(out) = arguments.out.as_ref().filter(|_| fetch_launch::has_run(&record)) {
-        let left = fetch_launch::into(&session, &record, out);
+    if let Some(out) = arguments.out.as_ref().filter(|_| has_run(&record)) {
+        let left = FetchedResults::of(&session, &record, out);
         left.describe(out, &mut value);
         inform(|| left.summary(out));
         fetched = left.complete();

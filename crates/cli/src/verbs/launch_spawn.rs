@@ -10,12 +10,12 @@ use pliant_control::coallocation::{
     LaunchId, LaunchRecord, LaunchState, SpawnSpec, SpawnedTask, TaskRecord, TaskSpec,
 };
 use pliant_control::names::Key;
+use pliant_request::application;
 use pliant_request::submit::drawn;
 use pliant_trace::tig::Program;
 use pliant_wire::TaskProgram;
 use serde_json::json;
 
-use crate::application;
 use crate::failure::Failure;
 use crate::federation::{Access, Session, inform, interrupted};
 use crate::job::NOT_COMPLETED;
@@ -89,7 +89,7 @@ impl Arguments {
     /// The tasks, with the paths of their input files.
     fn spawned(&self) -> Result<(Vec<SpawnedTask>, InputPaths), Failure> {
         if let Some(path) = &self.tasks {
-            return application::joining(path);
+            return Ok(application::joining(path)?);
         }
         let runs = match (&self.service, &self.script) {
             (_, Some(path)) => {

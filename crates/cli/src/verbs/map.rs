@@ -12,7 +12,7 @@ use pliant_trace::tig::{read_graph, read_grid};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::numbers::whole;
+use crate::numbers::{similarity_threshold, whole};
 use crate::output::Output;
 use crate::table::{Table, counted};
 use crate::verbs::report::write_page;
@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Method::Contraction)]
     clustering: Method,
     /// The similarity threshold, above 0 and below 1: a higher value makes larger clusters; 0.5 is eq. 5 of the paper.
-    #[arg(long, value_name = "DELTA", default_value_t = 0.5, value_parser = threshold_value, allow_negative_numbers = true)]
+    #[arg(long, value_name = "DELTA", default_value_t = 0.5, value_parser = similarity_threshold, allow_negative_numbers = true)]
     similarity: f64,
     /// Searches for the threshold that gives about N clusters.
     #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000_usize), conflicts_with = "similarity")]
@@ -103,12 +103,6 @@ enum FitRule {
     Worst,
     /// The one with least power left.
     Best,
-}
-
-/// A similarity threshold.
-pub(super) fn threshold_value(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number < 1.0);
-    number.ok_or_else(|| "expected a number above 0 and below 1".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

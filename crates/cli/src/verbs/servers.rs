@@ -176,6 +176,8 @@ fn offer_value(offer: &Offer) -> Value {
             "arguments": service.arguments.iter().map(argument).collect::<Vec<Value>>(),
             "for_others": service.for_others,
             "resources": Some(&service.resources).filter(|resources| !resources.is_empty()),
+            "signature": Some(&service.signature).filter(|signature| !signature.is_empty()),
+            "resident": service.resident,
         })
     };
     offer.services.iter().map(service).collect()
@@ -253,12 +255,18 @@ fn offers_text(offers: &[OfferAnswer]) -> String {
 
 fn offer_text(offer: &Offer) -> String {
     let mut text = String::new();
-    for OfferedService { name, summary, speedup, arguments, for_others, resources } in &offer.services {
+    for service in &offer.services {
+        let OfferedService { name, summary, speedup, arguments, for_others, resources, signature, resident } =
+            service;
         let summary = if summary.is_empty() { String::new() } else { format!(": {summary}") };
         let whose = if *for_others { ", for other users" } else { "" };
         text.push_str(&format!("  {name}{summary} ({speedup}{whose})\n"));
         if !resources.is_empty() {
             text.push_str(&format!("    needs {resources}\n"));
+        }
+        if !signature.is_empty() {
+            let how = if *resident { " by a resident process" } else { "" };
+            text.push_str(&format!("    called with values{how}: {signature}\n"));
         }
         let width = arguments.iter().map(|argument| argument.name.chars().count()).max().unwrap_or(0);
         for OfferedArgument { name, takes, required, default } in arguments {
@@ -298,11 +306,14 @@ mod tests {
             arguments: vec![argument("samples", true, ""), argument("seed", false, "1")],
             for_others: false,
             resources: "2G per processor, 1 GPU".to_owned(),
+            ..OfferedService::default()
         };
         let dna = OfferedService {
             name: "dna".to_owned(),
             speedup: "rigid".to_owned(),
             for_others: true,
+            signature: "in int n, out double v[n]".to_owned(),
+            resident: true,
             ..OfferedService::default()
         };
         let offer = |services: &[OfferedService], scripts| {
@@ -333,6 +344,7 @@ nice
 
 tours
   dna (rigid, for other users)
+    called with values by a resident process: in int n, out double v[n]
   takes no scripts
 ";
         assert_eq!(offers_text(&offers), expected);

@@ -77,7 +77,7 @@ fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
         SubmittedWork::Service { .. } => {
             Some("`pliant servers --services` lists the services and what they take".to_owned())
         }
-        SubmittedWork::Script { .. } | SubmittedWork::Batch(_) => None,
+        SubmittedWork::Script { .. } | SubmittedWork::Batch(_) | SubmittedWork::Call(_) => None,
     }
 }
 

@@ -80,7 +80,7 @@ fn serve_portal(output: Output, path: &Path) -> Result<(), Failure> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system(format!("cannot start: {error}")))?;
     runtime.block_on(async {
-        let server = PortalServer::bind(file, typed_script::reader()).await;
+        let server = PortalServer::bind(file, typed_script::reader(), replay_command(Vec::new())).await;
         let server = server.map_err(|error| Failure::system(error).hint(SITE_HINT))?;
         let (url, address) = (server.url().to_owned(), server.address().to_string());
         let value = json!({ "link": url, "address": address });
@@ -102,11 +102,14 @@ async fn stopped() {
     }
 }
 
-/// The command of a replay, with the client file of these pages.
+/// The command of a replay, with the client file of these pages or that of a user of a portal.
 fn replay_command(access: Vec<OsString>) -> ReplayCommand {
     Arc::new(move |request| {
         let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| PathBuf::from("pliant")));
         command.args(["--format", "json", "what-if", "--schedule", "--mem", REPLAY_MEMORY]).args(&access);
+        if let Some(file) = &request.client_file {
+            command.arg("--config").arg(file);
+        }
         command.arg(format!("--since={}h", request.hours));
         // A word that begins with a dash is no option.
         command.args(request.policies.iter().map(|policy| format!("--policy={policy}")));

@@ -32,6 +32,9 @@ async fn folders_of_jobs_are_elsewhere_and_a_server_without_them_does_not_start(
     let job = submit(&client, &asked).await;
     federation.reaches(&client, &job.handle, JobState::Active).await;
     let state = federation.folder("lyon").join("state");
+    // The job is active before its program has read its input.
+    let copy = folder.join("jobs/1/work/copy.bin");
+    until("the copy of its input", async || copy.exists().then_some(())).await;
     assert!(folder.join("jobs/1/work/data.bin").exists());
     assert!(!state.join("jobs").exists() && !state.join("staging").exists());
 

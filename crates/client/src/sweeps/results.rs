@@ -86,9 +86,19 @@ impl SweepResults {
     ///
     /// If there is no sweep in it, or it cannot be read.
     pub fn of(folder: SweepFolder) -> Result<SweepResults, FolderError> {
-        let mut results = SweepResults::reading(folder.dir())?;
-        results.read(|_, _| {})?;
+        let results = SweepResults::read_only(folder.dir())?;
         Ok(SweepResults { _folder: Some(folder), ..results })
+    }
+
+    /// The results of a folder as they are now, also while a client works on it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`SweepResults::of`].
+    pub fn read_only(dir: &Path) -> Result<SweepResults, FolderError> {
+        let mut results = SweepResults::reading(dir)?;
+        results.read(|_, _| {})?;
+        Ok(results)
     }
 
     /// The same results, with the folder free for other clients. What they add is not among them.

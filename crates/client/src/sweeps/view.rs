@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use pliant_control::multi_job::{Plan, Progress};
-use pliant_control::names::Name;
+use pliant_control::names::{Key, Name};
 use pliant_wire::{Executable, InstanceEnd};
 
 use super::Entry;
@@ -104,6 +104,11 @@ impl SweepView {
     /// The folder.
     pub fn dir(&self) -> &Path {
         self.results.dir()
+    }
+
+    /// The key of its multi-job, which gives those of its batches.
+    pub fn key(&self) -> Key {
+        self.results.reader().header().key
     }
 
     /// What each instance runs.

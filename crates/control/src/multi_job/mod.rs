@@ -124,6 +124,12 @@ pub fn batch_key(multi_job: Key, batch: u32) -> Key {
     Key(bytes)
 }
 
+/// What the keys of all batches of a multi-job have in common. Keys are drawn at random, so no other jobs have it in common.
+pub fn common_key(batch: Key) -> [u8; 12] {
+    let Key(bytes) = batch;
+    std::array::from_fn(|index| bytes[index])
+}
+
 /// The key for the uploaded inputs of all batches. It differs from every batch's key, since those differ only in their last
 /// bytes.
 pub fn inputs_key(multi_job: Key) -> Key {

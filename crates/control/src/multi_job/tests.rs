@@ -302,6 +302,8 @@ fn keys_of_batches_differ_and_are_found_again() {
     assert_eq!(keys.len(), 10_000);
     assert_eq!(batch_key(batch_key(own, 77), 77), own);
     assert_eq!(batch_key(own, 0), own);
+    assert!(keys.iter().all(|key| common_key(*key) == common_key(own)));
+    assert_ne!(common_key(inputs_key(own)), common_key(own));
 }
 
 fn free_at(at_ms: i64, slots: u32, instance_ms: i64) -> InstanceProspects {

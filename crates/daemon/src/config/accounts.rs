@@ -171,6 +171,15 @@ impl AccountsFile {
         })
     }
 
+    /// A warning if this host shows no message queues: what jobs leave there is not removed.
+    pub fn hidden_queues(&self) -> Option<String> {
+        (self.has_accounts() && !pliant_site::processes::shows_message_queues()).then(|| {
+            "expected the message queues of this host in /dev/mqueue, found nothing mounted there: queues that jobs leave stay; \
+             `systemctl enable --now dev-mqueue.mount`, or mount an `mqueue` there"
+                .to_owned()
+        })
+    }
+
     /// As whom all jobs run, if it is one for all.
     pub(crate) fn shared_account(&self) -> Option<String> {
         match (self.map, &self.shared) {
@@ -228,6 +237,13 @@ mod tests {
         check("map = \"name\"", 0o711, false);
         check("map = \"shared\"\nshared = \"jobs\"", 0o755, true);
         check("map = \"shared\"", 0o755, false);
+    }
+
+    #[test]
+    fn hidden_message_queues_are_named_where_jobs_have_accounts() {
+        let is_named = |text: &str| file(text).hidden_queues().is_some();
+        assert_eq!(is_named("map = \"name\""), !pliant_site::processes::shows_message_queues());
+        assert!(!is_named("map = \"shared\""));
     }
 
     #[test]

@@ -260,6 +260,7 @@ impl ServerFile {
             ));
         }
         self.check_address()?;
+        self.check_resident_services()?;
         match &self.cluster.external() {
             Some(settings) => self.cluster.check_external(settings)?,
             None if !(1..=1_000_000).contains(&self.cluster.procs) => {
@@ -485,5 +486,6 @@ impl ClusterFile {
     }
 }
 
+mod resident_services;
 #[cfg(test)]
 mod tests;

@@ -59,7 +59,7 @@ impl Service {
         };
         let shared = match &what {
             SubmittedWork::Batch(batch) => batch.inputs_key,
-            SubmittedWork::Service { .. } | SubmittedWork::Script(_) => None,
+            SubmittedWork::Service { .. } | SubmittedWork::Script(_) | SubmittedWork::Call(_) => None,
         };
         let made = self.offer.prepare(&what, &caller.user, learned).map_err(|refusal| refused(&refusal))?;
         let sample = self.sample(&caller.user, &what, &made);

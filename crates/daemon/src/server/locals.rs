@@ -5,14 +5,29 @@ use pliant_control::names::User;
 use pliant_control::server::Server;
 use pliant_model::Time;
 use pliant_policy::nodes::ClusterSnapshot;
-use pliant_wire::{LocalJobCursor, LocalJobsPage, LocalJobsQuery};
-use tonic::Status;
+use pliant_wire::{LocalJobCursor, LocalJobsPage, LocalJobsQuery, proto};
+use tonic::{Request, Response, Status};
 
+use super::service::Service;
 use crate::host::Mailbox;
 use crate::host::{SharedArchive, listed};
 
+impl Service {
+    /// Answers an operator who asks for a page.
+    pub(super) async fn local_jobs(
+        &self,
+        request: Request<proto::LocalsRequest>,
+    ) -> Result<Response<proto::LocalsReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        self.check_operator(&caller, "read the history of local users' jobs")?;
+        let query = LocalJobsQuery::try_from(request.into_inner())?;
+        let page = page(&self.mailbox, &self.archive, &caller.user, query).await?;
+        Ok(Response::new((&page).into()))
+    }
+}
+
 /// A page: runs that are over, the first to end first, and with the first page the jobs that run or wait.
-pub(super) async fn page(
+async fn page(
     mailbox: &Mailbox<Server>,
     archive: &SharedArchive,
     user: &User,

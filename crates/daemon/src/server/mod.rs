@@ -97,8 +97,10 @@ pub async fn serve(
     let certificates = Certificates::load(&file.tls, Role::Server, &file.name)?;
     let as_whom = file.accounts().shared_account();
     let program = supervisor.first().map(Path::new).unwrap_or(Path::new(""));
-    let readable_program = file.accounts().readable_program(program);
-    if let Some(warning) = &readable_program {
+    let accounts = file.accounts();
+    let of_accounts: Vec<String> =
+        accounts.readable_program(program).into_iter().chain(accounts.hidden_queues()).collect();
+    for warning in &of_accounts {
         tracing::warn!("{warning}");
     }
     let machine = recover(&file).await?;
@@ -108,7 +110,7 @@ pub async fn serve(
     let Some((machine, loaded)) = compared else { return Ok(()) };
     let host = Arc::new(host(&file, supervisor, machine.journal_id()).await?);
     let quota = warnings::quota(&file.cluster.limits, &host.cluster.limits);
-    let notes = as_whom.iter().cloned().chain(readable_program).chain(quota).collect();
+    let notes = as_whom.iter().cloned().chain(of_accounts).chain(quota).collect();
     let archive = machine.archive()?;
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
@@ -279,6 +281,7 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
         accounts: Arc::new(accounts),
         submitters,
         supervisor,
+        residents: pliant_site::processes::Residents::default(),
         runtime: tokio::runtime::Handle::current(),
     })
 }

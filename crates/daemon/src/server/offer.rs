@@ -73,7 +73,13 @@ impl ServiceOffer {
         let account = self.accounts.of_owner(user)?;
         match what {
             SubmittedWork::Service { name, arguments } => {
-                let prepared = self.catalogue.find(name, user)?.prepare(arguments, &self.pliant, learned)?;
+                let service = untyped(self.catalogue.find(name, user)?)?;
+                let prepared = service.prepare(arguments, &self.pliant, learned)?;
+                Ok(PreparedWork { prepared, batch: None, account })
+            }
+            SubmittedWork::Call(call) => {
+                let service = self.catalogue.find(&call.service, user)?;
+                let prepared = service.prepare_call(call, &self.pliant, learned)?;
                 Ok(PreparedWork { prepared, batch: None, account })
             }
             SubmittedWork::Batch(batch) => {
@@ -170,7 +176,7 @@ impl ServiceOffer {
         user: &User,
     ) -> Result<Cow<'_, ServiceDeclaration>, Refusal> {
         match executable {
-            Executable::Service(name) => self.catalogue.find(name, user).map(Cow::Borrowed),
+            Executable::Service(name) => untyped(self.catalogue.find(name, user)?).map(Cow::Borrowed),
             Executable::Script(script) => {
                 self.catalogue.script_service(script, parameters, folder).map(Cow::Owned)
             }
@@ -224,6 +230,14 @@ impl ServiceOffer {
                 prepared.map(|prepared| prepared.work).map_err(refused)
             }
         }
+    }
+}
+
+/// The service, if it takes arguments by name: a typed service is called with values.
+fn untyped(service: &ServiceDeclaration) -> Result<&ServiceDeclaration, Refusal> {
+    match service.call {
+        None => Ok(service),
+        Some(_) => Err(Refusal::OnlyCalls { service: service.name.clone() }),
     }
 }
 

@@ -15,6 +15,8 @@ impl ServiceOffer {
             summary: service.summary,
             speedup: service.speedup,
             resources: service.resources.unwrap_or_default(),
+            signature: service.signature.unwrap_or_default(),
+            resident: service.resident,
             arguments: service
                 .arguments
                 .into_iter()

@@ -12,7 +12,7 @@ use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError};
 use pliant_telemetry::{RequestId, spawn_of_call};
 use pliant_transport::{Role, ServerTls};
-use pliant_wire::{self as wire, LocalJobsQuery, Prepare, ProspectsQuery, Submission, proto};
+use pliant_wire::{self as wire, Prepare, ProspectsQuery, Submission, proto};
 use prost::Message;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -25,7 +25,6 @@ use super::execution::Host;
 use super::explorations::Explorations;
 use super::files::{self, Known, Sender};
 use super::handover::source;
-use super::locals;
 use super::machines::Machines;
 use super::offer::ServiceOffer;
 use super::open_call::OpenCall;
@@ -287,6 +286,15 @@ impl proto::server_server::Server for Service {
         Ok(Response::new((&self.submitted_of(&record).await?).into()))
     }
 
+    async fn call_end(
+        &self,
+        request: Request<proto::JobRequest>,
+    ) -> Result<Response<proto::CallEndReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let end = self.end_of_call(&caller, &request.into_inner().handle).await?;
+        Ok(Response::new((&end).into()))
+    }
+
     async fn prepare(
         &self,
         request: Request<proto::PrepareRequest>,
@@ -415,11 +423,7 @@ impl proto::server_server::Server for Service {
         &self,
         request: Request<proto::LocalsRequest>,
     ) -> Result<Response<proto::LocalsReply>, Status> {
-        let (caller, _pass) = self.gate.user(&request)?;
-        self.check_operator(&caller, "read the history of local users' jobs")?;
-        let query = LocalJobsQuery::try_from(request.into_inner())?;
-        let page = locals::page(&self.mailbox, &self.archive, &caller.user, query).await?;
-        Ok(Response::new((&page).into()))
+        self.local_jobs(request).await
     }
 
     async fn services(
@@ -427,8 +431,7 @@ impl proto::server_server::Server for Service {
         request: Request<proto::ServicesRequest>,
     ) -> Result<Response<proto::ServicesReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
-        let offer = self.offer.offered(&caller);
-        Ok(Response::new((&offer).into()))
+        Ok(Response::new((&self.offer.offered(&caller)).into()))
     }
 }
 

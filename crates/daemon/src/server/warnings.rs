@@ -11,11 +11,11 @@ use pliant_site::services::{Service, SpeedupSpec};
 
 use crate::config::{DiskQuota, JobLimitsFile, ServerFile};
 
-/// What an operator should know before a server with that file starts as that program: that accounts can read the program, what the batch
-/// system hides from the user of this process, if it answers, and which services can never run.
+/// What an operator should know before a server with that file starts as that program: that accounts can read the program, that
+/// message queues are hidden, what the batch system hides from the user of this process, if it answers, and which services can never run.
 pub async fn warnings(file: &ServerFile, program: &Path) -> Vec<String> {
     let accounts = file.accounts();
-    let readable_program = accounts.readable_program(program);
+    let of_accounts = accounts.readable_program(program).into_iter().chain(accounts.hidden_queues());
     let hidden = match file.cluster.external() {
         Some(settings) => {
             let submitters = Submitters::through(accounts.launcher.clone(), accounts.has_accounts());
@@ -23,7 +23,7 @@ pub async fn warnings(file: &ServerFile, program: &Path) -> Vec<String> {
         }
         None => None,
     };
-    readable_program.into_iter().chain(hidden).chain(never_run(file)).collect()
+    of_accounts.chain(hidden).chain(never_run(file)).collect()
 }
 
 /// The services whose jobs the embedded batch system refuses whenever they are submitted, since the host has not what they need.

@@ -116,6 +116,7 @@ fn lists(site: &Site) -> usize {
         ("allow = ['nobody']\nuid_min = 1", "nobody", "one of a person"),
         ("allow = ['ptl-caller']\nuid_min = 1", "ptl-caller", "another one than the caller's own"),
         ("allow = ['ptl-system']", "ptl-system", "one with a uid from 1000"),
+        ("uid_min = 1\nuid_max = 999", "ptl-alice", "one with a uid up to 999"),
         ("uid_min = 4294967295", "ptl-alice", "one with a uid from 4294967295"),
     ];
     for (lines, account, expected) in rows {

@@ -124,6 +124,24 @@ fn limits_are_set(site: &Site) {
     // One above the caller's is the caller's.
     let (code, stdout, _) = outcome(&site.call("ulimit -c unlimited; ulimit -u 50", &request.encode()));
     assert_eq!((code, stdout.as_str()), (Some(0), "50\n0\n"));
+    // What the launcher has more of while it looks up the account.
+    let report = "ulimit -S -v; ulimit -S -d; ulimit -S -n; ulimit -H -n";
+    let request = run("ptl-alice", &["/usr/bin/env", "bash", "-c", report], "/").encode();
+    let prelude = "ulimit -S -n 60; ulimit -H -n 1000; ulimit -S -v 900000; ulimit -S -d 800000";
+    let (code, stdout, _) = outcome(&site.call(prelude, &request));
+    assert_eq!((code, stdout.as_str()), (Some(0), "900000\n800000\n60\n1000\n"));
+    let (code, stdout, stderr) = outcome(&site.call("ulimit -S -n 60; ulimit -H -n 70", &request));
+    match rustix::thread::capabilities(None).unwrap().effective {
+        own if own.contains(rustix::thread::CapabilitySet::SYS_RESOURCE) => {
+            assert_eq!((code, stdout.lines().skip(2).collect()), (Some(0), vec!["60", "70"]), "{stderr}")
+        }
+        _ => assert!(code == Some(125) && stderr.contains("have enough for accounts"), "{code:?} {stderr}"),
+    }
+    // No set-user-id program helps it, if the file says so.
+    let request = run("ptl-alice", &["/usr/bin/env", "grep", "NoNewPrivs", "/proc/self/status"], "/");
+    assert_eq!(done(site, &request), "NoNewPrivs:\t0\n");
+    configure("caller = 'ptl-caller'\nprograms = ['/usr/bin/env']\nno_new_privs = true\n");
+    assert_eq!(done(site, &request), "NoNewPrivs:\t1\n");
     configure(crate::site::CONFIG);
 }
 

@@ -58,7 +58,10 @@ fn written(config: &Config) -> String {
     };
     let names = |names: &[String]| list(&mut names.iter().map(String::as_str));
     let paths = |paths: &[PathBuf]| list(&mut paths.iter().filter_map(|path| path.to_str()));
-    let mut text = format!("caller = '{}'\nuid_min = {}\n", config.caller, config.uid_min);
+    let Config { caller, uid_min, uid_max, no_new_privs, .. } = config;
+    let mut text = format!(
+        "caller = '{caller}'\nuid_min = {uid_min}\nuid_max = {uid_max}\nno_new_privs = {no_new_privs}\n"
+    );
     if let Some(allow) = &config.allow {
         let _ = writeln!(text, "allow = [{}]", names(allow));
     }

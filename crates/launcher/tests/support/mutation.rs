@@ -36,7 +36,7 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
         Action::Signal { signal: Signal::Term, processes: vec![5, -5, i32::MIN] },
     ];
     let files = [
-        "caller = \"pliant\"\nuid_min = 1000\nallow = ['alice', \"bob\"] # both\ndeny = []\nend_only = ['carol']\nfolders = ['/var/spool/pliant']\n",
+        "caller = \"pliant\"\nuid_min = 1000\nuid_max = 60000\nno_new_privs = true\nallow = ['alice', \"bob\"] # both\ndeny = []\nend_only = ['carol']\nfolders = ['/var/spool/pliant']\n",
         "# all\ncaller = 'pliant'\nprograms = [\n  '/usr/bin/pliant',\n  '/usr/bin/sbatch',\n]\n",
     ];
     let request = |action| Request { account: "alice".to_owned(), action };

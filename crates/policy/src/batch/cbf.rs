@@ -172,18 +172,10 @@ impl ConservativeBackfilling {
             return;
         }
         join_overlapping(&mut self.freed);
-        self.touched.clear(&self.profile, self.queue.classes());
-        for freed in &self.freed {
-            self.touched.add(&self.profile, now, *freed);
-        }
         self.vacated.clear();
-        if !self.touched.is_empty() {
-            self.ahead = PassedJobs { next: 0, latest_start: now };
-            let mut next = 0;
-            while let Some(movable) = self.queue.next_movable(next, now, &self.touched, &self.profile) {
-                self.try_move(now, movable);
-                next = movable.slot + 1;
-            }
+        // Due jobs stay.
+        if let Some(last_start) = self.queue.last_start().filter(|last_start| *last_start > now) {
+            self.move_waiting(now, last_start);
         }
         if let Some(bounds) = &mut self.bounds {
             for freed in self.freed.iter().chain(&self.vacated).chain(&self.beyond) {
@@ -192,6 +184,22 @@ impl ConservativeBackfilling {
         }
         self.beyond.clear();
         std::mem::swap(&mut self.freed, &mut self.vacated);
+    }
+
+    /// Moves the waiting jobs into the freed intervals. None of them starts after `last_start`.
+    fn move_waiting(&mut self, now: Time, last_start: Time) {
+        self.touched.clear(&self.profile, self.queue.shortest_s(), last_start);
+        for freed in &self.freed {
+            self.touched.add(&self.profile, now, *freed);
+        }
+        if !self.touched.is_empty() {
+            self.ahead = PassedJobs { next: 0, latest_start: now };
+            let mut next = 0;
+            while let Some(movable) = self.queue.next_movable(next, now, &self.touched, &self.profile) {
+                self.try_move(now, movable);
+                next = movable.slot + 1;
+            }
+        }
     }
 
     /// Moves a waiting job to the earliest reservation, if that is earlier than its own.
@@ -373,13 +381,23 @@ impl BatchScheduler for ConservativeBackfilling {
     }
 
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
+        self.estimate_by(now, walltimes, tuner, Time(i64::MAX))
+    }
+
+    fn estimate_by(
+        &mut self,
+        now: Time,
+        walltimes: &Walltimes<'_>,
+        tuner: Tuner,
+        latest: Time,
+    ) -> Option<Estimate> {
         self.profile.advance(now);
         if self.bounds.is_none() && walltimes.least() < walltimes.most() {
             self.bounds = Some(StartBounds::new(self.profile.capacity()));
         }
         let Self { profile, running, queue, bounds, .. } = self;
         with_present(now, running, queue, |present| {
-            tuning::tune(tuner, profile, bounds.as_mut(), now, present, walltimes)
+            tuning::tune_by(latest, tuner, (profile, bounds.as_mut()), now, present, walltimes)
         })
     }
 

@@ -133,6 +133,18 @@ pub trait BatchScheduler: Send {
     /// The estimate for a request submitted now; none if it never fits.
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate>;
 
+    /// As [`BatchScheduler::estimate`], for a caller that has no use for completions after `latest`: the estimate may then be none,
+    /// which costs less.
+    fn estimate_by(
+        &mut self,
+        now: Time,
+        walltimes: &Walltimes<'_>,
+        tuner: Tuner,
+        _latest: Time,
+    ) -> Option<Estimate> {
+        self.estimate(now, walltimes, tuner)
+    }
+
     /// Lower bounds on the start of any estimate, if the policy keeps them; they allow skipping clusters.
     fn start_bounds(&self) -> Option<&StartBounds> {
         None

@@ -2,7 +2,6 @@
 //! that can be skipped as a whole.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use pliant_model::{Estimate, JobId, Procs, Span, Time};
 use rustc_hash::FxHashMap;
@@ -73,18 +72,6 @@ pub(super) struct ReservationQueue {
     slots: FxHashMap<JobId, Slot>,
     /// The earliest reservation; ties to the first in the queue.
     first_start: Option<(Time, Slot)>,
-    /// Number of waiting jobs per class of sizes.
-    sizes: SizeCounts,
-}
-
-/// Waiting jobs per class of sizes.
-#[derive(Clone, Debug)]
-struct SizeCounts([u32; CLASSES]);
-
-impl Default for SizeCounts {
-    fn default() -> SizeCounts {
-        SizeCounts([0; CLASSES])
-    }
 }
 
 impl ReservationQueue {
@@ -112,7 +99,6 @@ impl ReservationQueue {
         chunk.entries.push(entry);
         chunk.waiting |= 1 << (slot % CHUNK);
         chunk.count_in(&entry);
-        self.sizes.0[usize::from(entry.class)] += 1;
         self.slots.insert(entry.job, slot);
         self.starts(slot, entry.start);
         slot
@@ -143,7 +129,6 @@ impl ReservationQueue {
         if entry.start == chunk.earliest {
             chunk.earliest = chunk.waiting().map(|(_, entry)| entry.start).min().unwrap_or(Time::MAX);
         }
-        self.sizes.0[usize::from(entry.class)] -= 1;
         while self.chunks.front().is_some_and(|chunk| chunk.waiting == 0) {
             self.chunks.pop_front();
             self.first += 1;
@@ -203,10 +188,11 @@ impl ReservationQueue {
             if slot == base && end == base + CHUNK {
                 latest = latest.max(chunk.latest);
             } else {
-                for bit in slot - base..end - base {
-                    if chunk.waiting >> bit & 1 == 1 {
-                        latest = latest.max(chunk.entries[bit as usize].start);
-                    }
+                let mut bits =
+                    chunk.waiting & (u64::MAX << (slot - base)) & (u64::MAX >> (CHUNK - (end - base)));
+                while bits != 0 {
+                    latest = latest.max(chunk.entries[bits.trailing_zeros() as usize].start);
+                    bits &= bits - 1;
                 }
             }
             slot = end;
@@ -214,12 +200,16 @@ impl ReservationQueue {
         latest
     }
 
-    /// The classes of sizes from that of the smallest to that of the largest waiting job.
-    pub(super) fn classes(&self) -> Range<usize> {
-        let waits = |count: &u32| *count > 0;
-        let first = self.sizes.0.iter().position(waits);
-        let last = self.sizes.0.iter().rposition(waits);
-        first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+    /// Per class of sizes, a lower bound on the walltimes of the waiting jobs, in seconds; `u32::MAX` where none waits. The last ones
+    /// that left may still count.
+    pub(super) fn shortest_s(&self) -> [u32; CLASSES] {
+        let mut shortest = [u32::MAX; CLASSES];
+        for chunk in &self.chunks {
+            for (all, own) in shortest.iter_mut().zip(&chunk.shortest_s) {
+                *all = (*all).min(*own);
+            }
+        }
+        shortest
     }
 
     /// The earliest reservation; ties to the first in the queue.
@@ -312,7 +302,8 @@ impl Entry {
         }
         let slides =
             touched.is_around(self.start) && profile.is_free_before(self.start, self.procs, &mut self.hints);
-        (self.seconds <= longest_s, slides)
+        let class = usize::from(self.class);
+        (touched.may_fit(class, self.seconds, self.walltime, self.start), slides)
     }
 }
 

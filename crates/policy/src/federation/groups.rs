@@ -9,7 +9,7 @@
 use pliant_model::{ClusterId, Procs, Speed, Time};
 
 use super::ClusterState;
-use crate::profile::StartBounds;
+use crate::profile::{LeastBounds, StartBounds};
 use crate::tuning::ClassTimes;
 
 /// Clusters per group.
@@ -59,6 +59,11 @@ impl Groups {
         Groups { all, group_of }
     }
 
+    /// True if there are several groups. The bounds of a single one exclude nothing that those of its clusters do not.
+    pub(super) fn are_several(&self) -> bool {
+        self.all.len() > 1
+    }
+
     /// Something happened on a cluster: its bounds may have fallen.
     pub(super) fn touch(&mut self, cluster: ClusterId) {
         let fallen = &mut self.all[self.group_of[cluster.index()]].fallen;
@@ -87,13 +92,12 @@ impl Group {
 
     /// Raises the entries that the request looks at to the least of the members' bounds.
     pub(super) fn refresh(&mut self, clusters: &[ClusterState], times: &ClassTimes) {
-        for (size, walltime) in times.classes(self.fastest, self.largest) {
-            let least =
-                self.members.iter().map(|member| match clusters[member.index()].scheduler.start_bounds() {
-                    Some(bounds) => bounds.of_class(size, walltime, Time(i64::MIN)),
-                    None => Time(i64::MIN),
-                });
-            self.floor.set(size, walltime, least.min().unwrap_or(Time(i64::MIN)));
+        let mut least = LeastBounds::of(times.classes(self.fastest, self.largest));
+        for member in &self.members {
+            // Without bounds of all members nothing more is known of the group.
+            let Some(bounds) = clusters[member.index()].scheduler.start_bounds() else { return };
+            least.lower_to(bounds);
         }
+        self.floor.raise_to(&least);
     }
 }

@@ -229,6 +229,19 @@ impl Federation {
         state.scheduler.estimate(now, &walltimes, state.tuner)
     }
 
+    /// As [`Federation::estimate`], for a caller that has no use for completions after `latest`: the estimate may then be none.
+    fn estimate_by(
+        &mut self,
+        now: Time,
+        request: &Request,
+        cluster: ClusterId,
+        latest: Time,
+    ) -> Option<Estimate> {
+        let walltimes = self.walltimes(request, cluster)?;
+        let state = &mut self.clusters[cluster.index()];
+        state.scheduler.estimate_by(now, &walltimes, state.tuner, latest)
+    }
+
     /// The shape that the cluster gives a request: that of its estimate. A request of one size needs no plan, which is worth
     /// much under policies without reservations.
     pub fn shape(&mut self, now: Time, request: &Request, cluster: ClusterId) -> Option<(Procs, Span)> {
@@ -272,8 +285,9 @@ impl Federation {
         let mut members = std::mem::take(&mut self.member_order);
         groups.clear();
         let mut earliest = Earliest::until(latest);
+        let are_several = self.groups.are_several();
         for (index, group) in self.groups.all.iter_mut().enumerate() {
-            let bound = group.completion_bound(&self.clusters, now, &times);
+            let bound = if are_several { group.completion_bound(&self.clusters, now, &times) } else { now };
             if earliest.may_take_from(bound) {
                 groups.push((bound, index));
             }
@@ -297,11 +311,13 @@ impl Federation {
                 if !earliest.may_take(bound, id) {
                     break;
                 }
-                if let Some(estimate) = self.estimate(now, request, id) {
+                if let Some(estimate) = self.estimate_by(now, request, id, earliest.latest()) {
                     earliest.offer(id, estimate);
                 }
             }
-            self.groups.all[index].refresh(&self.clusters, &times);
+            if are_several {
+                self.groups.all[index].refresh(&self.clusters, &times);
+            }
         }
         (self.group_order, self.member_order) = (groups, members);
         earliest.taken()

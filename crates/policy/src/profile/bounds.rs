@@ -18,6 +18,34 @@ pub struct StartBounds {
     bound: Vec<i64>,
 }
 
+/// The least bounds of several clusters, for some classes of sizes and of walltimes.
+pub(crate) struct LeastBounds {
+    /// Positions in the tables of all clusters that are large enough, and the least bound there.
+    bounds: [(usize, i64); CLASSES],
+    count: usize,
+}
+
+impl LeastBounds {
+    /// No cluster yet. Each class of sizes comes with a walltime, and at most once.
+    pub(crate) fn of(classes: impl Iterator<Item = (usize, Span)>) -> LeastBounds {
+        let mut least = LeastBounds { bounds: [(0, i64::MAX); CLASSES], count: 0 };
+        for (slot, (size, walltime)) in least.bounds.iter_mut().zip(classes) {
+            slot.0 = size * CLASSES + class_of(walltime.0.max(1));
+            least.count += 1;
+        }
+        least
+    }
+
+    /// Adds a cluster. Classes too large for it never start there.
+    pub(crate) fn lower_to(&mut self, cluster: &StartBounds) {
+        for (index, least) in &mut self.bounds[..self.count] {
+            if let Some(bound) = cluster.bound.get(*index) {
+                *least = (*least).min(*bound);
+            }
+        }
+    }
+}
+
 impl StartBounds {
     /// Nothing is known yet.
     pub fn new(capacity: Procs) -> StartBounds {
@@ -28,7 +56,7 @@ impl StartBounds {
     /// Takes into account that processors were given back since the last call.
     pub fn freed(&mut self, profile: &Profile, now: Time, freed: Freed) {
         let mut runs = Runs::NONE;
-        if !runs.measure(profile, now, freed, 0..self.sizes) {
+        if !runs.measure(profile, (now, Time(i64::MAX)), freed, 0..self.sizes) {
             return;
         }
         for size in runs.first..runs.classes {
@@ -54,9 +82,11 @@ impl StartBounds {
         Time(self.bound[size * CLASSES + class_of(walltime.0.max(1))]).max(now)
     }
 
-    /// Replaces the bound of a class.
-    pub(crate) fn set(&mut self, size: usize, walltime: Span, bound: Time) {
-        self.bound[size * CLASSES + class_of(walltime.0.max(1))] = bound.0;
+    /// Replaces the bounds of some classes.
+    pub(crate) fn raise_to(&mut self, least: &LeastBounds) {
+        for (index, bound) in &least.bounds[..least.count] {
+            self.bound[*index] = *bound;
+        }
     }
 
     /// Lowers every bound to that of another, smaller or equal cluster.
@@ -128,41 +158,43 @@ impl StartBounds {
     /// Every size of a class needs at least the class's corner and lasts at least as long as the class's
     /// largest size; so no size of the class completes before (bound on the start of such a corner) +
     /// (walltime of the largest size). Classes are taken by that bound, and those that cannot reach the
-    /// best completion found so far are left out.
-    pub fn best_shape(
+    /// best completion found so far are left out. The walltimes of smaller classes are longer, so the classes below one that
+    /// could not even complete in time if it started now are not looked at.
+    pub(crate) fn best_shape(
         &mut self,
         profile: &Profile,
         now: Time,
         least: Procs,
         most: Procs,
         walltime: &dyn Fn(Procs) -> Span,
-        best: &mut Option<Fit>,
+        best: &mut Fit,
     ) {
         let (low, high) = (i64::from(least.0), i64::from(most.0));
         let (first, last) = (class_of(low), class_of(high));
-        let mut order = [(i64::MAX, 0_u8); CLASSES];
+        let mut order = [(i64::MAX, 0_u8, Span(0)); CLASSES];
         let mut pending = 0;
-        for class in first..=last {
-            // Class 1 holds no value: its corner is that of class 0.
-            if class == 1 {
-                continue;
-            }
+        // Class 1 holds no value: its corner is that of class 0.
+        for class in (first..=last).rev().filter(|class| *class != 1) {
             let quickest = walltime(Procs(largest(class).min(high) as u32));
-            let bound = self.at_least(Procs(corner(class) as u32), quickest, now);
-            order[pending] = (bound.0.saturating_add(quickest.0), class as u8);
-            pending += 1;
+            if (now + quickest).0 > best.completion() {
+                break;
+            }
+            let bound = self.of_class(class, quickest, now).0.saturating_add(quickest.0);
+            if bound <= best.completion() {
+                order[pending] = (bound, class as u8, quickest);
+                pending += 1;
+            }
         }
         let order = &mut order[..pending];
         order.sort_unstable();
-        for (bound, class) in order.iter().copied() {
-            let reach = best.map_or(i64::MAX, |fit| (fit.start + fit.walltime).0);
+        for (bound, class, quickest) in order.iter().copied() {
+            let reach = best.completion();
             if bound > reach {
                 break;
             }
             let class = usize::from(class);
             let largest = Procs(largest(class).min(high) as u32);
             let smallest = Procs(corner(class).max(low) as u32);
-            let quickest = walltime(largest);
             let start = self.advance(profile, corner(class), quickest, now);
             if start.0.saturating_add(quickest.0) <= reach {
                 profile.best_shape(start, smallest, largest, walltime, best);

@@ -20,6 +20,7 @@ use std::cell::Cell;
 
 use pliant_model::{Procs, Span, Time};
 
+pub(crate) use bounds::LeastBounds;
 pub use bounds::StartBounds;
 pub(crate) use classes::{CLASSES, class_of, largest};
 pub use runs::Freed;

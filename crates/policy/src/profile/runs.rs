@@ -32,16 +32,16 @@ pub(super) struct Runs {
 impl Runs {
     pub(super) const NONE: Runs = Runs { first: 0, classes: 0, begin: [0; CLASSES], end: [0; CLASSES] };
 
-    /// Measures the runs of some classes around a freed interval, from `now` on; false if there are none (any more).
-    /// O(blocks met while walking out of the interval).
+    /// Measures the runs of some classes around a freed interval, as far as they lie between `now` and `last`; false if there are none
+    /// (any more). O(blocks met while walking out of the interval).
     pub(super) fn measure(
         &mut self,
         profile: &Profile,
-        now: Time,
+        (now, last): (Time, Time),
         freed: Freed,
         asked: Range<usize>,
     ) -> bool {
-        let (from, until) = (freed.from.max(now), freed.until);
+        let (from, until) = (freed.from.max(now), freed.until.min(last));
         (self.first, self.classes) = (0, 0);
         if from >= until {
             return false;
@@ -67,14 +67,14 @@ impl Runs {
         });
         self.begin[first..open].fill(now.0);
         let mut open = classes;
-        profile.narrowing_right(end, until, |begin, free| {
+        profile.narrowing_right(end, until, last, |begin, free| {
             while open > first && corner(open - 1) > free {
                 open -= 1;
-                self.end[open] = begin;
+                self.end[open] = begin.min(last.0);
             }
             open > first
         });
-        self.end[first..open].fill(i64::MAX);
+        self.end[first..open].fill(last.0);
         true
     }
 }

@@ -17,6 +17,22 @@ pub struct Fit {
     pub walltime: Span,
 }
 
+impl Fit {
+    /// No fit yet: a search that begins with it finds the fits that complete by `latest`.
+    pub(crate) fn none_by(latest: Time) -> Fit {
+        Fit { start: Time(latest.0.saturating_add(1)), procs: Procs(0), walltime: Span(0) }
+    }
+
+    /// The fit, if there is one.
+    pub(crate) fn found(self) -> Option<Fit> {
+        (self.procs > Procs(0)).then_some(self)
+    }
+
+    pub(super) fn completion(self) -> i64 {
+        self.start.0 + self.walltime.0
+    }
+}
+
 impl Profile {
     /// The earliest time not before `from` at which `procs` processors are free for `walltime`. None only
     /// if the cluster is too small. O(blocks + steps of the blocks where a run may begin or end).
@@ -103,7 +119,7 @@ impl Profile {
     /// start allows and shrinks as the walk to the right meets narrower steps, until the walltime of that
     /// size fits: that is the largest size that can start there, and the best, because walltimes never
     /// grow with the size. The pass ends when even `most` processors could not complete earlier.
-    /// Only sizes in `least..=most` are considered and only completions up to `best.completion`, ties
+    /// Only sizes in `least..=most` are considered and only completions up to that of `best`, ties
     /// included when they use fewer processors.
     pub(crate) fn best_shape(
         &self,
@@ -111,7 +127,7 @@ impl Profile {
         least: Procs,
         most: Procs,
         walltime: &dyn Fn(Procs) -> Span,
-        best: &mut Option<Fit>,
+        best: &mut Fit,
     ) {
         let (low, high) = (i64::from(least.0), i64::from(most.0).min(self.capacity));
         if low > high {
@@ -127,7 +143,7 @@ impl Profile {
             }
             cursor = candidate;
             let start = self.time(cursor).max(from.0);
-            if best.is_some_and(|fit| plus(start, quickest) > (fit.start + fit.walltime).0) {
+            if plus(start, quickest) > best.completion() {
                 return;
             }
             let free = self.blocks[cursor.block].free(cursor.step);
@@ -150,21 +166,19 @@ impl Profile {
         low: i64,
         high: i64,
         walltime: &dyn Fn(Procs) -> Span,
-        best: &mut Option<Fit>,
+        best: &mut Fit,
     ) {
         let mut size = high;
         let mut cursor = cursor;
         loop {
             let span = walltime(Procs(size as u32));
             let completion = plus(start, span);
-            if best
-                .is_some_and(|fit| (completion, size) >= ((fit.start + fit.walltime).0, fit.procs.0.into()))
-            {
+            if (completion, size) >= (best.completion(), best.procs.0.into()) {
                 return;
             }
             match self.next_below(cursor, size, completion) {
                 None => {
-                    *best = Some(Fit { start: Time(start), procs: Procs(size as u32), walltime: span });
+                    *best = Fit { start: Time(start), procs: Procs(size as u32), walltime: span };
                     return;
                 }
                 Some(narrower) => {
@@ -365,17 +379,21 @@ impl Profile {
     }
 
     /// Calls `meet(time, free)` for each step from `from` on at which the free processors fall below every
-    /// value met since `from`, until `meet` says stop. `time` is when the step begins (at least `from`),
+    /// value met since `from`, at least to `last` and until `meet` says stop. `time` is when the step begins (at least `from`),
     /// `cursor` the step that holds at `from`.
     pub(super) fn narrowing_right(
         &self,
         mut cursor: Cursor,
         from: Time,
+        last: Time,
         mut meet: impl FnMut(i64, i64) -> bool,
     ) {
         let mut least = i64::MAX;
         while cursor.block < self.blocks.len() {
             let this = &self.blocks[cursor.block];
+            if this.first >= last.0 {
+                return;
+            }
             if this.min < least {
                 for own in &this.steps[cursor.step..] {
                     let free = own.free + this.shift;

@@ -185,7 +185,7 @@ proptest! {
             if let Some(freed) = freed {
                 bounds.freed(profile, at, freed);
                 let mut touched = Touched::default();
-                touched.clear(profile, 0..CLASSES);
+                touched.clear(profile, [1; CLASSES], Time::MAX);
                 touched.add(profile, at, freed);
                 // What a search notes for those that follow must leave their answers as they are.
                 for (procs, walltime) in shapes.iter().chain(&shapes) {
@@ -202,6 +202,16 @@ proptest! {
                         assert!(found.is_none_or(is_place), "{procs} x {walltime}: {found:?}");
                         if later >= 0 && old.is_some_and(|old| new < old) {
                             assert_eq!(found, Some(Time(new as i64)), "{procs} x {walltime}");
+                            // So it is if only what helps this job is kept.
+                            let (class, seconds) = (class_of((*procs).into()), *walltime as u32);
+                            let mut shortest_s = [u32::MAX; CLASSES];
+                            shortest_s[class] = seconds;
+                            let mut touched = Touched::default();
+                            touched.clear(profile, shortest_s, deadline);
+                            touched.add(profile, at, freed);
+                            assert!(touched.may_fit(class, seconds, span, deadline));
+                            let again = touched.earliest_fit(profile, at, Procs(*procs), span, deadline);
+                            assert_eq!(again, found, "{procs} x {walltime}");
                         }
                     }
                 }
@@ -211,13 +221,19 @@ proptest! {
                 let truth = seconds.earliest_fit(now, procs.0.into(), walltime.0 as usize);
                 assert!(bounds.at_least(procs, walltime, at) <= Time(truth as i64));
                 // Asking raises bounds; they must stay true.
-                let mut best: Option<Fit> = None;
+                let mut best = Fit::none_by(Time::MAX);
                 let span = |size: Procs| Span((walltime.0 * i64::from(procs.0) / i64::from(size.0)).max(1));
                 bounds.best_shape(profile, at, Procs::ONE, procs, &span, &mut best);
-                let mut plain: Option<Fit> = None;
+                let mut plain = Fit::none_by(Time::MAX);
                 profile.best_shape(at, Procs::ONE, procs, &span, &mut plain);
-                let end = |fit: Option<Fit>| fit.map(|fit| fit.start + fit.walltime);
+                let end = |fit: Fit| fit.start + fit.walltime;
                 assert_eq!(end(best), end(plain));
+                // A bound on the completion loses nothing at it, and finds nothing beyond.
+                for (latest, expected) in [(end(plain), Some(end(plain))), (end(plain) - Span(1), None)] {
+                    let mut best = Fit::none_by(latest);
+                    bounds.best_shape(profile, at, Procs::ONE, procs, &span, &mut best);
+                    assert_eq!(best.found().map(end), expected);
+                }
             }
             before = Some(seconds.clone());
         });
@@ -232,7 +248,7 @@ fn runs_around_a_freed_interval_are_measured_per_class() {
     profile.release(Time(40), Time(100), Procs(4));
     let mut touched = Touched::default();
     let mut fit = |procs: u32, walltime: i64, deadline: i64, least: u32| {
-        touched.clear(&profile, 0..CLASSES);
+        touched.clear(&profile, [1; CLASSES], Time::MAX);
         touched.add(&profile, Time::ZERO, Freed { from: Time(40), until: Time(100), least: Procs(least) });
         assert_eq!(touched.longest_s()[class_of(4)], 160);
         assert_eq!(touched.longest_s()[class_of(6)], 0);

@@ -24,6 +24,12 @@ const LANES: usize = 16;
 pub struct Touched {
     /// Per class of sizes, the longest of all runs, in seconds.
     longest_s: [u32; CLASSES],
+    /// Per class of sizes, when the first of the runs that are long enough for a job begins.
+    first_begin: [i64; CLASSES],
+    /// Per class of sizes, no job is shorter, in seconds; `u32::MAX` where there is none.
+    shortest_s: [u32; CLASSES],
+    /// No job starts later. Runs count until then: a job can only use processors before its start.
+    last_start: Time,
     /// Where each stretch begins; it ends where the next one begins.
     begins: Vec<i64>,
     /// Per class of sizes a row of `width`: per stretch the longest run that meets it, in seconds.
@@ -41,6 +47,9 @@ impl Default for Touched {
     fn default() -> Self {
         Touched {
             longest_s: [0; CLASSES],
+            first_begin: [i64::MAX; CLASSES],
+            shortest_s: [u32::MAX; CLASSES],
+            last_start: Time::MAX,
             begins: Vec::new(),
             rows: Vec::new(),
             width: 0,
@@ -53,11 +62,16 @@ impl Default for Touched {
 }
 
 impl Touched {
-    /// Nothing was freed. Cuts the time from now on into stretches of about as many steps each. Only jobs whose sizes
-    /// are of some `classes` are asked about.
-    pub fn clear(&mut self, profile: &Profile, classes: Range<usize>) {
-        self.classes = classes;
+    /// Nothing was freed. Cuts the time from now on into stretches of about as many steps each. The jobs that are asked about start
+    /// by `last_start`, and are not shorter than the seconds given for the class of their size: shorter runs have no row.
+    pub fn clear(&mut self, profile: &Profile, shortest_s: [u32; CLASSES], last_start: Time) {
+        self.last_start = last_start;
+        let waits = |shortest: &u32| *shortest < u32::MAX;
+        let (first, last) = (shortest_s.iter().position(waits), shortest_s.iter().rposition(waits));
+        self.classes = first.zip(last).map_or(0..0, |(first, last)| first..last + 1);
+        self.shortest_s = shortest_s;
         self.longest_s = [0; CLASSES];
+        self.first_begin = [i64::MAX; CLASSES];
         (self.from, self.until) = (Time::MAX, Time(i64::MIN));
         profile.landmarks((profile.steps() / LANES).clamp(1, BLOCK), &mut self.begins);
         self.width = self.begins.len().next_multiple_of(LANES);
@@ -73,8 +87,9 @@ impl Touched {
     /// Adds the runs that meet an interval where processors were just given back. Runs count from `now`
     /// on. O(blocks met while walking out of the interval).
     pub fn add(&mut self, profile: &Profile, now: Time, freed: Freed) {
-        let Touched { around, begins, rows, width, longest_s, classes, .. } = self;
-        if !around.measure(profile, now, freed, classes.clone()) {
+        let Touched { around, begins, rows, width, longest_s, first_begin, .. } = self;
+        let Touched { shortest_s, last_start, classes, .. } = self;
+        if !around.measure(profile, (now, *last_start), freed, classes.clone()) {
             return;
         }
         self.from = self.from.min(freed.from);
@@ -84,14 +99,18 @@ impl Touched {
         // Runs get longer from class to class.
         for class in (around.first..around.classes).rev() {
             let (begin, end) = (around.begin[class], around.end[class]);
+            let length = u32::try_from(end.saturating_sub(begin)).unwrap_or(ENDLESS).min(ENDLESS);
+            longest_s[class] = longest_s[class].max(length);
+            if length < shortest_s[class] {
+                continue;
+            }
+            first_begin[class] = first_begin[class].min(begin);
             while first > 0 && begins[first] > begin {
                 first -= 1;
             }
             while last + 1 < begins.len() && begins[last + 1] < end {
                 last += 1;
             }
-            let length = u32::try_from(end.saturating_sub(begin)).unwrap_or(ENDLESS).min(ENDLESS);
-            longest_s[class] = longest_s[class].max(length);
             for longest in &mut rows[(class - classes.start) * *width..][first..=last] {
                 *longest = (*longest).max(length);
             }
@@ -101,6 +120,12 @@ impl Touched {
     /// Per class of sizes, no run is longer, in seconds; 0 where there is none.
     pub fn longest_s(&self) -> &[u32; CLASSES] {
         &self.longest_s
+    }
+
+    /// False if no run is long enough for a job of that many seconds that has to end by `deadline`.
+    #[inline]
+    pub(crate) fn may_fit(&self, class: usize, seconds: u32, walltime: Span, deadline: Time) -> bool {
+        seconds <= self.longest_s[class] && self.first_begin[class] <= (deadline - walltime).0
     }
 
     /// True if the instant before `at` lies between the first and the last freed interval.
@@ -116,7 +141,8 @@ impl Touched {
     /// The earliest fit that meets a freed interval and ends by `deadline`, not before `now`.
     ///
     /// Stretches are searched from the first on. Where the search fails, no run that meets the stretch is long enough
-    /// any more (one that begins further left was looked for there), which is noted for the jobs that follow.
+    /// any more (one that begins further left was looked for there), which is noted for the jobs that follow. A stretch
+    /// that goes on behind the last possible start was not searched as a whole.
     pub fn earliest_fit(
         &mut self,
         profile: &Profile,
@@ -148,15 +174,19 @@ impl Touched {
                 }
                 Err(reached) => from = reached,
             }
-            if size == corner(class) && end <= latest {
-                for longest in &mut row[stretches.clone()] {
+            if size == corner(class) {
+                let ends = self.begins[stretches.start + 1..].iter().chain([&i64::MAX]);
+                let searched =
+                    row[stretches.clone()].iter_mut().zip(ends).take_while(|(_, end)| **end <= latest.0);
+                for (longest, _) in searched {
                     *longest = (*longest).min(length - 1);
+                    tightened = true;
                 }
-                tightened = true;
             }
         }
         if tightened {
-            self.longest_s[class] = row.iter().fold(0, |longest, one| longest.max(*one));
+            // Jobs can slide into runs that are too short to have a row.
+            self.longest_s[class] = row.iter().fold(1, |longest, one| longest.max(*one));
         }
         found
     }

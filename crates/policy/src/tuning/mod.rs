@@ -43,6 +43,18 @@ pub fn tune(
     choose(tuner, &mut ProfilePlan::new(profile, bounds, from, walltimes), present)
 }
 
+/// As [`tune`], for a caller that has no use for completions after `latest`: the estimate may then be none.
+pub(crate) fn tune_by(
+    latest: Time,
+    tuner: Tuner,
+    (profile, bounds): (&Profile, Option<&mut StartBounds>),
+    from: Time,
+    present: &Present<'_>,
+    walltimes: &Walltimes<'_>,
+) -> Option<Estimate> {
+    choose(tuner, &mut ProfilePlan::new(profile, bounds, from, walltimes).until(latest), present)
+}
+
 /// The estimate of a request on any plan of its sizes; none if it never fits.
 pub fn choose(tuner: Tuner, plan: &mut impl SizePlan, present: &Present<'_>) -> Option<Estimate> {
     let (least, most) = (plan.least(), plan.most());

@@ -54,7 +54,8 @@ pub trait SizePlan {
     /// The earliest start of a size; none if it never fits, which on nodes can be so for a size between two that do.
     fn estimate_at(&mut self, procs: Procs) -> Option<Estimate>;
 
-    /// The size that completes first among those of at most `most` processors; ties go to the smaller size.
+    /// The size that completes first among those of at most `most` processors; ties go to the smaller size. None if none fits, or if
+    /// all complete later than is of use to the caller.
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
         exhaustive(self.least(), most.max(self.least()), |procs| self.estimate_at(procs))
     }
@@ -73,6 +74,7 @@ pub(super) struct ProfilePlan<'a, 'b> {
     profile: &'a Profile,
     bounds: Option<&'a mut StartBounds>,
     from: Time,
+    latest: Time,
     walltimes: &'a Walltimes<'b>,
 }
 
@@ -85,7 +87,12 @@ impl<'a, 'b> ProfilePlan<'a, 'b> {
         walltimes: &'a Walltimes<'b>,
     ) -> Self {
         let bounds = bounds.filter(|_| profile.steps() >= LONG_PROFILE);
-        ProfilePlan { profile, bounds, from, walltimes }
+        ProfilePlan { profile, bounds, from, latest: Time(i64::MAX), walltimes }
+    }
+
+    /// The same plan for a caller that has no use for completions after `latest`.
+    pub(super) fn until(self, latest: Time) -> Self {
+        ProfilePlan { latest, ..self }
     }
 
     /// Nothing of at least that size and walltime starts before this.
@@ -120,13 +127,13 @@ impl SizePlan for ProfilePlan<'_, '_> {
     fn earliest(&mut self, most: Procs) -> Option<Estimate> {
         let least = self.least();
         let most = most.max(least);
-        let mut best: Option<Fit> = None;
+        let mut best = Fit::none_by(self.latest);
         let walltime = |n: Procs| self.walltimes.at(n);
         match &mut self.bounds {
             Some(bounds) => bounds.best_shape(self.profile, self.from, least, most, &walltime, &mut best),
             None => self.profile.best_shape(self.from, least, most, &walltime, &mut best),
         }
-        best.map(|fit| {
+        best.found().map(|fit| {
             let procs = fewest_with(fit.walltime, least, fit.procs, self.walltimes);
             Estimate { procs, walltime: fit.walltime, start: fit.start }
         })

@@ -48,6 +48,10 @@ pub fn binary(
 /// prefer the smaller one.
 pub(crate) fn fewest_with(walltime: Span, least: Procs, procs: Procs, walltimes: &Walltimes<'_>) -> Procs {
     let (mut low, mut high) = (least.0, procs.0);
+    // Usually one processor less takes longer.
+    if low < high && walltimes.at(Procs(high - 1)) > walltime {
+        return procs;
+    }
     while low < high {
         let middle = low.midpoint(high);
         if walltimes.at(Procs(middle)) <= walltime {

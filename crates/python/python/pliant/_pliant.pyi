@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, Union
 
 from .campaigns import CampaignRun
-from .frames import Figure
+from .frames import GanttChart, UtilizationChart
 
 PathLike = Union[str, os.PathLike[str]]
 
@@ -122,14 +122,17 @@ class Run:
     def report_html(self) -> str:
         """The page of ``pliant report``: one HTML file that needs nothing else."""
 
-    def gantt(self) -> Figure:
-        """The Gantt chart, which a notebook shows."""
+    def gantt(self) -> GanttChart:
+        """The Gantt chart, which a notebook shows; its `plot` draws it with matplotlib."""
 
-    def utilization(self) -> Figure:
-        """Utilization and queue length over time, which a notebook shows."""
+    def utilization(self) -> UtilizationChart:
+        """Utilization and queue length over time, which a notebook shows; its `plot` draws them with matplotlib."""
 
     def _gantt_html(self) -> str: ...
     def _utilization_html(self) -> str: ...
+    def _bars(self) -> Table: ...
+    def _bins(self) -> Table: ...
+    def _clusters(self) -> list[tuple[str, int]]: ...
     def _repr_html_(self) -> str: ...
 
 def read_workload(path: PathLike, *, repair: str = ..., strict: bool = ..., log_dirs: Sequence[PathLike] = ...) -> Workload: ...
@@ -475,6 +478,96 @@ class ExplorationResult:
     def dir(self) -> Path:
         """The folder with its results."""
 
+class LaunchTask:
+    """A task of a launch."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def server(self) -> Optional[str]:
+        """Its server, once it is mapped."""
+
+    @property
+    def machine(self) -> Optional[str]:
+        """Its machine, once it is mapped."""
+
+    @property
+    def affinity(self) -> Optional[float]:
+        """What its machine had left, as a multiple of what the task needs, when it was mapped."""
+
+    @property
+    def address(self) -> Optional[str]:
+        """Where it listens, once that is known."""
+
+    @property
+    def exit(self) -> Optional[Exit]:
+        """How it ended."""
+
+    @property
+    def not_spawned(self) -> Optional[str]:
+        """Why it was not added to the running launch."""
+
+class Launch:
+    """A launch of communicating tasks, as it was when it was asked for."""
+
+    @property
+    def id(self) -> str:
+        """Its ID, as ``pliant launch list`` lists it."""
+
+    @property
+    def key(self) -> str:
+        """Its key: the same call with it gives this launch."""
+
+    @property
+    def agent(self) -> str:
+        """The agent that coordinates it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def owner(self) -> str:
+        """Its owner."""
+
+    @property
+    def state(self) -> str:
+        """``mapping``, ``reserving``, ``running``, ``ending`` or ``over``."""
+
+    @property
+    def outcome(self) -> Optional[str]:
+        """``completed``, ``mapped``, ``not-mapped``, ``not-reserved``, ``cancelled`` or ``failed``, once it is decided."""
+
+    @property
+    def why(self) -> Optional[str]:
+        """The outcome with its reason, for people."""
+
+    @property
+    def submitted(self) -> int:
+        """When it was accepted."""
+
+    @property
+    def tasks(self) -> list[LaunchTask]:
+        """Its tasks, in the order of the application."""
+
+    @property
+    def unacknowledged(self) -> list[str]:
+        """Servers that have not acknowledged the decision."""
+
+    @property
+    def results(self) -> dict[str, Results]:
+        """The results of tasks that were fetched, by the names of tasks."""
+
+    @property
+    def is_final(self) -> bool:
+        """True if it is over: no task runs any more."""
+
+    @property
+    def is_completed(self) -> bool:
+        """True if every task ended with exit code 0, or was mapped in a dry run."""
+
 class Task:
     """A call in progress."""
 
@@ -505,9 +598,17 @@ class Connection:
     def output(self, job: str, stderr: bool) -> Task: ...
     def fetch(self, job: str, folder: Path) -> Task: ...
     def sweep(
-        self, words: Optional[list[str]], out: Path, progress: Optional[Callable[[int, int], None]]
+        self,
+        words: Optional[list[str]],
+        out: Path,
+        progress: Optional[Callable[[int, int], None]],
+        ended: Optional[Callable[[list[Instance]], None]] = None,
     ) -> Task: ...
     def explore(self, words: list[str], out: Path, progress: Optional[Callable[[int, int], None]]) -> Task: ...
+    def launch(
+        self, words: list[str], detach: bool, out: Optional[Path], progress: Optional[Callable[[Launch], None]]
+    ) -> Task: ...
+
 # What policies see.
 
 class WaitingJob:
@@ -693,7 +794,11 @@ class Episode:
     ) -> None: ...
     @property
     def now(self) -> int:
-        """The present time, in seconds after the first submission."""
+        """The present time, in seconds on the clock of the workload."""
+
+    @property
+    def window(self) -> bytearray:
+        """The positions in the workload of the jobs of the window, as 64-bit integers."""
 
     def advance(self) -> Optional[tuple[bytearray, int]]:
         """Goes on to the next pick: the features of the window as 32-bit floats, and how many jobs are in it. None if all have ended."""
@@ -705,3 +810,5 @@ class Episode:
         """The run of the jobs; the episode is over."""
 
 def _panic() -> None: ...
+def _panicking_call() -> Task: ...
+def _duration_s(text: str) -> int: ...

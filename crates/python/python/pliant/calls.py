@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import pickle
+import shutil
+import struct
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from .errors import InputError, PliantError
 
@@ -15,9 +19,13 @@ RESULT = "result.pickle"
 _CALL = "call.pickle"
 _CLOUDPICKLE = "cloudpickle.zip"
 
-# What a job runs. It needs the same version of Python, and no package. The result is two pickles: how the call ended with the traceback, which
-# can be read everywhere, then the value or the exception. It is written under another name first: a job that is killed leaves no half of one.
-_SCRIPT = '''#!/usr/bin/env {python}
+_CALLS = "calls.bin"
+#: What to do about an interpreter that is absent or another one.
+HINT = "choose another interpreter with Executor(python=...)"
+
+# What jobs and instances run. They need the same version of Python, and no package. An outcome is two pickles: how the call ended with the
+# traceback, which can be read everywhere, then the value or the exception.
+_PRELUDE = '''#!/usr/bin/env {python}
 import os, pickle, sys, traceback
 expected = {version!r}
 if sys.version_info[:2] != expected:
@@ -25,25 +33,65 @@ if sys.version_info[:2] != expected:
     sys.exit("pliant: expected Python %d.%d, as where the function was submitted, found %s at %s" % (*expected, found, sys.executable))
 sys.path.insert(0, os.path.abspath({cloudpickle!r}))
 import cloudpickle
-def write(is_value, trace, text):
+def outcome(call):
+    try:
+        function, arguments, names = call()
+        ended = (True, "")
+        text = cloudpickle.dumps(function(*arguments, **names))
+    except BaseException as error:
+        ended = (False, "".join(traceback.format_exception(type(error), error, error.__traceback__)))
+        try:
+            text = cloudpickle.dumps(error)
+            pickle.loads(text)
+        except BaseException:
+            text = cloudpickle.dumps(None)
+    return ended[0], pickle.dumps(ended) + text
+def write(text):
+    # Under another name first: a job that is killed leaves no half of a result.
     with open({result!r} + ".part", "wb") as file:
-        pickle.dump((is_value, trace), file)
         file.write(text)
     os.rename({result!r} + ".part", {result!r})
-try:
-    with open({call!r}, "rb") as file:
-        function, arguments, names = pickle.load(file)
-    ended = (True, "", cloudpickle.dumps(function(*arguments, **names)))
-except BaseException as error:
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    try:
-        text = cloudpickle.dumps(error)
-        pickle.loads(text)
-    except BaseException:
-        text = cloudpickle.dumps(None)
-    ended = (False, trace, text)
-write(*ended)
 '''
+_ONE_CALL = '''
+def call():
+    with open({call!r}, "rb") as file:
+        return pickle.load(file)
+write(outcome(call)[1])
+'''
+# An instance of a sweep runs the calls of its number, up to the first that raises an exception. What it prints as its result is short: longer
+# results are files. What functions print goes to standard error.
+_SOME_CALLS = '''
+import base64, struct
+output = os.dup(1)
+os.dup2(2, 1)
+def part(file, index):
+    file.seek(8 * index)
+    begin, end = struct.unpack("<QQ", file.read(16))
+    file.seek(begin)
+    return file.read(end - begin)
+with open({calls!r}, "rb") as file:
+    function = part(file, 0)
+    calls = part(file, 1 + int(os.environ["PLIANT_INSTANCE"]))
+text = b""
+try:
+    count = len(pickle.loads(calls))
+except BaseException:
+    # The outcome of the first call says why.
+    count = 1
+for index in range(count):
+    is_value, one = outcome(lambda: (pickle.loads(function), pickle.loads(calls)[index], {{}}))
+    text += one
+    if not is_value:
+        break
+sys.stdout.flush()
+if len(text) <= {most}:
+    os.write(output, base64.b64encode(text))
+else:
+    write(text)
+    os.write(output, b"-")
+'''
+#: The longest result that is printed, so that it is within the 16 KiB of the standard output that a sweep keeps.
+_PRINTED_BYTES_MAX = 12_000
 
 
 class RemoteTraceback(Exception):
@@ -79,25 +127,66 @@ class Calls:
         """Writes a call into a new folder: the script of the job, and its input files."""
         folder.mkdir()
         (folder / _CALL).write_bytes(self._cloudpickle.dumps((function, arguments, dict(names))))
+        return self._script(folder, _ONE_CALL), {_CALL: folder / _CALL, _CLOUDPICKLE: self._package}
+
+    def write_some(
+        self, folder: Path, function: Callable[..., Any], chunks: Iterable[Sequence[Tuple[Any, ...]]]
+    ) -> Tuple[Path, Dict[str, Path], List[int]]:
+        """Writes chunks of calls of a function into a new folder: the script of a sweep, its input files, and the length of each chunk.
+
+        The file of calls has a table of offsets, then the function, then the arguments of each chunk.
+        """
+        folder.mkdir()
+        parts, lengths, offsets = folder / "parts.bin", [], [0]
+        with open(parts, "wb") as file:
+            file.write(self._cloudpickle.dumps(function))
+            for chunk in chunks:
+                offsets.append(file.tell())
+                file.write(self._cloudpickle.dumps(list(chunk)))
+                lengths.append(len(chunk))
+            offsets.append(file.tell())
+        begin = 8 * len(offsets)
+        with open(folder / _CALLS, "wb") as file:
+            file.write(struct.pack(f"<{len(offsets)}Q", *(begin + offset for offset in offsets)))
+            with open(parts, "rb") as written:
+                shutil.copyfileobj(written, file)
+        parts.unlink()
+        return self._script(folder, _SOME_CALLS), {_CALLS: folder / _CALLS, _CLOUDPICKLE: self._package}, lengths
+
+    def _script(self, folder: Path, calls: str) -> Path:
         script = folder / "call.py"
-        version = tuple(sys.version_info[:2])
-        script.write_text(
-            _SCRIPT.format(python=self._python, version=version, cloudpickle=_CLOUDPICKLE, call=_CALL, result=RESULT)
-        )
-        return script, {_CALL: folder / _CALL, _CLOUDPICKLE: self._package}
+        names = {"cloudpickle": _CLOUDPICKLE, "call": _CALL, "calls": _CALLS, "result": RESULT, "most": _PRINTED_BYTES_MAX}
+        script.write_text((_PRELUDE + calls).format(python=self._python, version=tuple(sys.version_info[:2]), **names))
+        return script
 
 
 def value_of(path: Path) -> Any:
     """The value in the file of a result; raises the exception if the call ended with one."""
     with open(path, "rb") as file:
-        is_value, trace = pickle.load(file)
-        if is_value:
-            return pickle.load(file)
-        try:
-            error = pickle.load(file)
-        except BaseException as unreadable:
-            # Its class may exist only on the server.
-            raise RemoteError(trace) from unreadable
+        return _value_in(file)
+
+
+def printed(output: str) -> Optional[bytes]:
+    """The outcomes that an instance of a sweep has printed; None if they are in its file."""
+    return None if output == "-" else base64.b64decode(output, validate=True)
+
+
+def values_of(outcomes: bytes, count: int) -> Iterator[Any]:
+    """The values of so many calls; raises the exception of the first call that ended with one."""
+    file = io.BytesIO(outcomes)
+    for _ in range(count):
+        yield _value_in(file)
+
+
+def _value_in(file: IO[bytes]) -> Any:
+    is_value, trace = pickle.load(file)
+    if is_value:
+        return pickle.load(file)
+    try:
+        error = pickle.load(file)
+    except BaseException as unreadable:
+        # Its class may exist only on the server.
+        raise RemoteError(trace) from unreadable
     if not isinstance(error, BaseException):
         raise RemoteError(trace)
     raise error from RemoteTraceback(trace)

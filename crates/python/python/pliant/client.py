@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time as clock
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterator, Optional, Sequence, Union, cast, overload
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterator, Mapping, NoReturn, Optional, Sequence, Union, cast, overload
 
 from . import _pliant
-from ._pliant import Estimates, ExplorationResult, Job, Results, SweepResult, Task
-from .errors import JobFailedError, PliantError, SubmissionUnknownError, UnavailableError, WaitTimeoutError
-from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of
+from ._pliant import Estimates, ExplorationResult, Job, Launch, Results, SweepResult, Task
+from .errors import InputError, JobFailedError, LaunchFailedError, PliantError, SubmissionUnknownError, UnavailableError, WaitTimeoutError
+from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of, words_of_launch
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from .words import ExploreOptions, PathLike, SubmitOptions, SweepOptions
+    from .words import ExploreOptions, LaunchOptions, PathLike, SubmitOptions, SweepOptions
 
     JobLike = Union[Job, str]
     Progress = Callable[[int, int], None]
@@ -214,8 +215,43 @@ class Client:
         words = words_of(service, options, EXPLORE_OPTIONS)
         return cast(ExplorationResult, self._connection.explore(words, Path(out), progress).wait())
 
+    def launch(
+        self,
+        application: PathLike,
+        *,
+        out: Optional[PathLike] = None,
+        detach: bool = False,
+        check: bool = False,
+        progress: Optional[Callable[[Launch], None]] = None,
+        **options: Unpack[LaunchOptions],
+    ) -> Launch:
+        """Launches an application of communicating tasks on several clusters at once, and waits until it is over.
+
+        application: the file of the application (docs/reference/files/launch.md). Options are those of ``pliant launch``:
+            ``client.launch("app.toml", time="10m", out="run")``. With ``dry_run=True`` the tasks are mapped, and nothing runs.
+        out: a folder that gets the results of the tasks once the launch is over, each in a folder of its name.
+        detach: return once the agent has the launch and the servers have the input files. The launch continues; the same call with its
+            key, without `detach`, waits for it.
+        check: raise `LaunchFailedError` if it did not complete.
+        progress: called with the launch whenever its state has changed. Its exception ends the launch.
+
+        Ctrl-C ends the launch, and waits until no task runs; a second Ctrl-C does not wait. Raises `LaunchUnknownError` if an agent may
+        have accepted it.
+        """
+        task = self._connection.launch(*_launch(application, options, detach, out), progress)
+        try:
+            return _launched(task.wait(), check and not detach)
+        except KeyboardInterrupt:
+            # The first wait has asked for its end.
+            with contextlib.suppress(PliantError):
+                task.wait()
+            raise
+
     def __repr__(self) -> str:
         return f"Client(user={self.user!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise not_pickled(self)
 
 
 class AsyncClient:
@@ -354,8 +390,25 @@ class AsyncClient:
         words = words_of(service, options, EXPLORE_OPTIONS)
         return cast(ExplorationResult, await _awaited(self._connection.explore(words, Path(out), progress)))
 
+    async def launch(
+        self,
+        application: PathLike,
+        *,
+        out: Optional[PathLike] = None,
+        detach: bool = False,
+        check: bool = False,
+        progress: Optional[Callable[[Launch], None]] = None,
+        **options: Unpack[LaunchOptions],
+    ) -> Launch:
+        """As `Client.launch`; a cancelled coroutine ends the launch."""
+        task = self._connection.launch(*_launch(application, options, detach, out), progress)
+        return _launched(await _awaited(task), check and not detach)
+
     def __repr__(self) -> str:
         return f"AsyncClient(user={self.user!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise not_pickled(self)
 
 
 async def _awaited(task: Task) -> Any:
@@ -395,6 +448,31 @@ def _interrupted(task: Task) -> Optional[SubmissionUnknownError]:
     return SubmissionUnknownError(
         f"interrupted; {job.server} has accepted the job as {job.id}", "cancel it, or go on with its ID", job.key, job.server
     )
+
+
+def _launch(
+    application: PathLike, options: Mapping[str, Any], detach: bool, out: Optional[PathLike]
+) -> tuple[list[str], bool, Optional[Path]]:
+    """The arguments of the native call."""
+    if detach and out is not None:
+        raise InputError("out: expected a launch that is waited for, found one with detach")
+    if detach and options.get("dry_run"):
+        raise InputError("detach: expected a launch that runs, found one with dry_run")
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise InputError(f"out: expected a folder, found the file {Path(out)}")
+    return words_of_launch(application, options), detach, None if out is None else Path(out)
+
+
+def _launched(launch: Launch, check: bool) -> Launch:
+    if check and not launch.is_completed:
+        raise LaunchFailedError(f"{launch.id}: {launch.why or launch.state}", "its tasks show how they ended", launch)
+    return launch
+
+
+def not_pickled(connection: object) -> TypeError:
+    """The error of a pickle of a client or an executor, which are connections of their process."""
+    kind = type(connection).__name__
+    return TypeError(f"cannot pickle a {kind}, which is a connection of its process: make another one in the other process")
 
 
 def _connection(config: Optional[PathLike]) -> _pliant.Connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 if TYPE_CHECKING:
-    from ._pliant import Job
+    from ._pliant import Job, Launch
 
 
 class PliantError(Exception):
@@ -27,6 +27,10 @@ def _restored(kind: type[PliantError], args: tuple[Any, ...], state: dict[str, A
     error.args = args
     error.__dict__.update(state)
     return error
+
+
+class InternalError(PliantError):
+    """A bug of Pliant ended a call. Please report it."""
 
 
 class InputError(PliantError, ValueError):
@@ -75,6 +79,22 @@ class SubmissionUnknownError(PliantError):
         super().__init__(problem, hint)
         self.key = key
         self.server = server
+
+
+class LaunchUnknownError(PliantError):
+    """An agent may have accepted the launch: the same call with `key` gives that launch, never a second one."""
+
+    def __init__(self, problem: str, hint: Optional[str], key: str) -> None:
+        super().__init__(problem, hint)
+        self.key = key
+
+
+class LaunchFailedError(PliantError):
+    """A launch did not complete. `launch` is its record."""
+
+    def __init__(self, problem: str, hint: Optional[str], launch: Launch) -> None:
+        super().__init__(problem, hint)
+        self.launch = launch
 
 
 class NotRunError(PliantError):

@@ -13,12 +13,14 @@ from collections import deque
 from concurrent.futures import Executor as BaseExecutor
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, Mapping, Optional, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, Mapping, NoReturn, Optional, Set, Tuple, TypeVar
 
-from .calls import RESULT, Calls, RemoteError, RemoteTraceback, value_of
-from .client import Client
+from . import _pliant
+from .calls import HINT, RESULT, Calls, RemoteError, RemoteTraceback, value_of
+from .client import Client, not_pickled
 from .errors import InputError, JobFailedError, PliantError, SubmissionUnknownError, UnavailableError
-from .words import SUBMIT_OPTIONS
+from .sweep_map import SweepMap
+from .words import SUBMIT_OPTIONS, SWEEP_OPTIONS, seconds
 
 if TYPE_CHECKING:
     from ._pliant import Job
@@ -34,7 +36,6 @@ else:
 #: Options of `Client.submit` that are not for functions, and one that is for a single call.
 _NOT_FOR_FUNCTIONS = ("script", "args", "arguments", "inputs", "stdin", "merge_output", "chdir", "ignore_sbatch")
 _OF_ONE_CALL = "key"
-_HINT = "choose another interpreter with Executor(python=...)"
 #: How often a submission whose outcome is unknown is repeated with its key, and the time between two attempts and after a failed call, s.
 _ATTEMPTS = 30
 _PAUSE_S = 2.0
@@ -46,8 +47,8 @@ class Executor(BaseExecutor):
     """Runs functions as jobs: ``executor.submit(function, *args, resources={"rigid": 4}).result()``.
 
     The function, its arguments and its value are pickled with cloudpickle (``pip install pliant[executor]``), which goes along with the job:
-    the server needs Python of the same minor version, and the packages that the function imports. Each call is a job of its own, also
-    in `map`. Cancelling a future cancels its job, in every state.
+    the server needs Python of the same minor version, and the packages that the function imports. Each call of `submit` is a job of its
+    own; the calls of `map` are instances of one sweep. Cancelling a future cancels its job, in every state.
 
     client: the client; by default one with the files of the command.
     time: the time limit of a call on one processor.
@@ -76,6 +77,8 @@ class Executor(BaseExecutor):
         self._submitting = 0
         # Jobs that have not ended, by ID.
         self._futures: Dict[str, _JobFuture] = {}
+        # Sweeps that are not over.
+        self._maps: Set[SweepMap] = set()
         # Runs as long as there are such jobs.
         self._follower: Optional[threading.Thread] = None
 
@@ -90,13 +93,7 @@ class Executor(BaseExecutor):
         """
         options = {**self._options, **_checked(resources or {}, (_OF_ONE_CALL,))}
         options.setdefault("job_name", _name(function))
-        with self._changed:
-            if self._closed:
-                raise RuntimeError("cannot submit a call after shutdown")
-            self._submitting += 1
-            self._number += 1
-            folder = self._folder / str(self._number)
-        try:
+        with self._entered() as folder:
             script, inputs = self._calls.write(folder, function, args, names)
             job = self._accepted({"script": script, "inputs": inputs, **options})
             future = _JobFuture(self._client, job, folder)
@@ -106,6 +103,19 @@ class Executor(BaseExecutor):
                     # A daemon: a program that ends without shutdown leaves its jobs to run, as a client that was killed does.
                     self._follower = threading.Thread(target=self._follow, name="pliant-executor", daemon=True)
                     self._follower.start()
+        return future
+
+    @contextlib.contextmanager
+    def _entered(self) -> Iterator[Path]:
+        """A submission: gives its folder, which is removed if it fails."""
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("cannot submit a call after shutdown")
+            self._submitting += 1
+            self._number += 1
+            folder = self._folder / str(self._number)
+        try:
+            yield folder
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -113,7 +123,6 @@ class Executor(BaseExecutor):
             with self._changed:
                 self._submitting -= 1
                 self._changed.notify_all()
-        return future
 
     def _accepted(self, options: Dict[str, Any]) -> Job:
         """The record of the job of these options, which is submitted once."""
@@ -139,14 +148,45 @@ class Executor(BaseExecutor):
         chunksize: int = 1,
         buffersize: Optional[int] = None,
     ) -> Iterator[T]:
-        """The values of calls in the order of their arguments; each call is a job.
+        """The values of calls in the order of their arguments. All calls are one sweep: short ones share jobs.
 
         timeout: the longest wait for all of them, in seconds; then `TimeoutError`, and the calls whose values were not given are cancelled.
-        chunksize: without meaning here.
-        buffersize: the most calls that are submitted ahead of the value that is given next; by default all.
+        chunksize: how many calls one process runs one after the other, which saves the start of the others.
+        buffersize: the most calls that are submitted ahead of the value that is given next; by default all. With it each call is a job.
+
+        Each call is a job, too, if `resources` of the executor has options that no sweep has, such as ``server`` or ``deadline``. An error of
+        the sweep, such as `RefusedError`, is raised with the first value.
         """
+        if chunksize < 1:
+            raise ValueError(f"chunksize: expected at least 1, found {chunksize}")
         until = None if timeout is None else clock.monotonic() + timeout
         calls = zip(*iterables)
+        if buffersize is None and set(self._options) <= set(SWEEP_OPTIONS):
+            return self._swept(fn, calls, chunksize).values(until)
+        return self._jobs_of(fn, calls, buffersize, until)
+
+    def _swept(self, function: Callable[..., Any], calls: Iterator[Tuple[Any, ...]], chunksize: int) -> SweepMap:
+        """Starts the sweep of these calls."""
+        options = dict(self._options)
+        options.setdefault("job_name", _name(function))
+        if chunksize > 1:
+            options["time"] = chunksize * _seconds(options["time"])
+        with self._entered() as folder:
+            swept = SweepMap(self._client, self._calls, folder, function, _chunks(calls, chunksize), options, self._map_ended)
+            with self._changed:
+                if not swept.is_over:
+                    self._maps.add(swept)
+        return swept
+
+    def _map_ended(self, swept: SweepMap) -> None:
+        with self._changed:
+            self._maps.discard(swept)
+            self._changed.notify_all()
+
+    def _jobs_of(
+        self, fn: Callable[..., T], calls: Iterator[Tuple[Any, ...]], buffersize: Optional[int], until: Optional[float]
+    ) -> Iterator[T]:
+        """The values of calls, each of which is a job."""
         futures: Deque[Future[T]] = deque()
         try:
             for arguments in itertools.islice(calls, buffersize):
@@ -188,16 +228,22 @@ class Executor(BaseExecutor):
                 while self._submitting:
                     self._changed.wait()
                 futures = list(self._futures.values())
+                maps = list(self._maps)
             failure = _cancel_each(futures)
+            for swept in maps:
+                swept.cancel()
         if wait:
             with self._changed:
                 # A callback of a future runs in the follower itself.
-                while self._submitting or self._follower not in (None, threading.current_thread()):
+                while self._submitting or self._maps or self._follower not in (None, threading.current_thread()):
                     self._changed.wait()
             if self._follower is None:
                 self._removed()
         if failure is not None:
             raise failure
+
+    def __reduce__(self) -> NoReturn:
+        raise not_pickled(self)
 
     def _follow(self) -> None:
         """Settles futures as their jobs end, until no job is left."""
@@ -361,7 +407,7 @@ def _job_failed(client: Client, job: Job) -> PliantError:
     except PliantError:
         lines = []
     said = f"\n{lines[-1]}" if lines else ""
-    return JobFailedError(f"{job.id} {job.state}{how}{said}", _HINT if "Python" in said or "env:" in said else None, job)
+    return JobFailedError(f"{job.id} {job.state}{how}{said}", HINT if "Python" in said or "env:" in said else None, job)
 
 
 def _checked(options: Mapping[str, Any], also: Tuple[str, ...]) -> Dict[str, Any]:
@@ -376,3 +422,15 @@ def _name(function: Callable[..., Any]) -> str:
     """The name of a job: that of the function, as far as it is a name of a file."""
     name = getattr(function, "__name__", type(function).__name__)
     return "".join(letter for letter in name if letter.isalnum() or letter in "_-.") or "function"
+
+
+def _chunks(calls: Iterator[Tuple[Any, ...]], size: int) -> Iterator[Tuple[Tuple[Any, ...], ...]]:
+    while True:
+        chunk = tuple(itertools.islice(calls, size))
+        if not chunk:
+            return
+        yield chunk
+
+
+def _seconds(time: Any) -> int:
+    return _pliant._duration_s(time) if isinstance(time, str) else seconds("time", time)

@@ -82,11 +82,40 @@ def run_html(run: Run) -> str:
     return Figure(run.report_html(), run.name, 900)._repr_html_()
 
 
-def gantt(run: Run) -> Figure:
+class GanttChart(Figure):
     """The Gantt chart of a run."""
-    return Figure(run._gantt_html(), f"{run.name}: schedule", 560)
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run._gantt_html(), f"{run.name}: schedule", 560)
+        self.run = run
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the chart with matplotlib into `ax`, by default new axes, which it returns."""
+        from .plots import plot_gantt
+
+        return plot_gantt(self.run, ax)
 
 
-def utilization(run: Run) -> Figure:
+class UtilizationChart(Figure):
     """Utilization and queue length of a run over time."""
-    return Figure(run._utilization_html(), f"{run.name}: utilization", 420)
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run._utilization_html(), f"{run.name}: utilization", 420)
+        self.run = run
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the chart with matplotlib into `ax`, by default new axes, which it returns: the utilization of each cluster, and on
+        axes of its own at the right the number of waiting jobs of all clusters."""
+        from .plots import plot_utilization
+
+        return plot_utilization(self.run, ax)
+
+
+def gantt(run: Run) -> GanttChart:
+    """The Gantt chart of a run."""
+    return GanttChart(run)
+
+
+def utilization(run: Run) -> UtilizationChart:
+    """Utilization and queue length of a run over time."""
+    return UtilizationChart(run)

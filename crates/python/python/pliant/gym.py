@@ -17,6 +17,7 @@ from typing import Any, Optional
 import gymnasium
 import numpy
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from ._pliant import Episode, Run, Workload
 from .errors import InputError
@@ -25,7 +26,7 @@ FEATURES = 8
 """Of a job: wait, walltime, processors, memory, user, group, executable, and whether it fits now; each from 0 to 1."""
 
 
-class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
+class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
     """One cluster whose queue an agent serves.
 
     workload: the jobs; an episode takes `jobs` of them, from a random position on, or from ``reset(options={"first": n})``.
@@ -61,7 +62,7 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
 
     def reset(
         self, *, seed: Optional[int] = None, options: Optional[dict[str, Any]] = None
-    ) -> tuple[numpy.ndarray, dict[str, Any]]:
+    ) -> tuple[NDArray[numpy.float32], dict[str, Any]]:
         super().reset(seed=seed)
         last = len(self.workload) - self.jobs
         first = (options or {}).get("first")
@@ -76,24 +77,38 @@ class BatchEnv(gymnasium.Env[numpy.ndarray, int]):
         observation, self._waiting = numpy.frombuffer(seen[0], numpy.float32), seen[1]
         return observation, {"first": first, **self._info()}
 
-    def step(self, action: int) -> tuple[numpy.ndarray, float, bool, bool, dict[str, Any]]:
-        if self._episode is None:
-            raise InputError("expected an episode that is not over: call reset() first")
+    def step(self, action: int) -> tuple[NDArray[numpy.float32], float, bool, bool, dict[str, Any]]:
+        episode = self._running()
         action = _whole("action", action, 0, self.window - 1)
-        seen = self._episode.step(action if action < self._waiting else 0)
+        seen = episode.step(action if action < self._waiting else 0)
         if seen is not None:
             self._waiting = seen[1]
             return numpy.frombuffer(seen[0], numpy.float32), 0.0, False, False, self._info()
-        self.run, self._episode, self._waiting = self._episode.run(), None, 0
+        self.run, self._episode, self._waiting = episode.run(), None, 0
         summary = self.run.summary
         if self.metric not in summary:
             raise InputError(f"metric: expected a metric of summary.json, found {self.metric!r}")
         empty = numpy.zeros(self.window * FEATURES, numpy.float32)
         return empty, -float(summary[self.metric]), True, False, {"waiting": 0}
 
-    def action_masks(self) -> numpy.ndarray:
+    def action_masks(self) -> NDArray[numpy.bool_]:
         """Which actions have a job: the mask that agents of sb3-contrib ask for."""
         return numpy.arange(self.window) < self._waiting
+
+    @property
+    def now(self) -> int:
+        """The present time in an episode, in seconds on the clock of the workload."""
+        return self._running().now
+
+    @property
+    def window_jobs(self) -> NDArray[numpy.int64]:
+        """The positions in `workload` of the jobs in the window, for agents that look up more than observations show."""
+        return numpy.frombuffer(self._running().window, numpy.int64)
+
+    def _running(self) -> Episode:
+        if self._episode is None:
+            raise InputError("expected an episode that is not over: call reset() first")
+        return self._episode
 
     def _info(self) -> dict[str, Any]:
         return {"waiting": self._waiting}

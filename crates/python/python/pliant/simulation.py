@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections import Counter
 from datetime import timedelta
@@ -102,7 +103,7 @@ def simulate(
     workload: a `Workload`, or a table with the columns ``submit``, ``procs`` and ``runtime``, and perhaps ``walltime``, ``job``,
         ``user``, ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB.
     platform: a `Platform`, the name of a built-in one, the path of a platform file (.toml), or the clusters as mappings.
-    progress: True shows a bar (with tqdm, where it is installed), and a function is called with the numbers of jobs that have ended
+    progress: True shows a bar (of tqdm, where it is installed), and a function is called with the numbers of jobs that have ended
         and of all jobs.
 
     Raises `InputError` for what is wrong, and warns of jobs that were refused. Ctrl-C ends the simulation.
@@ -203,25 +204,39 @@ class _NoBar:
 
 
 class _Bar(_NoBar):
-    """A bar of jobs: of tqdm where it is installed, else nothing."""
+    """A bar of jobs: of tqdm where it is installed, else a line of text."""
 
     def __init__(self) -> None:
         super().__init__(self.update)
         try:
             from tqdm.auto import tqdm
         except ImportError:
-            self.bar = None
+            self.bar: Any = _TextBar()
         else:
             self.bar = tqdm(unit=" jobs")
 
     def update(self, done: int, total: int) -> None:
-        if self.bar is not None:
-            self.bar.total = total
-            self.bar.update(done - self.bar.n)
+        self.bar.total = total
+        self.bar.update(done - self.bar.n)
 
     def end(self, total: int) -> None:
         self.update(total, total)
 
     def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.close()
+        self.bar.close()
+
+
+class _TextBar:
+    """The numbers of jobs on one line of standard error, which terminals and notebooks overwrite."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.total = 0
+
+    def update(self, more: int) -> None:
+        self.n += more
+        print(f"\r{self.n:,} of {self.total:,} jobs", end="", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self.total:
+            print(file=sys.stderr)

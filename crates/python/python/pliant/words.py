@@ -99,21 +99,32 @@ class ExploreOptions(VaryOptions, total=False):
     server_timeout: Time
 
 
+class LaunchOptions(TypedDict, total=False):
+    """The options of a launch, with the names and the meaning of those of ``pliant launch``; ``from_`` is its ``--from``."""
+
+    name: str
+    time: Time
+    reservation_timeout: Time
+    from_: str
+    similarity: float
+    mapper: str
+    dry_run: bool
+    key: str
+
+
 # Arguments that are not an option of that name.
 _OTHERS = ("args", "arguments", "inputs", "env", "script", "vary")
 # Lengths of time, where a number is of seconds.
-_TIMES = ("time", "server_timeout", "reallocate", "deadline")
+_TIMES = ("time", "server_timeout", "reallocate", "deadline", "reservation_timeout")
 # Options whose several values are joined by commas.
 _JOINED = ("partition", "ignore_sbatch")
 
 
 def words_of(service: Optional[str], options: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """The words of a call: options, then the service with its arguments or the arguments of a script."""
-    known = set(names)
+    _expect_known(options, names)
     words: list[str] = []
     for name, value in options.items():
-        if name not in known:
-            raise TypeError(f"unexpected option {name!r}; expected one of {', '.join(sorted(known))}")
         if name not in _OTHERS and value is not None:
             words += _option(name, value)
     for name, path in _named(options.get("inputs") or ()):
@@ -142,9 +153,27 @@ def words_of(service: Optional[str], options: Mapping[str, Any], names: Iterable
     return words
 
 
+def words_of_launch(application: PathLike, options: Mapping[str, Any]) -> list[str]:
+    """The words of a launch: options, then the file of the application."""
+    _expect_known(options, LAUNCH_OPTIONS)
+    words: list[str] = []
+    for name, value in options.items():
+        if value is not None:
+            words += _option(name, value)
+    return [*words, "--", os.fspath(application)]
+
+
+def _expect_known(options: Mapping[str, Any], names: Iterable[str]) -> None:
+    known = set(names)
+    for name in options:
+        if name not in known:
+            raise TypeError(f"unexpected option {name!r}; expected one of {', '.join(sorted(known))}")
+
+
 def _option(name: str, value: Any) -> list[str]:
     """The words of one option."""
-    option = "--" + name.replace("_", "-")
+    # Some names are words of Python, as `from_`.
+    option = "--" + name.rstrip("_").replace("_", "-")
     if value is True:
         return [option]
     if value is False:
@@ -197,3 +226,4 @@ def _named(files: Any) -> list[tuple[str, str]]:
 SUBMIT_OPTIONS = tuple(SubmitOptions.__annotations__)
 SWEEP_OPTIONS = tuple(SweepOptions.__annotations__)
 EXPLORE_OPTIONS = tuple(ExploreOptions.__annotations__)
+LAUNCH_OPTIONS = tuple(LaunchOptions.__annotations__)

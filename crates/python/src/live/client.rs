@@ -15,10 +15,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::errors::{did_not_run, of_call, of_request, of_submission, refused};
+use super::launch;
 use super::pending::Pending;
 use super::record::{Estimates, Job, Results};
-use super::sweep;
-use super::task::{Task, runtime};
+use super::sweep::{self, SweepCalls};
+use super::task::{Task, internal, runtime};
 use crate::errors::wrong_input;
 
 /// A user's way into the federation.
@@ -92,7 +93,7 @@ impl Connection {
                 order.sent_to = note.as_mut().map(SubmissionNote::server).transpose()?.flatten();
                 Ok::<_, pliant_request::RequestError>((order, note))
             });
-            let opened = opened.await.map_err(wrong_input)?;
+            let opened = opened.await.map_err(|_| internal())?;
             let (order, mut note) = opened.map_err(|error| of_request(&error))?;
             let submitted = sending::submit(&client, &order, note.as_mut(), stop.notified(), |_| {}).await;
             submitted.map_err(|error| of_submission(&error, order.key))
@@ -204,15 +205,18 @@ impl Connection {
         Task::start(call, |py, results| object(py, Results::from(&results)))
     }
 
-    /// Runs the sweep of these words in a folder, or without words resumes the one in it.
+    /// Runs the sweep of these words in a folder, or without words resumes the one in it. A sweep with `ended` belongs to its caller, which
+    /// gets the instances as they end.
+    #[pyo3(signature = (words, out, progress, ended = None))]
     fn sweep(
         &self,
         py: Python<'_>,
         words: Option<Vec<String>>,
         out: PathBuf,
         progress: Option<Py<PyAny>>,
+        ended: Option<Py<PyAny>>,
     ) -> PyResult<Task> {
-        sweep::sweep(self.client.clone(), py, words, out, progress)
+        sweep::sweep(self.client.clone(), py, words, out, SweepCalls { progress, ended })
     }
 
     /// Runs the exploration of these words in a folder, or resumes the one in it.
@@ -224,5 +228,17 @@ impl Connection {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Task> {
         sweep::explore(self.client.clone(), py, words, out, progress)
+    }
+
+    /// Launches what these words say, and follows it to its end, or until its agent can go on alone.
+    fn launch(
+        &self,
+        py: Python<'_>,
+        words: Vec<String>,
+        detach: bool,
+        out: Option<PathBuf>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Task> {
+        launch::launch(self.client.clone(), py, words, detach, out, progress)
     }
 }

@@ -53,6 +53,20 @@ pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
     }
 }
 
+/// A launch has no outcome.
+pub(super) fn of_launch(error: &ClientError, key: Key) -> PyErr {
+    if !error.may_pass() {
+        return of_call(error);
+    }
+    let hint = format!(
+        "launch the same with key={:?}, which gives the same launch, never a second one",
+        key.to_string()
+    );
+    exception_with("LaunchUnknownError", (&error.to_string(), Some(&hint)), |facts| {
+        facts.set_item("key", key.to_string())
+    })
+}
+
 /// No server takes it.
 pub(super) fn refused(error: &ClientError) -> PyErr {
     let words: Vec<&str> = error.causes().iter().map(|cause| cause.word()).collect();

@@ -45,7 +45,7 @@ pub(crate) struct Exit {
     code: Option<i32>,
     signal: Option<i32>,
     why: Option<String>,
-    text: String,
+    pub(super) text: String,
 }
 
 /// The size, start and completion that a server expects.
@@ -59,7 +59,8 @@ pub(crate) struct Estimate {
 }
 
 /// The estimates of all servers.
-#[pyclass(frozen, get_all, module = "pliant", name = "Estimates")]
+#[pyclass(frozen, get_all, eq, module = "pliant", name = "Estimates")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Estimates {
     offers: Vec<Offer>,
     refusals: Vec<Refusal>,
@@ -70,7 +71,7 @@ pub(crate) struct Estimates {
 
 /// The estimate of one server.
 #[pyclass(frozen, get_all, eq, module = "pliant", name = "Offer")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Offer {
     server: String,
     estimate: Estimate,
@@ -81,15 +82,16 @@ pub(crate) struct Offer {
 
 /// Why a server does not take a job.
 #[pyclass(frozen, get_all, eq, module = "pliant", name = "Refusal")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     server: Option<String>,
-    cause: &'static str,
+    cause: String,
     why: String,
 }
 
 /// The results of a job that were fetched.
-#[pyclass(frozen, get_all, module = "pliant", name = "Results")]
+#[pyclass(frozen, get_all, eq, module = "pliant", name = "Results")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Results {
     files: Vec<ResultFile>,
     left_out: Vec<(String, String)>,
@@ -100,7 +102,7 @@ pub(crate) struct Results {
 
 /// A file of a job.
 #[pyclass(frozen, get_all, eq, module = "pliant", name = "ResultFile")]
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ResultFile {
     name: String,
     bytes: u64,
@@ -177,7 +179,7 @@ impl From<&DiscoveryResult> for Estimates {
     fn from(found: &DiscoveryResult) -> Estimates {
         let refusal = |(server, reason): (Option<_>, pliant_control::reason::Reason)| Refusal {
             server: server.map(|server: pliant_control::names::Name| server.to_string()),
-            cause: reason.cause.word(),
+            cause: reason.cause.word().to_owned(),
             why: reason.why,
         };
         Estimates {
@@ -206,7 +208,7 @@ impl From<&JobResults> for Results {
 
 impl Exit {
     /// Refuses words that no daemon says.
-    fn checked(self) -> PyResult<Exit> {
+    pub(super) fn checked(self) -> PyResult<Exit> {
         match ENDINGS.contains(&self.how.as_str()) {
             true => Ok(self),
             false => Err(wrong_input(format!(
@@ -298,6 +300,17 @@ impl Estimate {
 
 #[pymethods]
 impl Estimates {
+    /// The estimates for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The estimates of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     /// The offer that completes first; none if no server takes it.
     #[getter]
     fn best(&self) -> Option<Offer> {
@@ -312,6 +325,17 @@ impl Estimates {
 
 #[pymethods]
 impl Offer {
+    /// The offer for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The offer of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     fn __repr__(&self) -> String {
         format!("Offer({}: {})", self.server, self.estimate.__repr__())
     }
@@ -319,6 +343,17 @@ impl Offer {
 
 #[pymethods]
 impl Refusal {
+    /// The refusal for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The refusal of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     fn __repr__(&self) -> String {
         format!("Refusal({}: {})", self.server.as_deref().unwrap_or("-"), self.why)
     }
@@ -326,6 +361,17 @@ impl Refusal {
 
 #[pymethods]
 impl Results {
+    /// The results for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The results of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     fn __repr__(&self) -> String {
         format!("Results({} files)", self.files.len())
     }
@@ -333,6 +379,17 @@ impl Results {
 
 #[pymethods]
 impl ResultFile {
+    /// The file for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The file of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     fn __repr__(&self) -> String {
         format!("ResultFile({}, {} bytes)", self.name, self.bytes)
     }

@@ -15,12 +15,15 @@ use pliant_request::sweep::SweepOptions;
 use pliant_request::{words, work_folders};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::client::object;
 use super::errors::{of_folder, of_request, of_results, of_work};
-use super::task::{Task, runtime};
+use super::reporting::{EndWatch, Reporter};
+use super::task::{Task, internal, runtime};
 use crate::errors::wrong_input;
+use crate::pickle::{Pickled, pickled, restored};
 
 /// How long a sweep that is resumed waits for a server that takes instances.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,18 +40,31 @@ struct SweepLine {
 /// The outcome of a sweep.
 #[pyclass(frozen, module = "pliant", name = "SweepResult")]
 pub(crate) struct SweepResult {
-    status: SweepStatus,
-    dir: PathBuf,
-    names: Vec<String>,
+    counts: SweepCounts,
     rows: Mutex<SweepResults>,
 }
 
+/// The outcomes of the instances of a sweep, and its folder.
+#[derive(Clone, Serialize, Deserialize)]
+struct SweepCounts {
+    dir: PathBuf,
+    names: Vec<String>,
+    instances: u32,
+    completed: u32,
+    failed: u32,
+    cancelled: u32,
+    retried: u32,
+    jobs: u32,
+    interrupted: bool,
+}
+
 /// One run of a sweep.
-#[pyclass(frozen, get_all, module = "pliant", name = "Instance")]
+#[pyclass(frozen, get_all, eq, module = "pliant", name = "Instance")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Instance {
     number: u32,
     values: Vec<(String, String)>,
-    state: &'static str,
+    state: String,
     code: Option<i32>,
     how: String,
     tries: u8,
@@ -67,7 +83,8 @@ pub(crate) struct Instances {
 }
 
 /// The outcome of an exploration.
-#[pyclass(frozen, get_all, module = "pliant", name = "ExplorationResult")]
+#[pyclass(frozen, get_all, eq, module = "pliant", name = "ExplorationResult")]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ExplorationResult {
     mandatory: u32,
     optional: u32,
@@ -78,14 +95,22 @@ pub(crate) struct ExplorationResult {
     dir: PathBuf,
 }
 
-/// Runs the sweep of these words in a folder, or resumes the one in it: without words, whatever it is. `progress` is called with the numbers
-/// of instances that have ended and of all.
+/// Functions of the user, or of the package, that a sweep calls.
+pub(super) struct SweepCalls {
+    /// Called with the numbers of instances that have ended and of all.
+    pub(super) progress: Option<Py<PyAny>>,
+    /// Called with the instances that have ended since its last call. Such a sweep belongs to its caller: it is not listed among the
+    /// user's sweeps, has no tables, and is cancelled if it is stopped.
+    pub(super) ended: Option<Py<PyAny>>,
+}
+
+/// Runs the sweep of these words in a folder, or resumes the one in it: without words, whatever it is.
 pub(super) fn sweep(
     client: Client,
     py: Python<'_>,
     words: Option<Vec<String>>,
     out: PathBuf,
-    progress: Option<Py<PyAny>>,
+    calls: SweepCalls,
 ) -> PyResult<Task> {
     let spec = words.map(|words| {
         let line: SweepLine = words::parsed("pliant sweep", words)?;
@@ -100,9 +125,11 @@ pub(super) fn sweep(
             None => Sweeper::resume(&client, folder, RESUME_TIMEOUT),
         };
         let sweeper = sweeper.map_err(|error| of_folder(&error))?;
-        // It runs all the same without `pliant web`.
-        let _ = work_folders::register(&out);
-        swept(sweeper, stop, progress).await
+        if calls.ended.is_none() {
+            // It runs all the same without `pliant web`.
+            let _ = work_folders::register(&out);
+        }
+        swept(client, (sweeper, out), stop, calls).await
     };
     Task::start_stoppable(|stop| on_a_thread(run, stop), object)
 }
@@ -125,14 +152,14 @@ pub(super) fn explore(
         let explorer = Explorer::new(&client, &spec, Some(folder)).map_err(|error| of_work(&error))?;
         let _ = work_folders::register(&out);
         let most = explorer.plan().most;
-        let mut reporter = Reporter { progress, failure: None, stop: stop.clone() };
+        let mut reporter = Reporter::new(progress, stop.clone());
         let report = |update: ExplorationUpdate<'_>| {
             if let ExplorationUpdate::Progress(ExplorationStatus { progress, .. }) = update {
-                reporter.report(progress.mandatory + progress.optional, most);
+                reporter.report((progress.mandatory + progress.optional, most));
             }
         };
         let status = explorer.run(stop.notified(), report).await.map_err(|error| of_work(&error))?;
-        reporter.failure.map_or(Ok(()), Err)?;
+        reporter.into_failure().map_or(Ok(()), Err)?;
         let ExplorationStatus { progress, late, settled, interrupted, .. } = status;
         Ok(ExplorationResult {
             mandatory: progress.mandatory,
@@ -157,115 +184,135 @@ where
     F: Future<Output = PyResult<T>>,
 {
     let runtime = runtime()?.handle().clone();
-    tokio::task::spawn_blocking(move || runtime.block_on(run(stop))).await.map_err(wrong_input)?
+    tokio::task::spawn_blocking(move || runtime.block_on(run(stop))).await.map_err(|_| internal())?
 }
 
 /// Runs a sweep until it is over or stopped, and writes its tables.
 async fn swept(
-    mut sweeper: Sweeper,
+    client: Client,
+    (mut sweeper, dir): (Sweeper, PathBuf),
     stop: Arc<Notify>,
-    progress: Option<Py<PyAny>>,
+    calls: SweepCalls,
 ) -> PyResult<SweepResult> {
-    let mut reporter = Reporter { progress, failure: None, stop: stop.clone() };
+    let is_owned = calls.ended.is_some();
+    let mut reporter = Reporter::new(calls.progress, stop.clone());
+    let mut watch = EndWatch::new(calls.ended, sweeper.plan().instances, dir, stop.clone());
     let report = |status: &SweepStatus| {
         let ended = status.progress.done + status.progress.failed + status.progress.cancelled;
-        reporter.report(ended, status.instances);
+        reporter.report((ended, status.instances));
+        watch.look_again();
     };
-    let ran = sweeper.run(stop.notified(), report).await;
+    let mut ran = sweeper.run(stop.notified(), report).await;
     if ran.is_err() && !sweeper.has_begun() {
         return Err(ran
             .err()
             .map_or_else(|| wrong_input("the sweep has not begun"), |error| of_work(&error)));
     }
-    let mut rows = SweepResults::of(sweeper.into_folder()).map_err(|error| of_folder(&error))?;
-    let written = work_folders::write_results(&mut rows, 0);
+    let mut folder = sweeper.into_folder();
+    if is_owned && ran.as_ref().is_ok_and(|status| status.interrupted) {
+        let mut again =
+            Sweeper::resume(&client, folder, RESUME_TIMEOUT).map_err(|error| of_folder(&error))?;
+        again.cancel().map_err(|error| of_folder(&error))?;
+        ran = again.run(std::future::pending(), |_| ()).await;
+        folder = again.into_folder();
+    }
+    watch.look();
+    let mut rows = SweepResults::of(folder).map_err(|error| of_folder(&error))?;
+    let written = if is_owned { Ok(()) } else { work_folders::write_results(&mut rows, 0).map(drop) };
     // Why the sweep ended early matters more than a table.
     let status = ran.map_err(|error| of_work(&error))?;
-    reporter.failure.map_or(Ok(()), Err)?;
+    reporter.into_failure().or(watch.into_failure()).map_or(Ok(()), Err)?;
     written.map_err(|error| of_results(&error))?;
-    Ok(SweepResult {
-        status,
+    let counts = SweepCounts {
         dir: rows.dir().to_owned(),
         names: rows.names(),
-        rows: Mutex::new(rows.released()),
-    })
-}
-
-/// Calls a function of the user's with the progress; its exception stops the work.
-struct Reporter {
-    progress: Option<Py<PyAny>>,
-    failure: Option<PyErr>,
-    stop: Arc<Notify>,
-}
-
-impl Reporter {
-    fn report(&mut self, ended: u32, all: u32) {
-        let Some(progress) = self.progress.as_ref().filter(|_| self.failure.is_none()) else { return };
-        let called = Python::try_attach(|py| progress.call1(py, (ended, all)).map(drop));
-        if let Some(Err(failure)) = called {
-            self.failure = Some(failure);
-            self.stop.notify_one();
-        }
-    }
+        instances: status.instances,
+        completed: status.progress.done,
+        failed: status.progress.failed,
+        cancelled: status.progress.cancelled,
+        retried: status.progress.retried,
+        jobs: status.progress.batches,
+        interrupted: status.interrupted,
+    };
+    Ok(SweepResult { counts, rows: Mutex::new(rows.released()) })
 }
 
 #[pymethods]
 impl SweepResult {
+    /// The outcome for `pickle`, without its instances: these are read from its folder.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, &slf.get().counts)
+    }
+
+    /// The outcome of `pickle`, with the instances in its folder.
+    #[staticmethod]
+    fn _restored(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let counts: SweepCounts = restored(text)?;
+        let rows = py.detach(|| SweepResults::read_only(&counts.dir)).map_err(|error| of_folder(&error))?;
+        if (rows.len(), rows.names()) != (counts.instances, counts.names.clone()) {
+            let (expected, dir) = (counts.instances, counts.dir.display());
+            return Err(wrong_input(format!(
+                "pickle: {dir}: expected a sweep of {expected} instances, found another one"
+            )));
+        }
+        Ok(SweepResult { counts, rows: Mutex::new(rows) })
+    }
+
     /// The folder with its tables and its progress.
     #[getter]
     fn dir(&self) -> PathBuf {
-        self.dir.clone()
+        self.counts.dir.clone()
     }
 
     /// Instances that ended well.
     #[getter]
     fn completed(&self) -> u32 {
-        self.status.progress.done
+        self.counts.completed
     }
 
     /// Instances that failed in their last run.
     #[getter]
     fn failed(&self) -> u32 {
-        self.status.progress.failed
+        self.counts.failed
     }
 
     /// Instances that were cancelled.
     #[getter]
     fn cancelled(&self) -> u32 {
-        self.status.progress.cancelled
+        self.counts.cancelled
     }
 
     /// Runs that were repeated.
     #[getter]
     fn retried(&self) -> u32 {
-        self.status.progress.retried
+        self.counts.retried
     }
 
     /// The jobs that it was submitted in.
     #[getter]
     fn jobs(&self) -> u32 {
-        self.status.progress.batches
+        self.counts.jobs
     }
 
     /// True if it was stopped before its end: submitted jobs continue, and the same call resumes it.
     #[getter]
     fn interrupted(&self) -> bool {
-        self.status.interrupted
+        self.counts.interrupted
     }
 
     fn __len__(&self) -> usize {
-        self.status.instances as usize
+        self.counts.instances as usize
     }
 
     fn __getitem__(&self, py: Python<'_>, number: isize) -> PyResult<Instance> {
-        let all = self.status.instances;
+        let all = self.counts.instances;
         let at = if number < 0 { number + all as isize } else { number };
         let found = u32::try_from(at).ok().filter(|number| *number < all);
         let number = found.ok_or_else(|| {
             PyIndexError::new_err(format!("expected an instance below {all}, found {number}"))
         })?;
         let row = py.detach(|| self.rows.lock().row(number)).map_err(|error| of_folder(&error))?;
-        Ok(self.instance(row))
+        Ok(Instance::of(row, &self.counts.names))
     }
 
     fn __iter__(slf: Py<Self>) -> Instances {
@@ -273,21 +320,18 @@ impl SweepResult {
     }
 
     fn __repr__(&self) -> String {
-        let progress = &self.status.progress;
-        format!(
-            "SweepResult({} of {} completed, {} failed)",
-            progress.done, self.status.instances, progress.failed
-        )
+        let SweepCounts { completed, instances, failed, .. } = &self.counts;
+        format!("SweepResult({completed} of {instances} completed, {failed} failed)")
     }
 }
 
-impl SweepResult {
-    fn instance(&self, row: InstanceRecord) -> Instance {
+impl Instance {
+    pub(super) fn of(row: InstanceRecord, names: &[String]) -> Instance {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Instance {
             number: row.instance,
-            values: self.names.iter().cloned().zip(row.values).collect(),
-            state: row.state.word(),
+            values: names.iter().cloned().zip(row.values).collect(),
+            state: row.state.word().to_owned(),
             code: row.code,
             how: row.how,
             tries: row.tries,
@@ -308,7 +352,7 @@ impl Instances {
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Instance>> {
         let of = self.of.get();
-        if self.next >= of.status.instances {
+        if self.next >= of.counts.instances {
             return Ok(None);
         }
         self.next += 1;
@@ -318,6 +362,17 @@ impl Instances {
 
 #[pymethods]
 impl Instance {
+    /// The instance for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The instance of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     fn __repr__(&self) -> String {
         let values: Vec<String> = self.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("Instance({}: {}, {})", self.number, values.join(" "), self.state)
@@ -326,6 +381,17 @@ impl Instance {
 
 #[pymethods]
 impl ExplorationResult {
+    /// The outcome for `pickle`.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+        pickled(slf, slf.get())
+    }
+
+    /// The outcome of `pickle`.
+    #[staticmethod]
+    fn _restored(text: &str) -> PyResult<Self> {
+        restored(text)
+    }
+
     fn __repr__(&self) -> String {
         let ExplorationResult { mandatory, optional, failed, .. } = self;
         format!("ExplorationResult({mandatory} mandatory, {optional} optional, {failed} failed)")

@@ -10,6 +10,8 @@ use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
+use crate::errors::exception;
+
 /// The threads of the runtime: they wait for the network.
 const THREADS: usize = 2;
 /// How often a call that waits lets signals through, and so Ctrl-C.
@@ -131,13 +133,23 @@ impl Shared {
     }
 }
 
-/// Ends a call that is dropped where it waits.
+/// Ends a call that is dropped where it waits, or that panics.
 struct DropGuard(Arc<Shared>);
 
 impl Drop for DropGuard {
     fn drop(&mut self) {
-        self.0.end(Box::new(|_| Err(PyRuntimeError::new_err("the call was cancelled"))));
+        if std::thread::panicking() {
+            self.0.end(Box::new(|_| Err(internal())));
+        } else {
+            self.0.end(Box::new(|_| Err(PyRuntimeError::new_err("the call was cancelled"))));
+        }
     }
+}
+
+/// A call that panicked: the panic has printed where.
+pub(super) fn internal() -> PyErr {
+    let hint = "it is a bug of Pliant: please report it with the message on standard error";
+    exception("InternalError", "expected an answer of the call, found that it panicked", Some(hint))
 }
 
 /// Calls a function of the package's; its error has no other way out.
@@ -198,4 +210,9 @@ impl Task {
             state.callbacks.push(callback);
         }
     }
+}
+
+/// A call that panics, for the test that a panic becomes an exception.
+pub(crate) fn panicking() -> PyResult<Task> {
+    Task::start(async { panic!("asked for") }, |_, ended: Py<PyAny>| Ok(ended))
 }

@@ -8,6 +8,7 @@ mod boxes;
 mod campaign;
 mod campaign_summary;
 mod charts;
+mod drawing;
 mod families;
 mod figures;
 mod layout;
@@ -27,6 +28,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 
+pub use drawing::{DrawnBar, DrawnBin, drawn_bars, drawn_bins};
 pub use figures::{LineFigure, Section, Series, TextTable, render_figures};
 pub(crate) use lines::tick;
 pub use mapping::{MappedApplication, render_mapping};

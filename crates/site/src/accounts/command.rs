@@ -1,13 +1,15 @@
 //! Commands that run as an account through the launcher to their end, and what they print.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, PipeReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
+use rustix::io::Errno;
 
 use super::launcher::ended;
 use super::{Launched, Launcher, LauncherError};
@@ -42,7 +44,11 @@ impl Launcher {
     ) -> Result<CommandOutput, LauncherError> {
         let until = Instant::now() + within;
         let request = self.run_request(program, environment, folder, None);
-        let mut launched = self.spawned(false, Some(Stdio::piped()))?;
+        // Pipes and no sockets: another process of the account could send descriptors through a socket, and this one would wait for their end.
+        let piped = || io::pipe().map_err(|source| LauncherError::Io { action: "make a pipe", source });
+        let ((stdout, its_stdout), (stderr, its_stderr)) = (piped()?, piped()?);
+        let outputs = [its_stdout, its_stderr].map(Stdio::from);
+        let mut launched = self.spawned(false, Some(Stdio::piped()), Some(outputs))?;
         launched.until = Some(until);
         if let Some(mut stdin) = launched.child.as_mut().and_then(|child| child.stdin.take()) {
             // A pipe and no socket, and open to the account: a command may open it once more, as `/dev/stdin`.
@@ -55,15 +61,18 @@ impl Launcher {
                 _ => {}
             }
         }
-        launched.output(until)
+        launched.output(until, [stdout, stderr])
     }
 }
 
 impl Launched {
     /// What it writes until its end.
-    fn output(mut self, until: Instant) -> Result<CommandOutput, LauncherError> {
-        let stdout = self.all_of(until, |launched| &launched.talk)?;
-        let stderr = self.all_of(until, |launched| &launched.errors)?;
+    fn output(
+        mut self,
+        until: Instant,
+        [stdout, stderr]: [PipeReader; 2],
+    ) -> Result<CommandOutput, LauncherError> {
+        let (stdout, stderr) = (self.all_of(until, stdout)?, self.all_of(until, stderr)?);
         let left = until.saturating_duration_since(Instant::now());
         let status = match self.child.as_mut().map(|child| ended(child, left)) {
             Some(Ok(Some(status))) => status,
@@ -79,14 +88,10 @@ impl Launched {
     }
 
     /// All that comes on one of its outputs.
-    fn all_of(
-        &self,
-        until: Instant,
-        output: impl Fn(&Launched) -> &UnixStream,
-    ) -> Result<Vec<u8>, LauncherError> {
+    fn all_of(&self, until: Instant, mut output: PipeReader) -> Result<Vec<u8>, LauncherError> {
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         loop {
-            let read = wait_at_most(output(self), until).and_then(|()| output(self).read(&mut piece));
+            let read = wait_for_more(&output, until).and_then(|()| output.read(&mut piece));
             match read {
                 Ok(0) => return Ok(all),
                 Ok(read) => all.extend_from_slice(&piece[..read]),
@@ -102,6 +107,17 @@ impl Launched {
                 return Err(self.disorder(format!("prints more than {COMMAND_BYTES_MAX} bytes")));
             }
         }
+    }
+}
+
+/// Waits until something has come through a pipe, or its other end has gone.
+fn wait_for_more(pipe: &PipeReader, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    let left = Timespec::try_from(left).map_err(|_| ErrorKind::InvalidInput)?;
+    match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&left)) {
+        Ok(0) => Err(ErrorKind::TimedOut.into()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(cause) => Err(cause.into()),
     }
 }
 

@@ -199,7 +199,7 @@ impl Launcher {
 
     fn started(&self, request: &Request) -> Result<Launched, LauncherError> {
         let is_signal = matches!(request.action, Action::Signal { .. });
-        let mut launched = self.spawned(is_signal, None)?;
+        let mut launched = self.spawned(is_signal, None, None)?;
         match launched.write_all(&request.encode()) {
             Ok(()) => Ok(launched),
             // It has said why.
@@ -208,14 +208,21 @@ impl Launcher {
         }
     }
 
-    pub(super) fn spawned(&self, is_signal: bool, stdin: Option<Stdio>) -> Result<Launched, LauncherError> {
+    /// Starts it with a socket in the place of what is not given.
+    pub(super) fn spawned(
+        &self,
+        is_signal: bool,
+        stdin: Option<Stdio>,
+        outputs: Option<[Stdio; 2]>,
+    ) -> Result<Launched, LauncherError> {
         let failed = |source| LauncherError::Program { program: self.program.clone(), source };
         let (talk, its_end) = pair(SILENT_AT_MOST).map_err(failed)?;
         let (errors, its_errors) = pair(ENDS_WITHIN).map_err(failed)?;
         let mut command = self.command();
-        command.stdout(Stdio::from(OwnedFd::from(its_end.try_clone().map_err(failed)?)));
-        command.stdin(stdin.unwrap_or_else(|| Stdio::from(OwnedFd::from(its_end))));
-        command.stderr(Stdio::from(OwnedFd::from(its_errors)));
+        let socket = |socket| Stdio::from(OwnedFd::from(socket));
+        let its_output = its_end.try_clone().map_err(failed)?;
+        let [stdout, stderr] = outputs.unwrap_or_else(|| [its_output, its_errors].map(socket));
+        command.stdin(stdin.unwrap_or_else(|| socket(its_end))).stdout(stdout).stderr(stderr);
         let child = command.spawn().map_err(failed)?;
         // The command holds their ends of the sockets: without them this end notices that they have gone.
         drop(command);

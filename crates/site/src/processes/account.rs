@@ -1,5 +1,7 @@
 //! How a supervisor starts and signals a job that runs as an account of its own: through the launcher.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
@@ -53,34 +55,64 @@ pub(super) fn write(mut stdin: ChildStdin, input: Vec<u8>) -> std::io::Result<()
     thread::Builder::new().name("input".into()).stack_size(128 * 1024).spawn(write).map(drop)
 }
 
+/// How many reasons are written to the log why the processes of a job cannot be signalled.
+const REASONS_MAX: usize = 8;
+
 /// Signals processes of an account.
-pub(super) struct Signaller(Launcher);
+pub(super) struct Signaller {
+    launcher: Launcher,
+    /// The reasons that are in the log.
+    reasons: RefCell<BTreeSet<String>>,
+}
+
+/// Whether processes were signalled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Signalled {
+    /// All of them that are still there.
+    All,
+    /// Not all at the moment.
+    NotNow,
+    /// Not all, and trying again will not help.
+    Refused,
+}
 
 impl Signaller {
     /// The signaller of the processes of a job.
     pub(super) fn of(account: &AccountRun) -> Signaller {
-        Signaller(account.launcher())
+        Signaller { launcher: account.launcher(), reasons: RefCell::default() }
     }
 
     /// Asks the group of that leader to end. False if it has to be tried again.
     pub(super) fn ask_to_end(&self, leader: i32) -> bool {
         let leads = Process::read(leader).is_some_and(|process| process.group == leader);
         // Before that it is the launcher, and there is no group yet. A stopped process would not notice, so it is continued.
-        leads && self.send(Signal::Term, vec![-leader]) && self.send(Signal::Cont, vec![-leader])
+        let is_sent = |signal| self.send(signal, vec![-leader]) == Signalled::All;
+        leads && is_sent(Signal::Term) && is_sent(Signal::Cont)
     }
 
     /// Kills the group of that leader.
-    pub(super) fn kill_group(&self, leader: i32) -> bool {
+    pub(super) fn kill_group(&self, leader: i32) -> Signalled {
         self.send(Signal::Kill, vec![-leader])
     }
 
-    /// Signals processes. False if that failed, also when it was tried again at once: a job can end a process that runs as its account.
-    pub(super) fn send(&self, signal: Signal, processes: Vec<i32>) -> bool {
-        let sent = repeated(LauncherError::may_pass, || self.0.signal(signal, processes.clone()));
-        if let Err(error) = &sent {
-            let _ = writeln!(std::io::stderr(), "error: cannot signal the job: {error}");
+    /// Signals processes. What fails is tried again at once: a job can end a process that runs as its account.
+    pub(super) fn send(&self, signal: Signal, processes: Vec<i32>) -> Signalled {
+        match repeated(LauncherError::may_pass, || self.launcher.signal(signal, processes.clone())) {
+            Ok(()) => Signalled::All,
+            Err(error) => {
+                self.complain(error.to_string());
+                if error.may_pass() { Signalled::NotNow } else { Signalled::Refused }
+            }
         }
-        sent.is_ok()
+    }
+
+    /// Writes each of the first few reasons to the log once: a job can cause any number of failures.
+    fn complain(&self, reason: String) {
+        let mut reasons = self.reasons.borrow_mut();
+        if reasons.len() < REASONS_MAX && !reasons.contains(&reason) {
+            let _ = writeln!(std::io::stderr(), "error: cannot signal the job: {reason}");
+            reasons.insert(reason);
+        }
     }
 }
 

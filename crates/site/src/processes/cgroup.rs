@@ -136,8 +136,9 @@ fn enter(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// There is none, or it cannot be written; the message says which.
 pub fn delegated() -> io::Result<PathBuf> {
-    let own = fs::read_to_string("/proc/self/cgroup")?;
-    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    // Names may hold any bytes, as of what a user has mounted.
+    let [own, mounts] = [fs::read("/proc/self/cgroup")?, fs::read("/proc/self/mounts")?];
+    let [own, mounts] = [own, mounts].map(|text| String::from_utf8_lossy(&text).into_owned());
     let found = own_folder(&own, &mounts).ok_or_else(|| {
         io::Error::new(ErrorKind::NotFound, "this host has no cgroup file system of version 2")
     })?;

@@ -17,6 +17,7 @@ use tokio::runtime::Handle;
 use super::folder::{Folder, FolderError, Probe};
 use super::job_folder::{self, FilesError};
 use super::record::{Exit, Started};
+use super::resident::ResidentTurn;
 use super::supervisor::PATH;
 use super::survivors::{self, Marks};
 use crate::accounts::{AccountRun, LauncherError};
@@ -194,7 +195,7 @@ pub fn spawn(supervisor_command: &[OsString], dir: &Path) -> Result<Running, Spa
     command.env_clear().env("PATH", PATH).env("LANG", "C.UTF-8");
     command.stdin(lock).stdout(Stdio::null()).stderr(folder.open_log()?);
     let child = command.spawn().map_err(failed)?;
-    Ok(Running { folder, child: Some(child) })
+    Ok(Running { folder, child: Some(child), turn: None })
 }
 
 /// The outcome of the job of a folder, for a server that has just been started. If its supervisor died, what is
@@ -217,7 +218,7 @@ pub fn find(dir: &Path) -> Result<ProcessState, FolderError> {
     }
     // Kept to the end, so that nothing is started meanwhile.
     let _unstarted = match folder.probe()? {
-        Probe::Held => return Ok(ProcessState::Running(Running { folder, child: None })),
+        Probe::Held => return Ok(ProcessState::Running(Running { folder, child: None, turn: None })),
         Probe::Free(lock) => lock,
     };
     folder.give_back();
@@ -252,21 +253,26 @@ fn end_survivors(folder: &Folder, started: Option<&Started>) -> Result<usize, Fo
     let group = marks.living_group();
     let ended = job_folder::end_survivors(&account, marks).or_else(|error| {
         let launcher = account.launcher();
+        // Whatever the reason: nothing is run for that. An account with as many processes as it may have runs no further program.
+        let signalled = group.map_or(Ok(()), |group| launcher.signal(pliant_launcher::Signal::Kill, vec![-group]));
         // Nothing runs as it any more but what ends. Its processes outside of the group are for root.
         let is_banned = matches!(error, FilesError::Launcher(LauncherError::Refused(_)))
             && matches!(launcher.check(), Err(LauncherError::Refused(_)));
-        match group {
+        match signalled {
             _ if !is_banned => Err(error),
-            None => Ok(0),
-            Some(group) => match launcher.signal(pliant_launcher::Signal::Kill, vec![-group]) {
-                Err(LauncherError::Refused(why)) => {
-                    tracing::warn!(account = %account.name, why, "cannot end what is left of a job of a banned account");
-                    Ok(0)
-                }
-                ended => ended.map(|()| 1).map_err(FilesError::from),
-            },
+            Err(LauncherError::Refused(why)) => {
+                tracing::warn!(account = %account.name, why, "cannot end what is left of a job of a banned account");
+                Ok(0)
+            }
+            signalled => signalled.map(|()| usize::from(group.is_some())).map_err(FilesError::from),
         }
     });
+    // Its supervisor would have done that.
+    if ended.is_ok()
+        && let Err(error) = job_folder::remove_leftovers(&account, None)
+    {
+        tracing::warn!(account = %account.name, %error, "cannot remove what a job has left in memory");
+    }
     ended.map_err(|error| {
         let source = io::Error::new(ErrorKind::Interrupted, error.public_message());
         FolderError { path: folder.path().to_owned(), action: "end what is left of the job of", source }
@@ -352,12 +358,19 @@ pub struct Running {
     folder: Folder,
     /// The supervisor, if this process started it.
     child: Option<Child>,
+    /// The turn at a resident process, if it is a call of one.
+    turn: Option<ResidentTurn>,
 }
 
 impl Running {
     /// The job's folder, absolute.
     pub fn dir(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A call that was handed over to the supervisor of a resident process, in its turn.
+    pub(super) fn of_resident(folder: Folder, turn: ResidentTurn) -> Running {
+        Running { folder, child: None, turn: Some(turn) }
     }
 
     /// Waits for the job's end. May be dropped and called again.
@@ -368,6 +381,9 @@ impl Running {
         if let Some(child) = &mut self.child {
             // How the supervisor ended is of no interest, what it wrote is. A failure means that it was waited for before.
             let _ = child.wait().await;
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.over().await;
         }
         let mut pause = POLL_MIN;
         loop {
@@ -392,3 +408,6 @@ impl Running {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

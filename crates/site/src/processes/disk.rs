@@ -267,8 +267,6 @@ impl Measurement {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{Mode, OFlags, mkdirat, openat};
-
     use super::*;
 
     #[test]
@@ -291,12 +289,7 @@ mod tests {
     fn a_folder_that_cannot_be_read_may_hold_anything() {
         let scratch = tempfile::tempdir().unwrap();
         // Deeper than a name may be long: nothing of it is found by its name.
-        let name = "d".repeat(200);
-        let mut folder = rustix::fs::open(scratch.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
-        for _ in 0..25 {
-            mkdirat(&folder, &name, Mode::RWXU).unwrap();
-            folder = openat(&folder, &name, OFlags::DIRECTORY, Mode::empty()).unwrap();
-        }
+        crate::testing::make_deep(scratch.path(), 200, 25);
         let why = FileUsage::of(scratch.path(), u64::MAX).unwrap_err();
         assert!(why.contains("cannot read a folder in it"), "{why}");
         let own = fs::metadata(scratch.path()).unwrap().uid();

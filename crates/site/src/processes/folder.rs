@@ -29,6 +29,8 @@ const EXIT_BYTES: usize = 4096;
 const ACCOUNT_FAILED: &str = "account-failed.json";
 const CANCEL: &str = "cancel";
 const LOG: &str = "supervisor.log";
+/// How much of the end of that is read.
+const LOG_TAIL_BYTES: u64 = 64 << 10;
 const WORK: &str = "work";
 /// What a file has for an extension until it is whole.
 const TEMPORARY: &str = "tmp";
@@ -226,6 +228,35 @@ impl Folder {
         Ok(true)
     }
 
+    /// Claims a call, as [`Folder::claim`] does a job. Its folder was made a moment ago and has no other supervisor.
+    pub(super) fn claim_call(&self, started: &Started) -> Result<bool, FolderError> {
+        let path = self.path.join(STARTED);
+        let mut marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(marker) => marker,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) => return Err(self.failed(STARTED, "create")(error)),
+        };
+        // File systems with a journal keep a new file's name with its content.
+        let written =
+            json(started).and_then(|content| marker.write_all(&content)).and_then(|()| marker.sync_all());
+        if let Err(error) = written {
+            let _ = fs::remove_file(&path);
+            return Err(self.failed(STARTED, "write")(error));
+        }
+        Ok(true)
+    }
+
+    /// Records the end of a call. It is lost if the host fails before the server has journaled it; then the call counts as one that
+    /// ended with its host.
+    pub(super) fn write_call_exit(&self, exit: &Exit) -> Result<(), FolderError> {
+        let path = self.path.join(EXIT);
+        let write = || {
+            fs::write(path.with_extension(TEMPORARY), json(exit)?)?;
+            fs::rename(path.with_extension(TEMPORARY), &path)
+        };
+        write().map_err(self.failed(EXIT, "write"))
+    }
+
     /// Completes the marker once the job's process group is known.
     pub(super) fn complete_claim(&self, started: &Started) -> Result<(), FolderError> {
         self.write(STARTED, started)
@@ -294,8 +325,11 @@ impl Folder {
 
     /// The last line of the supervisor's log, or nothing.
     pub(super) fn last_complaint(&self) -> Option<String> {
-        let log = fs::read(self.path.join(LOG)).ok()?;
-        let text = String::from_utf8_lossy(&log);
+        let log = open(&self.path.join(LOG)).ok()?;
+        let begin = log.metadata().ok()?.len().saturating_sub(LOG_TAIL_BYTES);
+        let mut tail = vec![0; LOG_TAIL_BYTES as usize];
+        let read = log.read_at(&mut tail, begin).ok()?;
+        let text = String::from_utf8_lossy(&tail[..read]);
         text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
     }
 

@@ -77,6 +77,7 @@ mod output;
 mod persistence;
 mod ports;
 mod record;
+mod resident;
 mod spec;
 mod streams;
 mod supervisor;
@@ -98,18 +99,21 @@ pub use disk::FileUsage;
 pub(crate) use disk::Measured;
 pub use folder::FolderError;
 pub use gate::{Reservation, StartGate, StartPermit, TaskAddresses};
+pub use job_folder::shows_message_queues;
 pub use limits::JobLimits;
 pub use persistence::{ACCOUNT_TIMEOUT_MIN, AccountFailures};
 pub use ports::Ports;
 pub use record::Exit;
+pub use resident::{ResidentSpec, Residents, TurnHolder, put_call, run_resident};
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use streams::Streams;
 pub use supervisor::{SuperviseError, supervise};
 pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
 pub(crate) use survivors::Marks;
 pub use tasks::{
-    ADDRESS_VARIABLE, BatchSpec, InstanceRun, OUTPUT_BYTES, SubjobSpec, TaskEnd, TaskInput, TaskList,
-    TaskRun, TasksEnd, longest_of_batch, run_tasks, task_ends, task_ends_length,
+    ADDRESS_VARIABLE, BatchSpec, CallSpec, InstanceRun, OUTPUT_BYTES, OutputFrom, ParameterFormat,
+    SubjobSpec, TaskEnd, TaskInput, TaskList, TaskRun, TasksEnd, longest_of_batch, run_tasks, task_ends,
+    task_ends_length,
 };
 
 /// Environment variable of every job: the absolute path of its folder. It also marks the job's processes as ours.

@@ -7,11 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use rustix::fs::{Dir, FileType};
+use rustix::fs::{Dir, FileType, Mode};
+use rustix::io::Errno;
 use rustix::process::{Pid, geteuid};
 
 use super::disk::BLOCK_BYTES;
@@ -26,6 +29,8 @@ const QUEUES: &str = "/proc/sysvipc/msg";
 const DELETED: &[u8] = b" (deleted)";
 /// What the link of a descriptor begins with that is of memfd_create(2).
 const MEMORY_FILE: &[u8] = b"/memfd:";
+/// How long a path below an open folder becomes: Linux takes no longer one than 4,096 bytes.
+const PATH_BYTES: usize = 2_048;
 /// How many descriptors of a job, and files of its account, are looked at.
 const LOOKED_AT_MOST: usize = 200_000;
 
@@ -33,7 +38,7 @@ const LOOKED_AT_MOST: usize = 200_000;
 /// process may not see is not counted.
 ///
 /// # Errors
-/// There are too many files and descriptors.
+/// There are too many files and descriptors, or a folder of the account cannot be read.
 pub(crate) fn shared_memory_bytes(supervisor: Pid, account: Option<u32>) -> Result<u64, String> {
     let mut count = Count::default();
     count.open_in_memory(supervisor)?;
@@ -123,22 +128,33 @@ impl Count {
     /// Counts the files of an account below a folder, whosever that is.
     fn files(&mut self, folder: &Path, account: u32) -> Result<(), String> {
         let Ok(top) = within::open_top(folder) else { return Ok(()) };
-        let mut unvisited = vec![PathBuf::from(".")];
-        while let Some(path) = unvisited.pop() {
-            let Ok(folder) = within::open_folder(&top, &path) else { continue };
+        let mut unvisited: Vec<Unvisited> = vec![(Rc::new(top), PathBuf::from("."), false)];
+        while let Some((base, path, is_own)) = unvisited.pop() {
+            // One that the account has closed to itself is opened for it.
+            let needed = if is_own { Mode::RUSR | Mode::XUSR } else { Mode::empty() };
+            let folder = match within::open_usable(&base, &path, needed) {
+                Ok((folder, _)) => folder,
+                // It may hold any number of files.
+                Err(cause) if is_own && cause != Errno::NOENT => {
+                    return Err(format!("cannot read a folder of the account's in {FOLDER}: {cause}"));
+                }
+                Err(_) => continue,
+            };
             let Ok(entries) = Dir::read_from(&folder) else { continue };
+            let folder = Rc::new(folder);
             for entry in entries.flatten() {
                 let name = entry.file_name();
                 let Ok(file) = within::stat(&folder, name) else { continue };
                 if matches!(name.to_bytes(), b"." | b"..") {
                     continue;
                 }
-                if file.st_uid == account {
+                let is_own = file.st_uid == account;
+                if is_own {
                     self.look()?;
                     self.add((file.st_dev, file.st_ino), file.st_blocks.cast_unsigned());
                 }
                 if FileType::from_raw_mode(file.st_mode) == FileType::Directory {
-                    unvisited.push(path.join(OsStr::from_bytes(name.to_bytes())));
+                    unvisited.push(below(&base, &folder, &path, OsStr::from_bytes(name.to_bytes()), is_own));
                 }
             }
         }
@@ -157,6 +173,17 @@ impl Count {
         if self.counted.insert(file) {
             self.bytes = self.bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
         }
+    }
+}
+
+/// A folder, by a path below one that is open: few are, and paths are short.
+type Unvisited = (Rc<OwnedFd>, PathBuf, bool);
+
+/// What is to be opened of a folder `name` in one that was opened as `folder` by the path below `base`.
+fn below(base: &Rc<OwnedFd>, folder: &Rc<OwnedFd>, path: &Path, name: &OsStr, is_own: bool) -> Unvisited {
+    match path.as_os_str().len() < PATH_BYTES {
+        true => (base.clone(), path.join(name), is_own),
+        false => (folder.clone(), PathBuf::from(name), is_own),
     }
 }
 
@@ -207,6 +234,31 @@ mod tests {
         let mut many = Count { looked_at: LOOKED_AT_MOST, ..Count::default() };
         assert!(many.files(&folder, own).unwrap_err().contains("more than 200000"));
         assert_eq!(many.files(&folder, own + 1), Ok(()), "files of others count for nothing");
+    }
+
+    /// Root may do everything in every folder: where root runs the test, another user does so once more.
+    #[test]
+    fn files_in_folders_that_are_deep_or_closed_count() {
+        if geteuid().is_root() {
+            crate::testing::as_user(54_322, "files_in_folders_that_are_deep_or_closed_count");
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let own = geteuid().as_raw();
+        let of = |folder: &Path| {
+            let mut count = Count::default();
+            count.files(folder, own).map(|()| count.bytes)
+        };
+        for mode in [0o000, 0o100, 0o200, 0o400, 0o500] {
+            let folder = scratch.path().join(format!("{mode:o}"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("file"), vec![7; 100_000]).unwrap();
+            fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        }
+        assert!((500_000..800_000).contains(&of(scratch.path()).unwrap()), "{:?}", of(scratch.path()));
+        let deep = scratch.path().join("deep");
+        fs::create_dir(&deep).unwrap();
+        crate::testing::make_deep(&deep, 200, 60);
+        assert!((100_000..1_000_000).contains(&of(&deep).unwrap()), "{:?}", of(&deep));
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub struct Exit {
     pub over_limit: Option<String>,
     /// Whether it was ended on request. Not set for a job that was over its walltime before.
     pub cancelled: bool,
+    /// The processes of the job that could not be ended, each with its users, for operators: they run as other users than the job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
     /// When the supervisor was about to start it, in milliseconds since the Unix epoch.
     pub started_unix_ms: u64,
     /// When its first process was gone, in milliseconds since the Unix epoch.

@@ -141,6 +141,7 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         over_walltime: false,
         over_limit: None,
         cancelled: false,
+        left: Vec::new(),
         started_unix_ms: started.started_unix_ms,
         ended_unix_ms: started.started_unix_ms,
         elapsed_ms: 0,
@@ -181,10 +182,9 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
     }
     let account = spec.account.as_ref().map(Signaller::of);
     let watch = Watch { folder, spec: &spec, signals, group: job.group, cgroup, account, started_at: begin };
-    let Watched { outcome, over_walltime, over_limit, cancelled, ended_at, cpu_s, max_rss_kb } = watch.run();
-    if let Some(cgroup) = cgroup {
-        cgroup.remove();
-    }
+    let Watched { outcome, over_walltime, over_limit, cancelled, left, ended_at, cpu_s, max_rss_kb } =
+        watch.run();
+    cgroup.iter().for_each(|cgroup| cgroup.remove());
     let [stdout, stderr] = [job.stdout, job.stderr].map(|copy| copy.finish(OUTPUT_AT_MOST));
     let outcome = match (&spec.account, outcome) {
         (Some(_), Outcome::ExitCode(code))
@@ -195,16 +195,16 @@ fn run(folder: &Folder, started: Started, signals: &mut Signals) -> Exit {
         }
         (_, outcome) => outcome,
     };
-    let elapsed_ms = u64::try_from((ended_at - begin).as_millis()).unwrap_or(u64::MAX);
     Exit {
         outcome,
         over_walltime,
         over_limit,
         cancelled,
+        left,
         started_unix_ms: begin_unix_ms,
         // Not below the start, if the clock was set back meanwhile.
         ended_unix_ms: unix_ms().saturating_sub(millis(ended_at.elapsed())).max(begin_unix_ms),
-        elapsed_ms,
+        elapsed_ms: millis(ended_at - begin),
         cpu_s,
         max_rss_kb,
         stdout_cut: stdout.was_cut,
@@ -434,7 +434,7 @@ pub(crate) fn no_such_folder(place: &Path) -> String {
 }
 
 /// Starts a program in a cgroup: it is in there from its first instruction on.
-fn spawn_in(cgroup: Option<&Cgroup>, command: &mut Command) -> io::Result<Child> {
+pub(super) fn spawn_in(cgroup: Option<&Cgroup>, command: &mut Command) -> io::Result<Child> {
     let Some(cgroup) = cgroup else { return spawn(command) };
     // Of a kind that is not taken for the program's.
     let failed =
@@ -488,7 +488,7 @@ fn record(folder: &Folder, exit: &Exit) -> Result<(), FolderError> {
     persistently(|| true, || folder.write_exit(exit))
 }
 
-fn unix_ms() -> u64 {
+pub(super) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 

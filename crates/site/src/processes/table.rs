@@ -83,12 +83,24 @@ impl Process {
         pages_in(&self.folder())
     }
 
+    /// The users as which it runs: its real, effective and saved uid, and that of its file system. None if it has gone.
+    pub(super) fn uids(&self) -> Vec<u32> {
+        let status = fs::read(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        uids_in(&String::from_utf8_lossy(&status))
+    }
+
     /// Whether it was started with this in its environment. False if that cannot be read.
     pub(super) fn has_variable(&self, name: &str, value: &Path) -> bool {
         let Ok(environment) = fs::read(self.folder().join("environ")) else { return false };
         let expected = [OsStr::new(name), value.as_os_str()].map(OsStrExt::as_bytes).join(&b'=');
         environment.split(|&byte| byte == 0).any(|variable| variable == expected)
     }
+}
+
+/// The uids in the status of a process (proc_pid_status(5)).
+pub(super) fn uids_in(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    line.split_ascii_whitespace().filter_map(|uid| uid.parse().ok()).collect()
 }
 
 /// The pages of a process or thread, by its folder in `/proc`.

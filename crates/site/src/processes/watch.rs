@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use pliant_launcher::Signal;
 use pliant_wire::Outcome;
+use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 
-use super::account::Signaller;
+use super::account::{Signalled, Signaller};
 use super::cgroup::Cgroup;
 use super::disk::DiskMeter;
 use super::folder::Folder;
@@ -33,8 +34,14 @@ const SUSPENDED: Duration = Duration::from_secs(2);
 /// How often killing is repeated, and how long at most, for a process that the kernel does not let go.
 const KILL_PERIOD: Duration = Duration::from_millis(20);
 const KILL_AT_MOST: Duration = Duration::from_secs(5);
-/// How often processes are stopped before they are killed, until no new ones appear.
+/// How often processes are stopped before they are killed, until no new ones appear, and how long at most.
 const STOP_ROUNDS: u32 = 50;
+const STOP_AT_MOST: Duration = Duration::from_secs(1);
+/// How often killing may be refused, once a second, before a job ends with what is left of it. It runs as another user by then, and no more
+/// can be done here.
+const REFUSALS_MAX: u32 = 10;
+/// How many processes are named that are left.
+const NAMED_MAX: usize = 20;
 
 /// The signals that a supervisor listens to.
 #[derive(Debug)]
@@ -85,6 +92,8 @@ pub(super) struct Watched {
     pub(super) over_walltime: bool,
     pub(super) over_limit: Option<String>,
     pub(super) cancelled: bool,
+    /// What could not be ended.
+    pub(super) left: Vec<String>,
     /// When its first process was gone.
     pub(super) ended_at: Instant,
     pub(super) cpu_s: f64,
@@ -127,7 +136,7 @@ impl Watch<'_> {
         let mut deadline = self.started_at.checked_add(Duration::from_secs(self.spec.walltime_s));
         let mut cancel_due = self.started_at;
         let mut ending: Option<(Reason, Option<Instant>)> = None;
-        let mut is_asked = false;
+        let (mut is_asked, mut refusals) = (false, 0);
         // When it was last known to be awake, and how long it has slept on purpose since: it may have been stopped before this.
         let (mut awake, mut slept) = (self.started_at, Duration::ZERO);
         let outcome = loop {
@@ -184,7 +193,10 @@ impl Watch<'_> {
                         wake_in = wake_in.min(at - now).min(ASK_PERIOD);
                     }
                     Some(at) if now >= at => {
-                        self.kill_all();
+                        refusals = if self.kill_all() == Signalled::Refused { refusals + 1 } else { 0 };
+                        if refusals >= REFUSALS_MAX {
+                            break Outcome::Signal(rustix::process::Signal::KILL.as_raw());
+                        }
                         // Again, if the kernel does not let it go.
                         *kill_at = Some(now + CANCEL_PERIOD);
                     }
@@ -197,6 +209,7 @@ impl Watch<'_> {
         };
         let ended_at = Instant::now();
         self.end_rest();
+        let left = self.left(limit_watch.meter());
         let (cpu_s, max_rss_kb) = usage();
         let by_kernel = || self.cgroup.and_then(Cgroup::exceeded).map(Reason::OverLimit);
         let reason = ending.map(|(reason, _)| reason).or_else(by_kernel);
@@ -213,6 +226,7 @@ impl Watch<'_> {
                 Some(Reason::OverLimit(what)) => Some(what),
                 _ => None,
             },
+            left,
             ended_at,
             cpu_s,
             max_rss_kb,
@@ -245,53 +259,65 @@ impl Watch<'_> {
         self.group.leader().as_raw_nonzero().get()
     }
 
-    /// KILL for the group and for whatever left it. Failures mean that nothing is left.
-    fn kill_all(&self) {
+    /// KILL for the group and for whatever left it.
+    fn kill_all(&self) -> Signalled {
         if self.cgroup.is_some_and(Cgroup::kill) {
-            return;
+            return Signalled::All;
         }
         self.stop_all();
-        let leader = self.leader();
         match &self.account {
-            Some(account) => {
-                account.kill_group(leader);
-                self.signal_descendants(Signal::Kill, |_| true);
-            }
-            None => {
-                self.group.kill();
-                self.signal_descendants(Signal::Kill, |process| process.pid != leader);
-            }
+            Some(account) => _ = account.kill_group(self.leader()),
+            None => self.group.kill(),
         }
+        // One by one: a signal to a group succeeds if one of it can be signalled.
+        self.signal_descendants(Signal::Kill, |_| true).1
+    }
+
+    /// The processes of the job that are still there, with their users.
+    fn left(&self, meter: Option<i32>) -> Vec<String> {
+        let processes = table::descendants(getpid());
+        let left = processes.iter().filter(|process| !process.is_zombie && Some(process.pid) != meter);
+        let named =
+            left.take(NAMED_MAX).map(|process| format!("{} (uids {:?})", process.pid, process.uids()));
+        named.collect()
     }
 
     /// Stops all processes, so that none starts others while they are killed one by one: the processes of a fork bomb are more at
     /// the end of each round than at its beginning.
     fn stop_all(&self) {
-        let mut stopped = 0;
+        let (begin, mut stopped) = (Instant::now(), 0);
         for _ in 0..STOP_ROUNDS {
-            let now = self.signal_descendants(Signal::Stop, |_| true);
-            if now <= stopped {
+            let (now, _) = self.signal_descendants(Signal::Stop, |_| true);
+            if now <= stopped || begin.elapsed() >= STOP_AT_MOST {
                 return;
             }
             stopped = now;
+            // What has ended already counts for the processes that the account may have.
+            self.reap_others();
         }
     }
 
-    /// Signals those of the job's processes that a function selects, and says how many there are.
-    fn signal_descendants(&self, signal: Signal, is_meant: impl Fn(&Process) -> bool) -> usize {
+    /// Signals those of the job's processes that a function selects. Returns how many there are.
+    fn signal_descendants(&self, signal: Signal, is_meant: impl Fn(&Process) -> bool) -> (usize, Signalled) {
         let processes = table::descendants(getpid());
         let alive = processes.iter().filter(|process| !process.is_zombie && is_meant(process));
         // Its parents up to us are alive or waiting to be reaped by us, so the id is still its own or not in use.
         let alive: Vec<Pid> = alive.filter_map(Process::id).collect();
-        match &self.account {
+        let signalled = match &self.account {
             // The launcher is not called for nothing: most jobs leave nothing.
-            _ if alive.is_empty() => {}
+            _ if alive.is_empty() => Signalled::All,
             Some(account) => {
-                account.send(signal, alive.iter().map(|pid| pid.as_raw_nonzero().get()).collect());
+                account.send(signal, alive.iter().map(|pid| pid.as_raw_nonzero().get()).collect())
             }
-            None => alive.iter().for_each(|pid| _ = kill_process(*pid, system_signal(signal))),
-        }
-        alive.len()
+            None => {
+                let is_refused = |pid: &Pid| kill_process(*pid, system_signal(signal)) == Err(Errno::PERM);
+                match alive.iter().filter(|pid| is_refused(pid)).count() {
+                    0 => Signalled::All,
+                    _ => Signalled::Refused,
+                }
+            }
+        };
+        (alive.len(), signalled)
     }
 
     /// After the leader's end: kills and reaps until nothing is left.

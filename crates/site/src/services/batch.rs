@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::service::Service;
-use super::template::Word;
 use crate::processes::{BatchSpec, InstanceRun, OUTPUT_BYTES, Streams};
+use crate::word::Word;
 
 /// The variable that holds an instance's number in its multi-job.
 const INSTANCE: &str = "PLIANT_INSTANCE";
@@ -112,6 +112,7 @@ impl Service {
             bounds: Bounds { max_output_bytes: Some(bytes), ..self.bounds },
             folder: None,
             streams: Streams::default(),
+            call: None,
         };
         let batch = Batch {
             command: self.command.iter().filter_map(fill).collect(),

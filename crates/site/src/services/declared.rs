@@ -11,7 +11,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::argument::{Argument, ArgumentKind};
+use super::call::CallDeclaration;
 use super::declared_argument::{DeclaredArgument, check_argument_name, read_argument, whole};
+use super::declared_call::{DeclaredParameter, check_parameters_used, read_call};
 use super::declared_resources::{DeclaredResources, read_resources};
 use super::duration::parse_duration;
 use super::prepared::Bounds;
@@ -27,12 +29,12 @@ pub(crate) const HINT: &str = "a [[service]] has name, summary, command (a list 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
-    name: Spanned<String>,
+    pub(super) name: Spanned<String>,
     #[serde(default)]
     summary: String,
-    command: Spanned<Vec<Spanned<String>>>,
+    pub(super) command: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
-    arguments: BTreeMap<Spanned<String>, Spanned<DeclaredArgument>>,
+    pub(super) arguments: BTreeMap<Spanned<String>, Spanned<DeclaredArgument>>,
     speedup: Spanned<String>,
     runtime: Spanned<String>,
     first: Option<Spanned<String>>,
@@ -47,6 +49,13 @@ pub struct Declared {
     #[serde(default)]
     environment: BTreeMap<Spanned<String>, Spanned<String>>,
     resources: Option<DeclaredResources>,
+    pub(super) signature: Option<Spanned<Vec<Spanned<String>>>>,
+    #[serde(default)]
+    pub(super) parameters: BTreeMap<Spanned<String>, Spanned<DeclaredParameter>>,
+    pub(super) resident: Option<Spanned<bool>>,
+    pub(super) idle: Option<Spanned<String>>,
+    pub(super) library: Option<Spanned<String>>,
+    pub(super) function: Option<Spanned<String>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -61,6 +70,11 @@ impl Declared {
     pub(crate) fn name_span(&self) -> Range<usize> {
         self.name.span()
     }
+
+    /// The argument by which the runtime is scaled.
+    pub(super) fn scaled_argument(&self) -> Option<&str> {
+        self.runtime_per.as_ref().map(|scaling| scaling.get_ref().argument.get_ref().as_str())
+    }
 }
 
 pub(crate) fn read_service(declared: &Declared, source: &Source) -> Result<Service, ContentError> {
@@ -73,9 +87,24 @@ pub(crate) fn read_service(declared: &Declared, source: &Source) -> Result<Servi
         check_argument_name(name, source)?;
         arguments.insert(name.get_ref().clone(), read_argument(argument, source)?);
     }
-    let command = read_command(declared, &arguments, source)?;
-    let environment = read_environment(declared, &arguments, source)?;
-    check_all_used(declared, &command, &environment, source)?;
+    let call = read_call(declared, source)?;
+    if let Some(call) = &call {
+        arguments = call.number_arguments();
+    }
+    let known: BTreeSet<&str> = match &call {
+        None => arguments.keys().map(String::as_str).collect(),
+        Some(call) if call.resident.is_some() => BTreeSet::new(),
+        Some(call) => call.signature.parameters().iter().map(|parameter| parameter.name.as_str()).collect(),
+    };
+    let command = match &call {
+        Some(CallDeclaration { library: Some(library), .. }) => library.command(),
+        _ => read_command(declared, &known, source)?,
+    };
+    let environment = read_environment(declared, &known, source)?;
+    match &call {
+        None => check_all_used(declared, &command, &environment, source)?,
+        Some(call) => check_parameters_used(declared, call, (&command, &environment), source)?,
+    }
     let speedup = read_speedup(declared, source)?;
     let resources = declared.resources.as_ref().map(|resources| read_resources(resources, &speedup, source));
     let bytes = |key, value: &Option<Spanned<i64>>| whole(key, value, u64::MAX, source);
@@ -106,23 +135,28 @@ pub(crate) fn read_service(declared: &Declared, source: &Source) -> Result<Servi
         arguments,
         command,
         environment,
+        call,
     })
 }
 
 fn read_command(
     declared: &Declared,
-    arguments: &BTreeMap<String, Argument>,
+    known: &BTreeSet<&str>,
     source: &Source,
 ) -> Result<Vec<Template>, ContentError> {
-    let words = declared.command.get_ref().iter();
+    let Some(declared) = &declared.command else {
+        let hint = "say what runs: command = [\"/opt/bin/program\", \"{argument}\"]";
+        return Err(source.error(declared.name.span(), "missing key `command`", hint));
+    };
+    let words = declared.get_ref().iter();
     let words: Vec<Template> =
-        words.map(|word| read_word("command", word, arguments, source)).collect::<Result<_, _>>()?;
+        words.map(|word| read_word("command", word, known, source)).collect::<Result<_, _>>()?;
     let Some(program) = words.first() else {
         let message = "`command`: expected a program, found an empty list";
         let hint = "the first word is the program; no shell reads it";
-        return Err(source.error(declared.command.span(), message, hint));
+        return Err(source.error(declared.span(), message, hint));
     };
-    let at = || declared.command.get_ref()[0].span();
+    let at = || declared.get_ref()[0].span();
     if program.is_empty() {
         let message = "`command`: expected a program, found an empty word";
         return Err(source.error(at(), message, "name the program first"));
@@ -136,7 +170,7 @@ fn read_command(
 
 fn read_environment(
     declared: &Declared,
-    arguments: &BTreeMap<String, Argument>,
+    known: &BTreeSet<&str>,
     source: &Source,
 ) -> Result<BTreeMap<String, Template>, ContentError> {
     let mut environment = BTreeMap::new();
@@ -149,7 +183,7 @@ fn read_environment(
             let hint = "letters, digits and `_`, not beginning with a digit or PLIANT_";
             return Err(source.error(name.span(), message, hint));
         }
-        environment.insert(text.clone(), read_word(text, value, arguments, source)?);
+        environment.insert(text.clone(), read_word(text, value, known, source)?);
     }
     Ok(environment)
 }
@@ -157,14 +191,14 @@ fn read_environment(
 fn read_word(
     key: &str,
     word: &Spanned<String>,
-    arguments: &BTreeMap<String, Argument>,
+    known: &BTreeSet<&str>,
     source: &Source,
 ) -> Result<Template, ContentError> {
     let template = Template::parse(word.get_ref()).map_err(|message| {
         source.error(word.span(), format!("`{key}`: {message}"), "write {{ or }} for a brace itself")
     })?;
-    if let Some(name) = template.arguments().find(|name| !arguments.contains_key(*name)) {
-        let known: Vec<&str> = arguments.keys().map(String::as_str).chain(BUILT_IN).collect();
+    if let Some(name) = template.arguments().find(|name| !known.contains(name)) {
+        let known: Vec<&str> = known.iter().copied().chain(BUILT_IN).collect();
         let message = format!("`{key}`: expected a known placeholder, found `{{{}}}`", name.escape_debug());
         let hint = format!("known are {}; declare others as [service.arguments.NAME]", known.join(", "));
         return Err(source.error(word.span(), message, hint));
@@ -180,7 +214,7 @@ fn check_all_used(
 ) -> Result<(), ContentError> {
     let words = command.iter().chain(environment.values());
     let used: BTreeSet<&str> = words.flat_map(Template::arguments).collect();
-    let scales = declared.runtime_per.as_ref().map(|scaling| scaling.get_ref().argument.get_ref().as_str());
+    let scales = declared.scaled_argument();
     match declared.arguments.keys().find(|name| {
         let name = name.get_ref().as_str();
         !used.contains(name) && scales != Some(name)
@@ -269,7 +303,7 @@ fn read_users(declared: &Declared, source: &Source) -> Result<Option<BTreeSet<Us
     users.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
-fn span(key: &str, text: &Spanned<String>, source: &Source) -> Result<Span, ContentError> {
+pub(super) fn span(key: &str, text: &Spanned<String>, source: &Source) -> Result<Span, ContentError> {
     parse_duration(text.get_ref())
         .map_err(|error| source.error(text.span(), format!("`{key}`: {error}"), error.hint()))
 }

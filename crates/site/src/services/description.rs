@@ -22,6 +22,12 @@ pub struct ServiceDescription {
     pub resources: Option<String>,
     /// How long it takes at speed 1: a duration, or `history`.
     pub runtime: String,
+    /// Its signature, if it is a typed service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// Calls are carried out by a process that is there already.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resident: bool,
     /// The longest walltime at speed 1.
     pub max_walltime: Option<String>,
     /// Bytes of all inputs.
@@ -74,6 +80,8 @@ impl Service {
                 Runtime::Fixed(runtime) => show_duration(runtime),
                 Runtime::History { .. } => "history".to_owned(),
             },
+            signature: self.call.as_ref().map(|call| call.signature.to_string()),
+            resident: self.call.as_ref().is_some_and(|call| call.resident.is_some()),
             max_walltime: self.max_walltime.map(show_duration),
             max_input_bytes: self.bounds.max_input_bytes,
             max_output_bytes: self.bounds.max_output_bytes,

@@ -40,9 +40,11 @@
 
 mod argument;
 mod batch;
+mod call;
 mod catalogue;
 mod declared;
 mod declared_argument;
+mod declared_call;
 mod declared_resources;
 mod description;
 mod duration;
@@ -54,8 +56,10 @@ mod service;
 mod speedup_spec;
 mod template;
 
+pub use crate::word::Word;
 pub use argument::{Argument, ArgumentKind};
 pub use batch::{Batch, BatchInstance, batch_margin};
+pub use call::{CallDeclaration, DEFAULT_IDLE, PreparedCall, ResidentCall};
 pub use catalogue::Catalogue;
 pub use declared::Declared;
 pub use description::{ArgumentDescription, ServiceDescription};
@@ -66,4 +70,3 @@ pub use refusal::Refusal;
 pub use script::{Script, ScriptProblem};
 pub use service::{Runtime, Scaling, Service};
 pub use speedup_spec::{SpeedupSpec, SpeedupSpecError};
-pub use template::Word;

@@ -95,6 +95,7 @@ pub(crate) fn service_of(
         users: None,
         command: std::iter::once(Template::text(&folder.script())).chain(arguments).collect(),
         environment: variables,
+        call: None,
     })
 }
 

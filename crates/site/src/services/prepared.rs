@@ -8,9 +8,10 @@ use pliant_model::{Procs, Span};
 use pliant_staging::{FileName, FileSpec};
 use serde::{Deserialize, Serialize};
 
+use super::call::PreparedCall;
 use super::refusal::Refusal;
-use super::template::Word;
 use crate::processes::Streams;
+use crate::word::Word;
 
 /// Everything that is known of a job's program before its job is placed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct Prepared {
     /// Its standard input, and where its standard error goes.
     #[serde(default, skip_serializing_if = "Streams::are_default")]
     pub streams: Streams,
+    /// The call of a typed service that it carries out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<PreparedCall>>,
 }
 
 /// How much a job may send and leave behind; as much as the server takes where nothing is said.

@@ -110,6 +110,23 @@ pub enum Refusal {
         /// What it needs besides processors.
         resources: String,
     },
+    /// The values of a call are not those of the service's signature.
+    Values {
+        /// The service.
+        service: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The service has no signature, or is called in another way.
+    NotTyped {
+        /// Its name.
+        service: String,
+    },
+    /// A typed service was asked for without a call.
+    OnlyCalls {
+        /// Its name.
+        service: String,
+    },
 }
 
 impl Refusal {
@@ -123,6 +140,8 @@ impl Refusal {
             Self::Dash { .. } | Self::Script(_) | Self::Speedup(_) => Cause::Invalid,
             Self::MissingInput { .. } | Self::InputBytes { .. } | Self::InputsInPlace => Cause::Invalid,
             Self::Parameter { .. } | Self::Placeholder { .. } | Self::OnlyJobs { .. } => Cause::Invalid,
+            Self::Values { .. } | Self::OnlyCalls { .. } => Cause::Invalid,
+            Self::NotTyped { .. } => Cause::NotOffered,
         }
     }
 
@@ -146,6 +165,12 @@ impl Refusal {
             Self::Parameter { .. } => "rename the parameter".to_owned(),
             Self::Placeholder { .. } => "write {{ or }} for a brace itself".to_owned(),
             Self::Speedup(error) => error.hint(),
+            Self::Values { .. } | Self::NotTyped { .. } => {
+                "`pliant servers --services` shows the signatures of typed services".to_owned()
+            }
+            Self::OnlyCalls { .. } => {
+                "programs call it with values, through GridRPC or the client library".to_owned()
+            }
             Self::OnlyJobs { .. } => "`pliant submit` and `pliant sweep` run it in jobs".to_owned(),
         }
     }
@@ -210,6 +235,17 @@ impl fmt::Display for Refusal {
                 write!(f, "argument `{}` of the script: {problem}", shown(word))
             }
             Self::Speedup(error) => error.fmt(f),
+            Self::Values { service, problem } => write!(f, "call of `{}`: {problem}", shown(service)),
+            Self::NotTyped { service } => {
+                write!(f, "expected a service with a signature, found `{}`, which has none", shown(service))
+            }
+            Self::OnlyCalls { service } => {
+                write!(
+                    f,
+                    "expected a call, since `{}` is a typed service, found a submission",
+                    shown(service)
+                )
+            }
             Self::OnlyJobs { service, resources } => write!(
                 f,
                 "expected a service that needs processors alone, found `{service}`, which needs {resources}"

@@ -12,8 +12,8 @@ use pliant_staging::{FileName, SCRIPT};
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::speedup_spec::SpeedupSpec;
-use super::template::Word;
 use crate::processes::Streams;
+use crate::word::Word;
 
 /// A script and how it is to be run. It is put into its job's folder by
 /// [`put_script`](pliant_staging::put_script), beside the working folder, where no input can take its place.
@@ -96,6 +96,7 @@ impl Script<'_> {
             bounds: Bounds::default(),
             folder: self.folder.clone(),
             streams: self.streams.clone(),
+            call: None,
         })
     }
 

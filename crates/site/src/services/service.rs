@@ -8,6 +8,7 @@ use pliant_control::names::User;
 use pliant_model::{Resources, Span};
 
 use super::argument::{Argument, ArgumentKind, read_all};
+use super::call::CallDeclaration;
 use super::prepared::{Bounds, Prepared};
 use super::refusal::Refusal;
 use super::speedup_spec::SpeedupSpec;
@@ -41,6 +42,8 @@ pub struct Service {
     pub users: Option<BTreeSet<User>>,
     pub(crate) command: Vec<Template>,
     pub(crate) environment: BTreeMap<String, Template>,
+    /// How it is called, if it is a typed service.
+    pub call: Option<CallDeclaration>,
 }
 
 /// Where a service's runtime comes from.
@@ -108,6 +111,7 @@ impl Service {
             bounds: self.bounds,
             folder: None,
             streams: Streams::default(),
+            call: None,
         })
     }
 

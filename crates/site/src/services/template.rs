@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pliant_model::{Procs, Span};
-use serde::{Deserialize, Serialize};
+use crate::word::{Piece, Word};
 
 /// Placeholders that are no arguments.
 pub(crate) const BUILT_IN: [&str; 3] = ["pliant", "procs", "walltime_s"];
@@ -19,21 +18,6 @@ enum Slot {
     Procs,
     Walltime,
     Argument(String),
-}
-
-/// A word of which only the processors and the walltime are open, which are decided after the submission; and in a batch
-/// the values that differ between its instances.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Word(Vec<Piece>);
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Piece {
-    Text(String),
-    Procs,
-    WalltimeS,
-    /// The value of an argument that differs between the instances of a multi-job.
-    Varied(String),
 }
 
 /// What is wrong with a declared word: the message.
@@ -88,6 +72,11 @@ impl Template {
         Template(vec![Slot::Text(text.to_owned())])
     }
 
+    /// A word that is the path of this program.
+    pub(crate) fn pliant() -> Template {
+        Template(vec![Slot::Pliant])
+    }
+
     /// A word that is the value of an argument.
     pub(crate) fn argument(name: &str) -> Template {
         Template(vec![Slot::Argument(name.to_owned())])
@@ -134,40 +123,14 @@ impl Template {
             Slot::Walltime => Some(Piece::WalltimeS),
             Slot::Argument(name) => values.get(name).cloned().map(Piece::Text),
         };
-        self.0.iter().map(piece).collect::<Option<_>>().map(Word)
-    }
-}
-
-impl Word {
-    /// A word with nothing open.
-    pub fn text(text: impl Into<String>) -> Word {
-        Word(vec![Piece::Text(text.into())])
-    }
-
-    /// The word of a job that starts on `procs` processors for `walltime`.
-    pub fn at_start(&self, procs: Procs, walltime: Span) -> String {
-        self.of_instance(procs, walltime, |_| "")
-    }
-
-    /// The same of an instance with these values of the arguments that were left open.
-    pub(crate) fn of_instance<'a>(
-        &self,
-        procs: Procs,
-        walltime: Span,
-        value: impl Fn(&str) -> &'a str,
-    ) -> String {
-        let piece = |piece: &Piece| match piece {
-            Piece::Text(text) => text.clone(),
-            Piece::Procs => procs.0.to_string(),
-            Piece::WalltimeS => walltime.seconds().to_string(),
-            Piece::Varied(name) => value(name).to_owned(),
-        };
-        self.0.iter().map(piece).collect()
+        self.0.iter().map(piece).collect::<Option<_>>().map(Word::of)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pliant_model::{Procs, Span};
+
     use super::*;
 
     #[test]

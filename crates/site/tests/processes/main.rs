@@ -7,12 +7,13 @@ mod ends;
 mod found_again;
 mod gets;
 mod limits;
+mod resident;
 mod started_once;
 mod unreadable;
 
 use std::path::PathBuf;
 
-use pliant_site::processes::{spawn, supervise};
+use pliant_site::processes::{run_resident, spawn, supervise};
 
 use crate::scratch::{slow_supervisor, supervisor};
 
@@ -25,6 +26,16 @@ fn as_supervisor() {
         if let Err(error) = &result {
             eprintln!("error: {error}");
         }
+        std::process::exit(i32::from(result.is_err()));
+    }
+}
+
+/// Not a test: this program started by another test, as the supervisor of a resident process.
+#[test]
+#[ignore = "a supervisor, started by the other tests"]
+fn as_resident() {
+    if let Some(home) = folder_argument() {
+        let result = run_resident(&home);
         std::process::exit(i32::from(result.is_err()));
     }
 }

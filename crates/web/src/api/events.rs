@@ -16,12 +16,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_stream::Stream;
 
 use crate::follow::{Change, Subscription};
+use crate::guard::TokenCheck;
 use crate::problem::Problem;
 use crate::sessions::{Session, SessionEnd};
 use crate::state::Web;
 
 /// How often a stream without changes shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often the token of a stream is checked again.
+const TOKEN_CHECK: Duration = Duration::from_secs(5);
 
 /// Changes as they happen: events `job`, `removed`, `clusters` and `health` with JSON, and `refresh` when too much has changed to
 /// say what. A stream that is opened again with `Last-Event-ID` gets what it missed.
@@ -34,6 +37,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn events(
     State(web): State<Arc<Web>>,
     session: Option<Extension<Session>>,
+    token: Option<Extension<TokenCheck>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let permit = web.streams.clone().try_acquire_owned().map_err(|_| {
@@ -44,8 +48,15 @@ pub(super) async fn events(
     let subscription = web.follower.changes().subscribe(last);
     web.follower.wake();
     let alive = KeepAlive::new().interval(KEEP_ALIVE);
-    let end = session.and_then(|Extension(session)| session.end);
-    let stream = Until { stream: Box::pin(stream(subscription, permit)), end: Box::pin(ended(end)) };
+    let session = session.and_then(|Extension(session)| session.end);
+    let token = token.map(|Extension(check)| check);
+    let end = async move {
+        tokio::select! {
+            () = ended(session) => {}
+            () = not_good(token) => {}
+        }
+    };
+    let stream = Until { stream: Box::pin(stream(subscription, permit)), end: Box::pin(end) };
     Ok(Sse::new(stream).keep_alive(alive).into_response())
 }
 
@@ -56,7 +67,15 @@ async fn ended(end: Option<SessionEnd>) {
     while end.changed().await.is_ok() {}
 }
 
-/// A stream that ends with its session.
+/// Waits until a token is not good any more; for ever without one.
+async fn not_good(token: Option<TokenCheck>) {
+    let Some(check) = token else { return std::future::pending().await };
+    while check.is_good() {
+        tokio::time::sleep(TOKEN_CHECK).await;
+    }
+}
+
+/// A stream that ends with its session or its token.
 struct Until<S> {
     stream: Pin<Box<S>>,
     end: Pin<Box<dyn Future<Output = ()> + Send>>,

@@ -16,10 +16,14 @@ use crate::follow::{JobFilter, JobOrder, SortKey};
 use crate::problem::Problem;
 use crate::several::each;
 use crate::state::Web;
-use crate::types::{GroupsView, JobDetailView, JobView, JobsView, StateView};
+use crate::types::{
+    GroupsView, JobDetailView, JobView, JobsView, StateView, SweepId, SweepPartView, SweepsView,
+};
 
 /// The most jobs of a page.
 const PER_PAGE_MAX: usize = 1000;
+/// The most sweeps of an answer.
+const SWEEPS_MAX: usize = 100;
 /// The most groups of an answer.
 const GROUPS_MAX: usize = 500;
 
@@ -36,6 +40,8 @@ pub(super) struct FilterQuery {
     owner: String,
     /// Only the jobs of that name.
     name: String,
+    /// Only the jobs of that sweep, by its ID in `/sweeps`.
+    sweep: String,
     /// Only jobs with that text in their ID, name, owner or server.
     text: String,
 }
@@ -72,6 +78,7 @@ impl FilterQuery {
             server: given(&self.server),
             owner: given(&self.owner),
             name: given(&self.name),
+            sweep: given(&self.sweep).map(|id| id.parse()).transpose().map_err(Problem::bad_request)?,
             text: given(&self.text),
         })
     }
@@ -162,6 +169,19 @@ pub(super) async fn groups(
     Ok(Json(GroupsView { groups, total }))
 }
 
+/// Sweeps and arrays by their jobs, the newest first: what the agent knows of them, whichever machine their commands run on. One that has
+/// a single job is among the jobs only.
+#[utoipa::path(get, path = "/sweeps", tag = "sweeps and explorations",
+    responses(
+        (status = 200, body = SweepsView),
+        (status = 503, body = Problem, description = "The agent does not answer."),
+    ))]
+pub(super) async fn sweeps(State(web): State<Arc<Web>>) -> Result<Json<SweepsView>, Problem> {
+    let found = web.follower.with_jobs(|jobs| (jobs.sweeps(SWEEPS_MAX), jobs.is_complete()));
+    let ((sweeps, left_out), complete) = found.await?;
+    Ok(Json(SweepsView { sweeps, left_out, complete }))
+}
+
 /// Everything that is known of a job: what was promised, what was compared, why it waits, its moves.
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "The job ID.")),
     responses(
@@ -175,7 +195,11 @@ pub(super) async fn job(
 ) -> Result<Json<JobDetailView>, Problem> {
     let explanation = web.follower.client().explain(&handle).await?;
     web.follower.learn(&explanation.record);
-    Ok(Json((&explanation).into()))
+    let mut detail = JobDetailView::from(&explanation);
+    let sweep = SweepId::of(explanation.record.key);
+    let jobs = web.follower.with_known_jobs(|jobs| jobs.all().filter(|job| job.sweep == sweep).count());
+    detail.sweep = (jobs >= 2).then(|| SweepPartView { id: sweep.to_string(), jobs });
+    Ok(Json(detail))
 }
 
 /// Withdraws a waiting job, or ends a running one.

@@ -10,6 +10,7 @@ mod launches;
 mod log;
 mod submit;
 mod submitted;
+mod tokens;
 mod what_if;
 mod work;
 
@@ -45,6 +46,7 @@ use crate::state::Web;
         gantt::gantt,
         jobs::jobs,
         jobs::groups,
+        jobs::sweeps,
         jobs::job,
         jobs::cancel,
         jobs::cancel_several,
@@ -64,6 +66,9 @@ use crate::state::Web;
         work::work_rows,
         work::work_points,
         work::shares,
+        tokens::tokens,
+        tokens::create,
+        tokens::revoke,
         what_if::what_if,
         what_if::start,
         what_if::cancel,
@@ -119,7 +124,10 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/work/{id}", get(work::one))
         .route("/work/{id}/rows", get(work::work_rows))
         .route("/work/{id}/points", get(work::work_points))
+        .route("/sweeps", get(jobs::sweeps))
         .route("/shares", get(work::shares))
+        .route("/tokens", get(tokens::tokens).post(tokens::create))
+        .route("/tokens/revoke", post(tokens::revoke))
         .route("/what-if", get(what_if::what_if).post(what_if::start))
         .route("/what-if/cancel", post(what_if::cancel))
         .route("/what-if/schedules/{index}", get(what_if::schedule))

@@ -68,6 +68,7 @@ fn work(web: &Web, what: SubmittedWork, inputs: &[FileName]) -> Result<Submitted
             let (name, text) = (typed.name, typed.text);
             Ok(SubmittedWorkView::Script { name, text, options: typed.options, arguments: typed.arguments })
         }
+        SubmittedWork::Call(_) => Err(Problem::unprocessable("a call of a typed service has no form")),
         SubmittedWork::Batch(_) => Err(Problem::unprocessable("a batch of instances has no form")),
     }
 }

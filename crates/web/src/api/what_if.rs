@@ -33,10 +33,7 @@ fn replays(web: &Web) -> Result<&Arc<WhatIf>, Problem> {
         return Err(Problem::new(StatusCode::FORBIDDEN, problem));
     }
     web.what_if.as_ref().ok_or_else(|| {
-        Problem::new(
-            StatusCode::NOT_FOUND,
-            "expected the pages of a user's own `pliant web`, which can replay the history",
-        )
+        Problem::new(StatusCode::NOT_FOUND, "expected pages that can replay the history, found others")
     })
 }
 

@@ -1,7 +1,7 @@
 //! The jobs that are known, in the order of submission, and how they are filtered, sorted and grouped.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name};
@@ -9,7 +9,7 @@ use pliant_wire::JobCursor;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::types::{GroupView, JobGroupView, JobView, StateView};
+use crate::types::{GroupView, JobGroupView, JobView, StateView, SweepId, SweepJobsView};
 
 /// The most jobs that are kept; of more, the oldest that have ended are forgotten.
 const KEPT_MAX: usize = 100_000;
@@ -102,6 +102,8 @@ pub(crate) struct JobFilter {
     pub(crate) owner: Option<String>,
     /// Only those of that name.
     pub(crate) name: Option<String>,
+    /// Only those of that sweep.
+    pub(crate) sweep: Option<SweepId>,
     /// Only those with that text in their ID, name, owner or server, in whatever case.
     pub(crate) text: Option<String>,
 }
@@ -115,6 +117,7 @@ impl JobFilter {
         is(&self.server, &job.server)
             && is(&self.owner, &job.owner)
             && is(&self.name, &job.name)
+            && self.sweep.is_none_or(|sweep| sweep == job.sweep)
             && self.text.as_ref().is_none_or(has)
     }
 
@@ -311,21 +314,32 @@ impl JobTable {
         let mut groups: BTreeMap<&str, JobGroupView> = BTreeMap::new();
         let matching = |job: &&JobView| filter.matches_but_state(job) && filter.matches_state(job);
         for job in self.all().filter(matching) {
-            let group = groups.entry(of(job)).or_default();
-            group.jobs += 1;
-            *match job.state {
-                StateView::New | StateView::Queued => &mut group.waiting,
-                StateView::Active => &mut group.running,
-                StateView::Completed => &mut group.completed,
-                StateView::Failed => &mut group.failed,
-                StateView::Canceled => &mut group.canceled,
-            } += 1;
+            groups.entry(of(job)).or_default().count(job.state);
         }
         let named = |(value, group): (&str, JobGroupView)| JobGroupView { value: value.to_owned(), ..group };
         let mut groups: Vec<JobGroupView> = groups.into_iter().map(named).collect();
         groups
             .sort_by(|one, other| (Reverse(one.jobs), &one.value).cmp(&(Reverse(other.jobs), &other.value)));
         groups
+    }
+
+    /// The newest sweeps that have at least two jobs, and how many older ones there are.
+    pub(crate) fn sweeps(&self, most: usize) -> (Vec<SweepJobsView>, usize) {
+        let mut jobs: HashMap<SweepId, usize> = HashMap::new();
+        self.all().for_each(|job| *jobs.entry(job.sweep).or_default() += 1);
+        jobs.retain(|_, count| *count >= 2);
+        // In the order of their newest jobs.
+        let (mut places, mut sweeps) = (HashMap::new(), Vec::new());
+        for job in self.all().filter(|job| jobs.contains_key(&job.sweep)) {
+            let place = *places.entry(job.sweep).or_insert_with(|| {
+                sweeps.push(SweepJobsView::of(job));
+                sweeps.len() - 1
+            });
+            sweeps[place].count(job);
+        }
+        let left_out = sweeps.len().saturating_sub(most);
+        sweeps.truncate(most);
+        (sweeps, left_out)
     }
 }
 

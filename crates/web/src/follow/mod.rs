@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use pliant_client::{Client, ClientError};
 use pliant_control::job::JobRecord;
+use pliant_model::Time;
 use pliant_wire::ChangePosition;
 use tokio::sync::{Notify, watch};
 
@@ -35,7 +36,7 @@ const FRESH: Duration = Duration::from_secs(3);
 /// How long a question waits for the first answer of the agent.
 const FIRST_ANSWER: Duration = Duration::from_secs(20);
 /// How soon the end of a certificate is a warning.
-const CERTIFICATE_WARNING_S: i64 = 14 * 86_400;
+pub(crate) const CERTIFICATE_WARNING_S: i64 = 14 * 86_400;
 /// The difference between clocks that is a warning.
 const CLOCK_WARNING_S: i64 = 5;
 
@@ -59,6 +60,7 @@ struct FollowedState {
     problem: Option<ClientError>,
     /// Up to which change of the agent the jobs are known; none if all that wait or run are to be read.
     position: Option<ChangePosition>,
+    own_certificate: OwnCertificate,
     /// What may be missing in lists of jobs.
     incomplete: Option<String>,
     /// The clock of the agent minus ours.
@@ -67,9 +69,32 @@ struct FollowedState {
     asked: Instant,
 }
 
+/// The certificate of the calls.
+struct OwnCertificate {
+    end: Time,
+    /// How long before its end there is a warning.
+    warning_s: i64,
+}
+
+impl OwnCertificate {
+    fn warning(&self, at: i64) -> Option<String> {
+        let left = self.end.0 - at;
+        let hint = "ask the operators of the federation for another one";
+        match (left / 3600, left / 86_400) {
+            _ if left >= self.warning_s => None,
+            _ if left <= 0 => Some(format!("your certificate has ended: {hint}")),
+            (hours, ..2) => Some(format!("your certificate ends within {} hours: {hint}", hours + 1)),
+            (_, days) => Some(format!("your certificate ends within {} days: {hint}", days + 1)),
+        }
+    }
+}
+
 impl Follower {
     /// Follows with that client; [`Follower::run`] does the work.
-    pub(crate) fn new(client: Client) -> Arc<Follower> {
+    ///
+    /// The end of the client's own certificate is a warning so many seconds before.
+    pub(crate) fn new(client: Client, warning_s: i64) -> Arc<Follower> {
+        let own_certificate = OwnCertificate { end: client.certificate_not_after(), warning_s };
         Arc::new(Follower {
             client,
             state: Mutex::new(FollowedState {
@@ -79,6 +104,7 @@ impl Follower {
                 answered_s: None,
                 problem: None,
                 position: None,
+                own_certificate,
                 incomplete: None,
                 clock_ahead_s: 0,
                 asked: Instant::now(),
@@ -120,6 +146,11 @@ impl Follower {
     pub(crate) async fn with_jobs<T>(&self, read: impl FnOnce(&JobTable) -> T) -> Result<T, ClientError> {
         self.fresh().await?;
         Ok(read(&self.state.lock().jobs))
+    }
+
+    /// What is known of jobs, without waiting for an answer of the agent.
+    pub(crate) fn with_known_jobs<T>(&self, read: impl FnOnce(&JobTable) -> T) -> T {
+        read(&self.state.lock().jobs)
     }
 
     /// The clusters now, as above.
@@ -195,6 +226,7 @@ impl FollowedState {
                 self.clock_ahead_s.abs()
             ));
         }
+        warnings.extend(self.own_certificate.warning(at));
         for cluster in &self.clusters.clusters {
             let server = &cluster.server;
             match cluster.state {

@@ -118,6 +118,7 @@ impl Follower {
             (state.answered, state.answered_s, state.problem) = (Some(Instant::now()), Some(now().0), None);
             state.clock_ahead_s = found.agent_now_s.map_or(0, |agent| agent - now().0);
             state.position = found.position;
+            state.own_certificate.end = self.client.certificate_not_after();
             if state.clusters != found.clusters {
                 state.clusters = found.clusters;
                 changes.push(Change::Clusters(state.clusters.clone()));

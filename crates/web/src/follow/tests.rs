@@ -76,3 +76,12 @@ pub(crate) fn cluster(server: &str, procs: u32) -> ClusterView {
         certificate_not_after_s: None,
     }
 }
+
+#[test]
+fn the_end_of_the_own_certificate_is_a_warning() {
+    let own = super::OwnCertificate { end: Time(1_000_000), warning_s: 14 * 86_400 };
+    let at = |left: i64| own.warning(1_000_000 - left).unwrap_or_default();
+    assert_eq!(at(14 * 86_400), "");
+    assert!(at(14 * 86_400 - 1).contains("within 14 days"), "{}", at(14 * 86_400 - 1));
+    assert!(at(3_600).contains("within 2 hours") && at(0).contains("has ended"));
+}

@@ -29,7 +29,13 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
         section aria-labelledby="servers-title" {
             h2 id="servers-title" { "Servers" }
             (table("servers", "Servers", &[
-                ("Server", false), ("State", false), ("Certificate ends", false), ("Clock", false), ("Act", false),
+                ("Server", false), ("State", false), ("Clock", false), ("Act", false),
+            ]))
+        }
+        section aria-labelledby="certificates-title" {
+            h2 id="certificates-title" { "Certificates" }
+            (table("certificates", "Certificates of daemons and of these pages, those that end first at the top", &[
+                ("Of", false), ("State", false), ("Ends", false), ("On", false),
             ]))
         }
         div class="pairs" {

@@ -25,9 +25,8 @@ pub(super) fn page(
     title: &str,
     content: &Markup,
 ) -> Response {
-    // Sessions of a portal end. It reads no folders of its users and starts no replays.
+    // Sessions of a portal end.
     let is_portal = session.end.is_some();
-    let links = LINKS.into_iter().filter(|(name, ..)| !(is_portal && *name == "works"));
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -41,11 +40,11 @@ pub(super) fn page(
                 header class="top" {
                     a class="brand" href="/" { "Pliant" }
                     nav aria-label="Pages" {
-                        @for (name, path, text) in links {
-                            a href=(path) aria-current=[(name == kind).then_some("page")] { (text) }
+                        @for (name, path, text) in LINKS {
+                            a href=(path) aria-current=[current(name, kind)] { (text) }
                         }
                         @if user.operator {
-                            @if !is_portal {
+                            @if user.replays {
                                 a href="/what-if" aria-current=[(kind == "whatif").then_some("page")] { "What if" }
                             }
                             a href="/admin" aria-current=[(kind == "admin").then_some("page")] { "Administration" }
@@ -54,6 +53,7 @@ pub(super) fn page(
                     p class="who" {
                         span id="live" class="live" role="status" { "connecting" }
                         span { (user.user) @if user.operator { " (operator)" } }
+                        @if user.tokens { a href="/tokens" aria-current=[(kind == "tokens").then_some("page")] { "Tokens" } }
                         @if is_portal { button type="button" id="logout" { "Log out" } }
                     }
                 }
@@ -64,6 +64,15 @@ pub(super) fn page(
         }
     };
     html_response(StatusCode::OK, page)
+}
+
+/// Whether a link of the navigation leads to the page, or to the list in which the page is an entry.
+fn current(name: &str, kind: &str) -> Option<&'static str> {
+    match (name, kind) {
+        _ if name == kind => Some("page"),
+        ("jobs", "job") | ("works", "work") | ("launches", "launch") => Some("true"),
+        _ => None,
+    }
 }
 
 /// A page without navigation, for those who have no session.

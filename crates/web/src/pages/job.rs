@@ -36,6 +36,7 @@ pub(super) async fn page(
                 }
             }
             p id="summary" class="lead" {}
+            p id="sweep" class="quiet" hidden { "One of " a href="/jobs" {} " of a sweep or an array." }
             div class="pairs" {
                 section aria-labelledby="timeline-title" {
                     h2 id="timeline-title" { "Promised and happened" }

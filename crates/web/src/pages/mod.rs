@@ -7,6 +7,7 @@ mod jobs;
 mod launches;
 mod overview;
 mod submit;
+mod tokens;
 mod what_if;
 mod work;
 
@@ -33,6 +34,7 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/work/{id}", get(work::one))
         .route("/what-if", get(what_if::page))
         .route("/admin", get(admin::page))
+        .route("/tokens", get(tokens::page))
         .route("/submit", get(submit::page))
         .fallback(async || problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page")))
 }

@@ -16,8 +16,14 @@ async fn text(response: Response) -> String {
 
 #[tokio::test]
 async fn texts_of_users_are_no_markup() {
-    let user =
-        SessionView { user: HOSTILE.to_owned(), operator: true, certificate_not_after_s: 0, version: "1" };
+    let user = SessionView {
+        user: HOSTILE.to_owned(),
+        operator: true,
+        certificate_not_after_s: 0,
+        version: "1",
+        replays: true,
+        tokens: true,
+    };
     let session = Session { csrf: Secret::draw().unwrap(), end: None };
     let page = text(frame::page(&user, &session, HOSTILE, HOSTILE, &html! { p { (HOSTILE) } })).await;
     let problem = Problem::new(StatusCode::NOT_FOUND, HOSTILE).hint(HOSTILE);

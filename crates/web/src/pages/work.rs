@@ -16,9 +16,31 @@ use crate::state::Web;
 
 /// The list.
 pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extension<Session>) -> Response {
+    let user = web.session_view();
+    let mut columns = vec![
+        ("Sweep", false),
+        ("Runs", false),
+        ("User", false),
+        ("Jobs ended", false),
+        ("Waiting", true),
+        ("Running", true),
+        ("Failed", true),
+        ("Cancelled", true),
+        ("Servers", false),
+        ("Submitted", false),
+        ("Ended", false),
+    ];
+    // Others see their own only.
+    columns.retain(|(name, _)| user.operator || *name != "User");
+    let of_agent = match (web.works.is_some(), user.operator) {
+        (false, _) => "Sweeps and arrays by their jobs",
+        (true, false) => "Of other machines",
+        (true, true) => "Of other machines and users",
+    };
     let content = html! {
         h1 { "Sweeps and explorations" }
-        section aria-label="Sweeps and explorations" {
+        @if web.works.is_some() { section aria-labelledby="works-title" {
+            h2 id="works-title" { "Of this machine" }
             (table("works", "Sweeps and explorations", &[
                 ("Name", false), ("Kind", false), ("Runs", false), ("State", false), ("Progress", false), ("Failed", true),
                 ("At servers", true), ("Deadline", false), ("Last change", false),
@@ -27,16 +49,27 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
                 "Those that you have begun on this machine with " code { "pliant sweep" } ", " code { "pliant explore" } " or "
                 code { "pliant submit --array" } "."
             }
+        } }
+        section aria-labelledby="sweeps-title" id="sweeps-section" hidden[web.works.is_some()] {
+            h2 id="sweeps-title" { (of_agent) }
+            (table("sweeps", "Sweeps and arrays by their jobs", &columns))
+            p class="quiet" {
+                "What the agent knows: the jobs that were submitted so far, each of which runs one or more instances. A sweep with a single job is \
+                 listed with the " a href="/jobs" { "jobs" } " only. "
+                "The instances with their arguments and results, and the requests of explorations, are in the folder of the command: "
+                code { "pliant web" } " on the machine where it runs shows them."
+            }
+            p id="sweeps-note" class="quiet" role="status" {}
         }
         section aria-labelledby="shares-title" id="shares-section" hidden {
             h2 id="shares-title" { "Fair share of explorations" }
             (table("shares", "Your use and your fair share of the cores for explorations", &[
                 ("Server", false), ("Cores", true), ("Used", true), ("Fair share", true), ("Used of the share", false),
-                ("Requests", true), ("Completed", true), ("Ended for others", true),
+                ("Open requests", true), ("Completed", true), ("Ended for others", true),
             ]))
         }
     };
-    framed(&web.session_view(), &session, "works", "Sweeps", &content)
+    framed(&user, &session, "works", "Sweeps", &content)
 }
 
 /// The page of one.

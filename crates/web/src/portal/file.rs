@@ -15,6 +15,8 @@ const HINT: &str = "a portal's file has listen, url, identities, [[agent]] with 
 
 /// The shortest and the longest life of sessions, in seconds.
 const LIFE_S: (i64, i64) = (60, 30 * 86_400);
+/// The longest life of tokens, in seconds: a year.
+const TOKEN_LIFE_MAX_S: i64 = 366 * 86_400;
 
 /// The configuration of a portal.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,6 +40,8 @@ pub struct PortalFile {
     /// How long sessions last.
     #[serde(default)]
     pub(super) session: SessionSection,
+    /// The tokens of programs; none without it.
+    pub(super) tokens: Option<TokenSection>,
 }
 
 /// The certificate that browsers see.
@@ -93,6 +97,21 @@ impl Default for SessionSection {
     }
 }
 
+/// The tokens of programs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenSection {
+    /// The folder with the key of each user's tokens.
+    pub(super) folder: PathBuf,
+    /// The longest time that a token can be good, in seconds.
+    #[serde(default = "default_token_life")]
+    pub(super) life_s: i64,
+}
+
+fn default_token_life() -> i64 {
+    30 * 86_400
+}
+
 fn default_scopes() -> Vec<String> {
     vec!["profile".to_owned()]
 }
@@ -107,6 +126,7 @@ impl PortalFile {
         let (mut file, _): (PortalFile, _) = read(path, HINT)?;
         resolve_relative(path, &mut file.identities);
         resolve_relative(path, &mut file.login.client_secret);
+        file.tokens.iter_mut().for_each(|tokens| resolve_relative(path, &mut tokens.folder));
         let tls = file.tls.iter_mut().flat_map(|tls| [&mut tls.cert, &mut tls.key]);
         tls.chain(file.login.ca.as_mut()).for_each(|one| resolve_relative(path, one));
         match file.wrong() {
@@ -176,6 +196,13 @@ impl PortalFile {
                 let message = format!("expected {} to {} seconds, found {found}", LIFE_S.0, LIFE_S.1);
                 return wrong(key, message, None);
             }
+        }
+        if let Some(tokens) = &self.tokens
+            && !(LIFE_S.0..=TOKEN_LIFE_MAX_S).contains(&tokens.life_s)
+        {
+            let message =
+                format!("expected {} to {TOKEN_LIFE_MAX_S} seconds, found {}", LIFE_S.0, tokens.life_s);
+            return wrong("tokens.life_s", message, None);
         }
         if !(1..=10_000).contains(&self.session.users) {
             let message = format!("expected 1 to 10000, found {}", self.session.users);

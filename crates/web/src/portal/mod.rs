@@ -9,6 +9,7 @@ mod id_token;
 mod login;
 mod provider;
 mod sessions;
+mod tokens;
 mod users;
 
 #[cfg(test)]
@@ -25,8 +26,9 @@ use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http::header::{AUTHORIZATION, LOCATION, SET_COOKIE};
+use http::header::{LOCATION, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use pliant_control::names::User;
 use pliant_telemetry::LineLimit;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -41,17 +43,19 @@ pub use file::PortalFile;
 use crate::assets;
 use crate::connection::Trusted;
 use crate::extract::QueryOf;
-use crate::guard::check_csrf;
+use crate::guard::{TokenCheck, bearer, check_csrf, check_scope, not_good};
 use crate::listen::{LIMITS, Limits, listen};
 use crate::origin::{Origin, guard_all};
 use crate::pages;
 use crate::problem::Problem;
 use crate::script::ScriptReader;
 use crate::types::now;
+use crate::what_if::ReplayCommand;
 use login::Logins;
 use provider::Provider;
 use sessions::PortalSessions;
-use users::{OpenUsers, check_private, user_of};
+use tokens::PortalTokens;
+use users::{ForAll, OpenUsers, check_private, user_of};
 
 /// Connections of all users together.
 const PORTAL_LIMITS: Limits = Limits { connections: 2048, of_a_user: 64, ..LIMITS };
@@ -82,6 +86,7 @@ struct Portal {
     file: file::LoginSection,
     logins: Logins,
     sessions: PortalSessions,
+    tokens: Option<Arc<PortalTokens>>,
     users: OpenUsers,
 }
 
@@ -91,8 +96,12 @@ impl PortalServer {
     /// # Errors
     ///
     /// If the address cannot be listened on, or a file that the portal's file names cannot be used.
-    pub async fn bind(file: PortalFile, scripts: ScriptReader) -> Result<PortalServer, PortalError> {
-        let portal = Arc::new(Portal::new(&file, scripts).map_err(PortalError)?);
+    pub async fn bind(
+        file: PortalFile,
+        scripts: ScriptReader,
+        replay: ReplayCommand,
+    ) -> Result<PortalServer, PortalError> {
+        let portal = Arc::new(Portal::new(&file, scripts, replay).map_err(PortalError)?);
         let tls = file.tls.as_ref().map(acceptor).transpose().map_err(PortalError)?;
         let failed = |error| PortalError(format!("cannot listen on {}: {error}", file.listen));
         let listener = TcpListener::bind(file.listen).await.map_err(failed)?;
@@ -138,7 +147,7 @@ fn acceptor(tls: &file::TlsSection) -> Result<TlsAcceptor, String> {
 }
 
 impl Portal {
-    fn new(file: &PortalFile, scripts: ScriptReader) -> Result<Portal, String> {
+    fn new(file: &PortalFile, scripts: ScriptReader, replay: ReplayCommand) -> Result<Portal, String> {
         let PortalFile { url, identities, agent, login, session, .. } = file;
         let host = file::host_of(url).ok_or("url: expected https://HOST or https://HOST:PORT")?;
         check_private(&login.client_secret, "login.client_secret")?;
@@ -146,22 +155,49 @@ impl Portal {
             .map_err(|error| format!("login.client_secret: {}: {error}", login.client_secret.display()))?;
         let failed = |why| format!("login.ca: {why}");
         let random = |error| format!("cannot draw a secret: {error}");
+        let tokens = file.tokens.as_ref().map(PortalTokens::new).transpose()?.map(Arc::new);
+        let for_all = ForAll { agents: agent.clone(), scripts, replay, tokens: tokens.clone() };
         Ok(Portal {
             origin: Arc::new(Origin::secure(&host)),
             provider: Provider::new(login.clone(), secret.trim_end().to_owned(), url).map_err(failed)?,
             file: login.clone(),
             logins: Logins::new().map_err(random)?,
             sessions: PortalSessions::new(*session),
-            users: OpenUsers::new(identities, agent.clone(), scripts, session.users)?,
+            tokens,
+            users: OpenUsers::new(identities, login, for_all, session.users)?,
         })
     }
 
-    /// Ends sessions and users whose time is over; never returns.
+    /// Ends sessions and users whose time is over, and those of removed users; never returns.
     async fn sweep(self: Arc<Portal>) -> Infallible {
         loop {
-            tokio::time::sleep(SWEEP).await;
             self.sessions.end_old(now());
             self.users.end_idle(now());
+            let portal = self.clone();
+            // File systems may hang. A panic there is no reason to stop.
+            let _ = tokio::task::spawn_blocking(move || portal.end_removed()).await;
+            tokio::time::sleep(SWEEP).await;
+        }
+    }
+
+    /// Ends the sessions and revokes the tokens of those who are no users any more.
+    fn end_removed(&self) {
+        // What cannot be read now may be there.
+        let is_user = |user: &User| self.users.has(user).unwrap_or(true);
+        for user in self.sessions.users().iter().filter(|user| !is_user(user)) {
+            self.sessions.end_of(user);
+            self.users.end(user);
+            tracing::info!(%user, "the sessions of a removed user were ended");
+        }
+        let Some(tokens) = &self.tokens else { return };
+        match tokens.revoke_removed(is_user) {
+            Ok(revoked) => revoked.iter().for_each(|user| {
+                self.users.end(user);
+                tracing::info!(%user, "the tokens of a removed user were revoked");
+            }),
+            Err(error) => {
+                tracing::warn!(%error, folder = %tokens.folder().display(), "tokens cannot be revoked")
+            }
         }
     }
 }
@@ -298,10 +334,9 @@ async fn log_out(State(portal): State<Arc<Portal>>, request: Request) -> Respons
 /// Passes a request on to the pages and calls of its user.
 async fn of_user(State(portal): State<Arc<Portal>>, mut request: Request) -> Response {
     let is_call = request.uri().path().starts_with("/api/");
-    if is_call && request.headers().contains_key(AUTHORIZATION) {
-        let problem = "expected a session, found a token: tokens are for the `pliant web` of a user";
-        let hint = "start `pliant web` with your own certificate";
-        return Problem::new(StatusCode::UNAUTHORIZED, problem).hint(hint).into_response();
+    if let Some(token) = bearer(&request) {
+        let token = token.to_owned();
+        return of_token(&portal, request, &token).await.into_response();
     }
     let Some((user, session)) = portal.sessions.find(request.headers(), now()) else {
         let is_page = !is_call && *request.method() == Method::GET;
@@ -320,11 +355,38 @@ async fn of_user(State(portal): State<Arc<Portal>>, mut request: Request) -> Res
                 trusted.note(user.as_str());
             }
             request.extensions_mut().insert(session);
-            pages.oneshot(request).await.into_response()
+            pages.router.oneshot(request).await.into_response()
         }
         Err(problem) if is_call => problem.into_response(),
         Err(problem) => pages::problem_page(&problem),
     }
+}
+
+/// Passes a call with a token on to the calls of its user.
+async fn of_token(portal: &Portal, mut request: Request, token: &str) -> Result<Response, Problem> {
+    let Some(tokens) = &portal.tokens else {
+        let problem = "expected a session, found a token: this portal has no tokens";
+        let hint = "operators allow tokens with [tokens] in the portal's file";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, problem).hint(hint));
+    };
+    let found = tokens.find(token, now()).map_err(|error| {
+        tracing::warn!(%error, "the key of tokens cannot be used");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the portal cannot use the key of these tokens")
+    })?;
+    check_scope(found.as_ref().map(|(_, good)| good.scope), &request)?;
+    let Some((user, good)) = found else { return Err(not_good()) };
+    let pages = portal.users.pages(&user, now())?;
+    // A token is not good for another role than that in which it was created.
+    if pages.is_operator != good.is_operator {
+        return Err(not_good());
+    }
+    if let Some(trusted) = request.extensions().get::<Trusted>() {
+        trusted.note(user.as_str());
+    }
+    let (tokens, token) = (tokens.clone(), token.to_owned());
+    let is_good = move || tokens.find(&token, now()).is_ok_and(|found| found.is_some());
+    request.extensions_mut().insert(TokenCheck::new(is_good));
+    Ok(pages.router.oneshot(request).await.into_response())
 }
 
 fn no_session() -> Problem {

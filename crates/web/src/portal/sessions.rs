@@ -1,6 +1,6 @@
 //! The sessions of a portal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -75,6 +75,16 @@ impl PortalSessions {
     pub(super) fn end(&self, headers: &HeaderMap) {
         let mut open = self.open.lock();
         key(headers).for_each(|key| drop(open.remove(&key)));
+    }
+
+    /// The users who have sessions.
+    pub(super) fn users(&self) -> BTreeSet<User> {
+        self.open.lock().values().map(|session| session.user.clone()).collect()
+    }
+
+    /// Ends all sessions of a user.
+    pub(super) fn end_of(&self, user: &User) {
+        self.open.lock().retain(|_, session| session.user != *user);
     }
 
     /// Ends sessions whose time is over.

@@ -11,6 +11,8 @@ use super::*;
 
 mod flood;
 mod logins;
+mod replays;
+mod tokens;
 
 const PORTAL: &str = "portal.example";
 
@@ -19,6 +21,7 @@ struct Site {
     provider: TestProvider,
     portal: Arc<Portal>,
     router: Router,
+    authority: Authority,
     dir: tempfile::TempDir,
 }
 
@@ -58,13 +61,40 @@ impl Site {
         );
         let path = dir.path().join("portal.toml");
         std::fs::write(&path, text).unwrap();
-        let file = PortalFile::read(&path).unwrap();
+        let tokens = dir.path().join("tokens");
+        std::fs::create_dir(&tokens).unwrap();
+        std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let portal = Site::portal(&path);
+        Site { provider, router: router(portal.clone()), portal, authority, dir }
+    }
+
+    /// Gives a user an identity.
+    fn issue(&self, role: Role, name: &str) {
+        let first = CertificateRequest::new(Identity::new(role, name).unwrap());
+        let request = CertificateRequest { renew: true, ..first };
+        self.authority.issue_into(&self.dir.path().join("identities").join(name), &request, now()).unwrap();
+    }
+
+    /// The portal of a file.
+    fn portal(path: &Path) -> Arc<Portal> {
+        Site::try_portal(path).unwrap()
+    }
+
+    fn try_portal(path: &Path) -> Result<Arc<Portal>, String> {
+        let file = PortalFile::read(path).unwrap();
         let scripts = ScriptReader::new(
             |_| Err(Problem::unprocessable("no scripts")),
             |_, _| Err(Problem::unprocessable("no scripts")),
         );
-        let portal = Arc::new(Portal::new(&file, scripts).unwrap());
-        Site { provider, router: router(portal.clone()), portal, dir }
+        // A replay of one policy ends at once, of another one when it is ended.
+        let replay: ReplayCommand = Arc::new(|request| {
+            let mut command = std::process::Command::new("sh");
+            let file = request.client_file.as_ref().unwrap();
+            command.args(["-c", "cat \"$1\" >&2; [ \"$2\" = slow ] || exit 1; exec sleep 1000", "sh"]);
+            command.arg(file).args(&request.policies);
+            command
+        });
+        Portal::new(&file, scripts, replay).map(Arc::new)
     }
 
     fn browser(&self) -> Browser<'_> {
@@ -365,14 +395,6 @@ async fn requests_of_other_hosts_and_sites_are_refused() {
         Request::post("/api/v1/jobs/cancel").header(HOST, PORTAL).header(ORIGIN, "https://portal.example");
     let own = own.header(CONTENT_TYPE, "application/json").header("x-csrf-token", browser.csrf.clone());
     assert_eq!(browser.ask(own, "{\"jobs\": []}").await.0.status(), StatusCode::BAD_REQUEST, "it arrives");
-    let token = Request::get("/api/v1/session")
-        .header(HOST, PORTAL)
-        .header("authorization", "Bearer pliant.read.1.0");
-    assert_eq!(
-        browser.ask(token, "").await.0.status(),
-        StatusCode::UNAUTHORIZED,
-        "tokens are not for portals"
-    );
 }
 
 #[tokio::test]

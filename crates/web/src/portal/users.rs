@@ -4,7 +4,7 @@
 //! are first needed and ended when they are not used. So each sees and does what the certificate allows, and daemons' audit
 //! trails name the user.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,33 +18,56 @@ use pliant_control::names::User;
 use pliant_model::Time;
 use pliant_transport::{AgentAddress, Credentials};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::file::LoginSection;
 use super::id_token::Claims;
+use super::tokens::PortalTokens;
 use crate::problem::Problem;
 use crate::routes::content;
 use crate::script::ScriptReader;
 use crate::state::Web;
+use crate::what_if::{AT_PORTAL_MAX, ReplayCommand, WhatIf};
 
 /// The most event streams of a user.
 pub(super) const STREAMS_MAX: usize = 16;
+/// How soon the end of a user's certificate is a warning: those of portals are short-lived, and are renewed by a timer.
+const CERTIFICATE_WARNING_S: i64 = 43_200;
 /// How long a user without requests and open pages is kept, in seconds.
 const IDLE_S: i64 = 300;
+
+/// What the pages of every user have.
+pub(super) struct ForAll {
+    pub(super) agents: Vec<AgentAddress>,
+    pub(super) scripts: ScriptReader,
+    pub(super) replay: ReplayCommand,
+    pub(super) tokens: Option<Arc<PortalTokens>>,
+}
 
 /// The users that are served now.
 pub(super) struct OpenUsers {
     identities: PathBuf,
-    agents: Vec<AgentAddress>,
-    scripts: ScriptReader,
+    for_all: ForAll,
+    /// The only users, if the portal's file names them.
+    named: Option<BTreeSet<User>>,
+    /// Permits of replays.
+    replays: Arc<Semaphore>,
     most: usize,
     open: Mutex<BTreeMap<User, OpenUser>>,
+}
+
+/// The pages and calls of a user.
+#[derive(Clone)]
+pub(super) struct UserPages {
+    pub(super) router: Router,
+    pub(super) is_operator: bool,
 }
 
 /// A user that is served now.
 struct OpenUser {
     web: Arc<Web>,
-    pages: Router,
+    pages: UserPages,
     polls: AbortHandle,
     used: Time,
     /// The files of the identity that it was made from.
@@ -83,12 +106,26 @@ impl OpenUsers {
     /// If the folder of identities cannot be read, or is open to others.
     pub(super) fn new(
         identities: &Path,
-        agents: Vec<AgentAddress>,
-        scripts: ScriptReader,
+        login: &LoginSection,
+        for_all: ForAll,
         most: usize,
     ) -> Result<OpenUsers, String> {
         check_private(identities, "identities")?;
-        Ok(OpenUsers { identities: identities.to_owned(), agents, scripts, most, open: Mutex::default() })
+        Ok(OpenUsers {
+            identities: identities.to_owned(),
+            for_all,
+            named: login.users.as_ref().map(|users| users.values().cloned().collect()),
+            replays: Arc::new(Semaphore::new(AT_PORTAL_MAX)),
+            most,
+            open: Mutex::default(),
+        })
+    }
+
+    /// True if the portal knows this user: the user has a folder among the identities, and is named if the portal's file names users. An
+    /// error is no answer: the folder of a user who stays may be out of reach for a while.
+    pub(super) fn has(&self, user: &User) -> std::io::Result<bool> {
+        let is_named = self.named.as_ref().is_none_or(|named| named.contains(user));
+        Ok(is_named && self.identities.join(user.as_str()).try_exists()?)
     }
 
     /// The pages and calls of a user.
@@ -96,7 +133,7 @@ impl OpenUsers {
     /// # Errors
     ///
     /// If the user has no identity at this portal, or too many users are served.
-    pub(super) fn pages(&self, user: &User, now: Time) -> Result<Router, Problem> {
+    pub(super) fn pages(&self, user: &User, now: Time) -> Result<UserPages, Problem> {
         let folder = self.identities.join(user.as_str());
         let files = Credentials::in_folder(&folder);
         let version = IdentityVersion::of(&files);
@@ -104,53 +141,64 @@ impl OpenUsers {
             return Ok(pages);
         }
         // Without the lock: requests of other users do not wait for these files.
-        let client = self.client(user, files);
+        let client = self.client_file(user, files).and_then(|file| Ok((self.client(user, &file)?, file)));
         let mut open = self.open.lock();
         // Another request may have been faster.
         if let Some(known) = open.get(user).filter(|known| known.version == version) {
             return Ok(known.pages.clone());
         }
         // A renewed certificate, or one that was taken away.
-        open.remove(user);
-        let client = client?;
+        let before = open.remove(user).and_then(|user| user.web.what_if.clone());
+        let (client, file) = client.inspect_err(|_| before.iter().for_each(|what_if| what_if.cancel()))?;
         if open.len() >= self.most && !end_idlest(&mut open) {
             let problem = format!("expected at most {} users at a time, found one more", self.most);
             return Err(
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, problem).hint("try again in some minutes")
             );
         }
-        let web = Arc::new(Web::with_streams(client, self.scripts.clone(), STREAMS_MAX));
+        // A replay that runs goes on when a certificate is renewed.
+        let what_if = before.unwrap_or_else(|| {
+            Arc::new(WhatIf::at_portal(self.for_all.replay.clone(), file, self.replays.clone()))
+        });
+        let is_operator = client.is_operator();
+        let tokens = self.for_all.tokens.as_ref().map(|tokens| tokens.issuer(user, is_operator));
+        let scripts = self.for_all.scripts.clone();
+        let web = Web::with_streams(client, scripts, STREAMS_MAX, CERTIFICATE_WARNING_S);
+        let web = Arc::new(web.with_what_if(what_if).with_tokens(tokens));
         let polls = tokio::spawn(web.follower.clone().run()).abort_handle();
-        let pages = content(web.clone());
+        let pages = UserPages { router: content(web.clone()), is_operator };
         open.insert(user.clone(), OpenUser { web, pages: pages.clone(), polls, used: now, version });
         Ok(pages)
     }
 
     /// The pages of a user who is served with these files already.
-    fn known(&self, user: &User, version: IdentityVersion, now: Time) -> Option<Router> {
+    fn known(&self, user: &User, version: IdentityVersion, now: Time) -> Option<UserPages> {
         let mut open = self.open.lock();
         let known = open.get_mut(user).filter(|known| known.version == version)?;
         known.used = known.used.max(now);
         Some(known.pages.clone())
     }
 
-    /// A client with the identity of a user.
-    fn client(&self, user: &User, mut tls: Credentials) -> Result<Client, Problem> {
-        let hint = format!("ask the operators for an identity of the federation user {user} at this portal");
+    /// A client's file with the identity of a user.
+    fn client_file(&self, user: &User, mut tls: Credentials) -> Result<ClientFile, Problem> {
         if !tls.cert.exists() {
             let problem =
                 format!("expected an identity of the federation user {user} at this portal, found none");
-            return Err(Problem::new(StatusCode::FORBIDDEN, problem).hint(hint));
+            return Err(Problem::new(StatusCode::FORBIDDEN, problem).hint(identity_hint(user)));
         }
         tls.crl = tls.crl.filter(|crl| crl.exists());
-        let file = ClientFile { agent: self.agents.clone(), tls, shared: Default::default() };
+        Ok(ClientFile { agent: self.for_all.agents.clone(), tls, shared: Default::default() })
+    }
+
+    /// The client of that file, which must be of the user.
+    fn client(&self, user: &User, file: &ClientFile) -> Result<Client, Problem> {
         let unusable = |why: String| {
             // Operators find the reason in the log.
             tracing::warn!(%user, why, "an identity cannot be used");
             let problem = format!("the identity of the federation user {user} at this portal cannot be used");
-            Problem::new(StatusCode::FORBIDDEN, problem).hint(&hint)
+            Problem::new(StatusCode::FORBIDDEN, problem).hint(identity_hint(user))
         };
-        let client = Client::new(&file).map_err(|error| unusable(error.to_string()))?;
+        let client = Client::new(file).map_err(|error| unusable(error.to_string()))?;
         match client.user() == user.as_str() {
             true => Ok(client),
             false => {
@@ -159,17 +207,34 @@ impl OpenUsers {
         }
     }
 
-    /// Ends what is kept of users without requests and open pages.
+    /// Ends what is kept of users without requests, open pages and replays.
     pub(super) fn end_idle(&self, now: Time) {
-        let is_idle =
-            |user: &OpenUser| now.0 - user.used.0 >= IDLE_S && !user.web.follower.changes().is_followed();
+        let is_idle = |user: &OpenUser| now.0 - user.used.0 >= IDLE_S && !user.is_busy();
         self.open.lock().retain(|_, user| !is_idle(user));
+    }
+
+    /// Ends what is kept of a user.
+    pub(super) fn end(&self, user: &User) {
+        let ended = self.open.lock().remove(user);
+        ended.and_then(|user| user.web.what_if.clone()).iter().for_each(|what_if| what_if.cancel());
     }
 }
 
-/// Ends the user without open pages who was served least recently; false if all have open pages.
+impl OpenUser {
+    /// True while the user has an open page or a replay that runs.
+    fn is_busy(&self) -> bool {
+        self.web.follower.changes().is_followed()
+            || self.web.what_if.as_ref().is_some_and(|one| one.is_running())
+    }
+}
+
+fn identity_hint(user: &User) -> String {
+    format!("ask the operators for an identity of the federation user {user} at this portal")
+}
+
+/// Ends the user without open pages and replays who was served least recently; false if all have some.
 fn end_idlest(open: &mut BTreeMap<User, OpenUser>) -> bool {
-    let idle = open.iter().filter(|(_, user)| !user.web.follower.changes().is_followed());
+    let idle = open.iter().filter(|(_, user)| !user.is_busy());
     let idlest = idle.min_by_key(|(_, user)| user.used).map(|(user, _)| user.clone());
     idlest.is_some_and(|user| open.remove(&user).is_some())
 }
@@ -227,11 +292,17 @@ mod tests {
 
     use super::*;
 
+    fn login(keys: &str) -> LoginSection {
+        let claim = if keys.is_empty() { "claim = \"sub\"\n" } else { keys };
+        let text = format!("issuer = \"https://x\"\nclient_id = \"c\"\nclient_secret = \"s\"\n{claim}");
+        pliant_config::Source::new(Path::new("x"), text).parse("").unwrap()
+    }
+
     fn found(keys: &str, claims: Value) -> Result<String, String> {
-        let text = format!("issuer = \"https://x\"\nclient_id = \"c\"\nclient_secret = \"s\"\n{keys}");
-        let login: LoginSection = pliant_config::Source::new(Path::new("x"), text).parse("").unwrap();
         let claims = claims.as_object().unwrap().clone();
-        user_of(&login, &claims).map(|user| user.to_string()).map_err(|problem| problem.detail().to_owned())
+        user_of(&login(keys), &claims)
+            .map(|user| user.to_string())
+            .map_err(|problem| problem.detail().to_owned())
     }
 
     #[test]
@@ -290,7 +361,9 @@ mod tests {
         let agent = AgentAddress { name: "master".parse().unwrap(), address: "127.0.0.1:9".to_owned() };
         let none = || Problem::unprocessable("no scripts");
         let scripts = ScriptReader::new(move |_| Err(none()), move |_, _| Err(none()));
-        (OpenUsers::new(&identities, vec![agent], scripts, 10).unwrap(), authority, dir)
+        let replay: ReplayCommand = Arc::new(|_| std::process::Command::new("false"));
+        let for_all = ForAll { agents: vec![agent], scripts, replay, tokens: None };
+        (OpenUsers::new(&identities, &login(""), for_all, 10).unwrap(), authority, dir)
     }
 
     #[tokio::test]

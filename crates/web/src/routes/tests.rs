@@ -299,7 +299,9 @@ async fn only_so_many_streams_are_open() {
         open.push(stream().await);
     }
     assert!(open.iter().all(|response| response.status() == StatusCode::OK));
-    assert_eq!(stream().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    for _ in STREAMS_MAX..10_000 {
+        assert_eq!(stream().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
     assert!(web.follower.changes().is_followed());
     open.pop();
     assert_eq!(stream().await.status(), StatusCode::OK, "a closed stream frees a place");
@@ -384,7 +386,7 @@ async fn the_description_names_every_call_and_every_field() {
     assert_eq!(document["openapi"].as_str().unwrap().split('.').next(), Some("3"));
     let paths = document["paths"].as_object().unwrap();
     let calls: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
-    assert_eq!(calls, 43, "{:?}", paths.keys());
+    assert_eq!(calls, 47, "{:?}", paths.keys());
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         for (field, described) in schema["properties"].as_object().into_iter().flatten() {
             let alternative = described["oneOf"].as_array().into_iter().flatten();

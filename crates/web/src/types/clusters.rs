@@ -325,4 +325,8 @@ pub(crate) struct SessionView {
     pub(crate) certificate_not_after_s: i64,
     /// The version of `pliant web`.
     pub(crate) version: &'static str,
+    /// True if replays of the history can be started here.
+    pub(crate) replays: bool,
+    /// True if tokens can be created here.
+    pub(crate) tokens: bool,
 }

@@ -5,7 +5,7 @@ use pliant_model::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::EstimateView;
+use super::{EstimateView, SweepId};
 
 /// The state of a job, named as in PSI/J.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, ToSchema)]
@@ -129,6 +129,9 @@ pub(crate) struct JobView {
     pub(crate) moves: usize,
     /// How often it was queued again after a node failed under it.
     pub(crate) requeues: u32,
+    /// What it has in common with the other jobs of its sweep, if it is of one.
+    #[serde(skip)]
+    pub(crate) sweep: SweepId,
 }
 
 impl JobView {
@@ -164,6 +167,7 @@ impl From<&JobRecord> for JobView {
             exit: record.exit.as_ref().map(Into::into),
             moves: record.hops.len(),
             requeues: record.requeues,
+            sweep: SweepId::of(record.key),
         }
     }
 }
@@ -194,6 +198,20 @@ pub(crate) struct GroupView {
     pub(crate) value: String,
     /// How many there are.
     pub(crate) jobs: usize,
+}
+
+impl JobGroupView {
+    /// Counts one more job.
+    pub(crate) fn count(&mut self, state: StateView) {
+        self.jobs += 1;
+        *match state {
+            StateView::New | StateView::Queued => &mut self.waiting,
+            StateView::Active => &mut self.running,
+            StateView::Completed => &mut self.completed,
+            StateView::Failed => &mut self.failed,
+            StateView::Canceled => &mut self.canceled,
+        } += 1;
+    }
 }
 
 /// Groups of jobs.

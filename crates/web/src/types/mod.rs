@@ -8,6 +8,8 @@ mod launch;
 mod placement;
 mod submission;
 mod submitted;
+mod sweep;
+mod token;
 mod what_if;
 mod work;
 
@@ -18,6 +20,8 @@ pub(crate) use launch::*;
 pub(crate) use placement::*;
 pub(crate) use submission::*;
 pub(crate) use submitted::*;
+pub(crate) use sweep::*;
+pub(crate) use token::*;
 pub(crate) use what_if::*;
 pub(crate) use work::*;
 

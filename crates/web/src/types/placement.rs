@@ -8,7 +8,7 @@ use pliant_policy::tuning::slack;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{EstimateView, JobView, MoveView};
+use super::{EstimateView, JobView, MoveView, SweepPartView};
 
 /// Everything that is known of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
@@ -44,6 +44,8 @@ pub(crate) struct JobDetailView {
     waits: Option<WaitView>,
     /// Why a waiting job has no plan.
     unplanned: Option<String>,
+    /// The sweep that it is of; none if no other job of it is known.
+    pub(crate) sweep: Option<SweepPartView>,
 }
 
 /// A changed plan of a waiting job.
@@ -220,6 +222,7 @@ impl From<&Explanation> for JobDetailView {
             size_choice,
             waits: waits.as_ref().map(Into::into),
             unplanned: unplanned.clone(),
+            sweep: None,
         }
     }
 }

@@ -210,7 +210,12 @@ impl ServicesView {
             required,
             default,
         };
-        let OfferedService { name, summary, speedup, resources, arguments, for_others } = service;
+        let OfferedService { name, summary, speedup, resources, arguments, for_others, signature, .. } =
+            service;
+        if !signature.is_empty() {
+            // A typed service is called with values, not by a form.
+            return;
+        }
         let arguments = arguments.into_iter().map(argument).collect();
         let mut new =
             ServiceView { name, summary, speedup, resources, servers: Vec::new(), arguments, for_others };

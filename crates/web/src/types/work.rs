@@ -8,7 +8,7 @@ use pliant_wire::Executable;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::GroupView;
+use super::{GroupView, SweepId};
 
 /// A sweep or an exploration in its folder.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
@@ -44,6 +44,8 @@ pub(crate) struct WorkFolderView {
     pub(crate) cancelled: u32,
     /// The deadline of an exploration.
     pub(crate) deadline_s: Option<f64>,
+    /// The ID of a sweep in `/sweeps`; none of an exploration.
+    pub(crate) sweep: Option<String>,
     /// Why the folder cannot be read.
     pub(crate) problem: Option<String>,
 }
@@ -199,7 +201,7 @@ pub(crate) struct FairShareView {
     pub(crate) usage_s: f64,
     /// Your fair share of core time, in seconds.
     pub(crate) fair_share_s: f64,
-    /// Your requests there.
+    /// Your requests there that wait or run.
     pub(crate) requests: u32,
     /// Those that completed.
     pub(crate) completed: u32,
@@ -259,6 +261,7 @@ impl WorkFolderView {
             not_started: 0,
             cancelled: 0,
             deadline_s: None,
+            sweep: None,
             problem: Some(problem),
         }
     }
@@ -287,6 +290,7 @@ impl WorkFolderView {
             submitted: progress.open,
             not_started: progress.not_started,
             cancelled: progress.cancelled,
+            sweep: Some(SweepId::of(sweep.key()).to_string()),
             ..blank
         }
     }

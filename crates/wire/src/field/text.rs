@@ -13,8 +13,8 @@ use pliant_staging::{Checksum, FileName, NameError, ResultName};
 use proptest::prelude::*;
 
 use super::super::bounds::{
-    ADDRESS_BYTES_MAX, ARGUMENT_BYTES_MAX, NAME_BYTES_MAX, SCRIPT_BYTES_MAX, TASK_NAME_BYTES_MAX,
-    TEXT_BYTES_MAX,
+    ADDRESS_BYTES_MAX, ARGUMENT_BYTES_MAX, CALL_BYTES_MAX, NAME_BYTES_MAX, SCRIPT_BYTES_MAX,
+    TASK_NAME_BYTES_MAX, TEXT_BYTES_MAX,
 };
 use super::{FieldType, Malformed};
 
@@ -321,6 +321,27 @@ impl FieldType for Bytes {
     #[cfg(test)]
     fn strategy(&self) -> BoxedStrategy<Vec<u8>> {
         proptest::collection::vec(any::<u8>(), 0..40).boxed()
+    }
+}
+
+/// The encoded arguments of a call.
+pub(crate) const CALL_VALUES: CallValues = CallValues;
+
+#[derive(Clone)]
+pub(crate) struct CallValues;
+
+impl FieldType for CallValues {
+    type Value = ExactText;
+    type Wire = Vec<u8>;
+    fn encode(&self, value: &ExactText) -> Vec<u8> {
+        value.as_bytes().to_vec()
+    }
+    fn decode(&self, field: &str, found: Vec<u8>) -> Result<ExactText, Malformed> {
+        length(field, found.len(), CALL_BYTES_MAX).map(|()| found.into())
+    }
+    #[cfg(test)]
+    fn strategy(&self) -> BoxedStrategy<ExactText> {
+        proptest::collection::vec(any::<u8>(), 0..40).prop_map(ExactText::from).boxed()
     }
 }
 

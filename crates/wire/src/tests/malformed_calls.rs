@@ -82,6 +82,10 @@ fn batches() {
     }
 }
 
+fn typed_call() -> proto::TypedCall {
+    proto::TypedCall { service: "f".into(), ..Default::default() }
+}
+
 #[test]
 fn submissions() {
     type Damage = fn(&mut proto::SubmitRequest);
@@ -93,7 +97,25 @@ fn submissions() {
     }
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|request| request.key = vec![0; 15], "key", KEY, "15 bytes"),
-        (|request| request.what = None, "", "service, script or batch", NOTHING),
+        (|request| request.what = None, "", "service, script, batch or call", NOTHING),
+        (
+            |request| {
+                let call = proto::TypedCall { values: vec![0; (256 << 10) + 1], ..typed_call() };
+                request.what = Some(submit_request::What::Call(call));
+            },
+            "call.values",
+            "at most 262144 bytes",
+            "262145 bytes",
+        ),
+        (
+            |request| {
+                let call = proto::TypedCall { service: String::new(), ..typed_call() };
+                request.what = Some(submit_request::What::Call(call));
+            },
+            "call.service",
+            "the name of a service",
+            EMPTY,
+        ),
         (|request| of_script(request).name.clear(), "script.name", "the name of a script", EMPTY),
         (|request| of_script(request).text.clear(), "script.text", FIRST_LINE, EMPTY),
         (

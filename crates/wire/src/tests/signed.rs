@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::super::field::HasMessage;
 use super::super::{
     Executable, InstanceBatch, InstanceCall, ParameterScript, Program, Script, Submission, SubmittedWork,
-    TaskArray, TaskProgram, proto, submission_digest, task_digest, tasks_digest,
+    TaskArray, TaskProgram, TypedCall, proto, submission_digest, task_digest, tasks_digest,
 };
 use super::samples::*;
 
@@ -73,6 +73,16 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
     let service = |name: &str, arguments: &[(&str, &str)]| SubmittedWork::Service {
         name: name.to_owned(),
         arguments: arguments.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+    };
+    let call = |service: &str, values: &[u8], arguments: &[(&str, &str)]| {
+        SubmittedWork::Call(TypedCall {
+            service: service.to_owned(),
+            arguments: arguments
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            values: values.to_vec().into(),
+        })
     };
     let changed = |change: fn(&mut Script)| {
         let mut script = script();
@@ -140,6 +150,11 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
         service("pi", &[("n", "1")]),
         service("pi", &[("n", "2")]),
         service("pi", &[("n", "1"), ("m", "")]),
+        call("pi", b"", &[]),
+        call("pj", b"", &[]),
+        call("pi", b"PLV", &[]),
+        call("pi", b"PLW", &[]),
+        call("pi", b"", &[("n", "1")]),
     ];
     let inputs = [
         vec![],

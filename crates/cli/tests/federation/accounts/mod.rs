@@ -2,6 +2,7 @@
 //! runs as a user of its own.
 
 mod emptying;
+mod ends;
 mod isolation;
 mod limits;
 mod oar;

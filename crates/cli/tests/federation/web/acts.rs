@@ -1,4 +1,4 @@
-//! Acts of operators, and launches, through the pages.
+//! Acts of operators through the pages.
 
 use super::*;
 
@@ -75,55 +75,6 @@ async fn an_operator_acts_and_reads_the_trail() {
         assert!(acts.contains(&act), "{act} in {acts:?}");
     }
     assert_eq!(root.json("/api/v1/admin/audit?last=2")["records"].as_array().unwrap().len(), 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_launch_is_listed_with_its_mapping_and_cancelled() {
-    let mut federation = Federation::agent_only("");
-    for name in ["lyon", "paris"] {
-        let cluster_keys = "power_mflops = 1000.0\nhost_load = false";
-        federation.add_server(&Cluster { cluster_keys, ..Cluster::new(name, 2, 1.0) });
-    }
-    federation.sized(2).await;
-    let user = CommandUser::new(&federation, "alice");
-    std::fs::write(user.dir().join("task.sh"), "#!/bin/sh\nexec sleep 1000\n").unwrap();
-    let mut text = "mcr_mflops = 300.0\n".to_owned();
-    for name in ["first", "second"] {
-        text += &format!("[[task]]\nname = \"{name}\"\nrcr = 1.0\nscript = \"task.sh\"\n");
-    }
-    text += "[[edge]]\nbetween = [\"first\", \"second\"]\nrqoc = 1.0\n";
-    std::fs::write(user.dir().join("app.toml"), text).unwrap();
-    let (code, document, error) = user.run("launch app.toml --detach");
-    assert_eq!(code, 0, "{error}");
-    let id = document["launch"].as_str().unwrap();
-
-    let pages = Pages::opened(&federation, Role::User, "alice");
-    let path = format!("/api/v1/launches/{id}");
-    let running = async || (pages.json(&path)["state"] == "running").then_some(());
-    until("the launch to run", running).await;
-    let listed = pages.json("/api/v1/launches");
-    assert_eq!(listed["launches"][0]["launch"], json!(id));
-    let tasks = listed["launches"][0]["tasks"].as_array().unwrap();
-    assert_eq!(tasks.iter().map(|task| &task["task"]).collect::<Vec<_>>(), ["first", "second"]);
-    assert!(tasks.iter().all(|task| task["server"].is_string() && task["machine"].is_string()));
-    if let Some(program) = pliant_testing::browser::find() {
-        let mut browser = chromium::Browser::start(&program);
-        let site = Pages::start(&federation, Role::User, "alice");
-        browser.open(&format!("http://{}{}", site.address, site.link));
-        browser.until("document.body.dataset.page === 'overview'");
-        browser.open(&format!("http://{}/launches", site.address));
-        browser.until("document.body.dataset.rendered === 'launches:1'");
-        browser::look(&mut browser, "launches");
-        browser.open(&format!("http://{}/launches/{id}", site.address));
-        browser.until("document.body.dataset.rendered === 'launch:running'");
-        assert_eq!(browser.evaluate("document.querySelectorAll('#mapping .task').length"), 2);
-        browser::look(&mut browser, "launch");
-        browser::clean(&mut browser);
-    }
-    let bob = Pages::opened(&federation, Role::User, "bob");
-    assert_eq!(bob.post(&format!("{path}/cancel"), &json!({})).status, 404);
-    pages.post(&format!("{path}/cancel"), &json!({})).json(200);
-    until("its end", async || (pages.json(&path)["outcome"] == "cancelled").then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -258,6 +258,8 @@ async fn an_operator_sees_the_jobs_of_all_users() {
     browser.open(&format!("{site}/admin"));
     browser.until("document.body.dataset.rendered === 'servers:1'");
     browser.until("document.querySelectorAll('#audit tbody tr').length > 1");
+    // The server's, the agent's, and that of these pages.
+    browser.until("document.querySelectorAll('#certificates tbody tr').length === 3 && document.querySelector('#certificates').textContent.includes('root, of these pages')");
     click(&mut browser, "#trial");
     browser.until("!document.querySelector('#trial-result').hidden");
     click(&mut browser, "#reallocation-change summary");

@@ -5,6 +5,7 @@ mod browser;
 mod chromium;
 mod figures;
 mod http;
+mod launches;
 mod portal;
 mod resubmit;
 mod work;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use pliant_testing::browser::find;
 use pliant_testing::provider::{CLIENT_ID, CLIENT_SECRET, Provider};
 
-use super::browser::{clean, look};
+use super::browser::{clean, click, fill, look};
 use super::chromium::Browser;
 use super::*;
 
@@ -54,12 +54,14 @@ impl Portal {
         let port = listener.local_addr().unwrap().port();
         drop(listener);
         let url = format!("https://127.0.0.1:{port}");
+        std::fs::create_dir(dir.path().join("tokens")).unwrap();
+        private(&dir.path().join("tokens"), 0o700);
         let text = format!(
             "listen = \"127.0.0.1:{port}\"\nurl = \"{url}\"\nidentities = \"identities\"\n\
              [[agent]]\nname = \"{MASTER}\"\naddress = \"{}\"\n\
              [tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n\
              [login]\nissuer = \"{}\"\nclient_id = \"{CLIENT_ID}\"\nclient_secret = \"secret\"\n\
-             claim = \"preferred_username\"\n",
+             claim = \"preferred_username\"\n[tokens]\nfolder = \"tokens\"\n",
             federation.address(MASTER),
             provider.issuer
         );
@@ -115,4 +117,75 @@ async fn users_log_in_at_a_portal_and_act_as_themselves() {
     let log = std::fs::read_to_string(portal.dir.path().join("log")).unwrap();
     let refused = log.lines().find(|line| line.contains("a login was refused")).unwrap_or_default();
     assert!(refused.contains("carol"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_portal_shows_sweeps_by_their_jobs_and_creates_tokens() {
+    let Some(program) = find() else { return };
+    let federation = Federation::start(&[Cluster::new("lyon", 4, 1.0), Cluster::new("nice", 4, 1.0)]).await;
+    // A sweep of another machine: its folder is not known here.
+    let user = CommandUser::new(&federation, "alice");
+    let gate = user.dir().join("gate");
+    let script =
+        format!("#!/bin/sh\n[ \"$1\" -le 6 ] || while ! [ -e '{}' ]; do sleep 0.1; done\n", gate.display());
+    std::fs::write(user.dir().join("fit.sh"), script).unwrap();
+    let line = "sweep --time 5m --script fit.sh --vary x=1..12 --out fits -- {x}";
+    let sweep = user.command(line).env("XDG_STATE_HOME", federation.path().join("state")).spawn().unwrap();
+    let portal = Portal::start(&federation);
+    let mut alice = Browser::start_trusting(&program);
+    alice.open(&format!("{}/work", portal.url));
+    alice.until("document.body.dataset.sweeps === '1'");
+    alice.until("document.querySelector('#sweeps tbody').textContent.includes('fit.sh')");
+    // Its first instances have ended, and others run at both servers.
+    alice.until("Web.read('/sweeps') && [...document.querySelectorAll('#sweeps tbody td')].some((cell) => cell.textContent.includes('nice'))");
+    let listed = alice.evaluate("Web.read('/sweeps').then(({ sweeps }) => sweeps[0])");
+    assert_eq!((&listed["name"], &listed["owner"]), (&json!("fit.sh"), &json!("alice")));
+    assert!(listed["group"]["jobs"].as_u64().unwrap() >= 2, "{listed}");
+    let id = listed["group"]["value"].as_str().unwrap().to_owned();
+    look(&mut alice, "portal-sweeps");
+    click(&mut alice, "#sweeps tbody a");
+    alice.until(&format!("document.body.dataset.page === 'jobs' && document.querySelector('#scope').textContent.includes('{id}')"));
+    alice.until("Number((document.body.dataset.rendered ?? '').split(':')[1]) >= 2");
+    std::fs::write(&gate, "").unwrap();
+    let (code, _, error) = said(sweep.wait_with_output().unwrap());
+    assert_eq!(code, 0, "{error}");
+
+    // A token that the page creates reads, and changes nothing.
+    alice.open(&format!("{}/tokens", portal.url));
+    alice.until("document.body.dataset.rendered === 'tokens:false'");
+    fill(&mut alice, "[name=for_s]", "3600");
+    click(&mut alice, "#create [type=submit]");
+    alice.until("document.querySelector('#created pre') && document.body.dataset.rendered === 'tokens:true'");
+    look(&mut alice, "portal-tokens");
+    let token = alice.evaluate("document.querySelector('#created pre').textContent");
+    let call = |method: &str, path: &str| {
+        let headers = format!(
+            "{{ authorization: 'Bearer {}', 'content-type': 'application/json' }}",
+            token.as_str().unwrap()
+        );
+        let body = if method == "GET" { "undefined" } else { "'{\"jobs\": [\"lyon.1\"]}'" };
+        format!(
+            "fetch('{path}', {{ method: '{method}', headers: {headers}, body: {body}, credentials: 'omit' }}).then((answer) => answer.status)"
+        )
+    };
+    clean(&mut alice);
+    assert_eq!(alice.evaluate(&call("GET", "/api/v1/jobs")), 200);
+    assert_eq!(alice.evaluate(&call("POST", "/api/v1/jobs/cancel")), 403);
+    click(&mut alice, "#revoke");
+    alice.until("document.body.dataset.rendered === 'tokens:false'");
+    assert_eq!(alice.evaluate(&call("GET", "/api/v1/jobs")), 401);
+
+    // An operator replays the history with the operator's own identity.
+    portal.provider.log_in_as("root");
+    let mut root = Browser::start_trusting(&program);
+    root.open(&format!("{}/what-if", portal.url));
+    root.until("document.body.dataset.rendered === 'whatif:none'");
+    fill(&mut root, "[name=hours]", "1");
+    click(&mut root, "#ask [type=submit]");
+    root.until("document.body.dataset.rendered === 'whatif:done'");
+    look(&mut root, "portal-what-if");
+    root.open(&format!("{}/", portal.url));
+    root.until("document.body.dataset.rendered");
+    look(&mut root, "portal-overview");
+    clean(&mut root);
 }

@@ -11,6 +11,7 @@ use pliant_control::job::Hop;
 use pliant_control::names::{Handle, Key, Name, User};
 use pliant_control::optional::server::RequestKey;
 use pliant_site::accounts::{AccountName, AccountNameError, AccountRun};
+use pliant_site::processes::Residents;
 use pliant_site::{FilesError, JobFolder, JobGate, Submitters};
 use pliant_staging::{FileSpec, Store, UploadSet};
 use tokio::runtime;
@@ -27,6 +28,8 @@ const REQUESTS: &str = "requests";
 const GATES: &str = "gates";
 /// The folder of an exploration's input files, among those of its requests; what follows the name of a job in that of its input files.
 const INPUTS: &str = "inputs";
+/// The folder of the folders of resident processes.
+const RESIDENT: &str = "resident";
 /// What is between the name of a job and what follows it: no name of a server has it.
 const BEHIND_JOB: char = '_';
 
@@ -46,6 +49,8 @@ pub(in crate::server) struct Host {
     pub(in crate::server) submitters: Submitters,
     /// The command that starts a supervisor.
     pub(in crate::server) supervisor: Vec<OsString>,
+    /// The resident processes of services.
+    pub(in crate::server) residents: Residents,
     /// What runs the tasks of this daemon.
     pub(in crate::server) runtime: runtime::Handle,
 }
@@ -176,6 +181,11 @@ impl Host {
         named(&self.folder.join(GATES), |name| name.parse().ok())
     }
 
+    /// The folder of the resident process of a service.
+    pub(in crate::server) fn resident_dir(&self, service: &str) -> PathBuf {
+        self.folder.join(RESIDENT).join(service)
+    }
+
     /// The folder of a subjob.
     pub(in crate::server) fn subjob_dir(&self, id: &SubjobId) -> PathBuf {
         self.folder.join(SUBJOBS).join(SubjobFolder::of(id).to_string())
@@ -224,6 +234,7 @@ impl Host {
             accounts: Arc::new(Accounts::own()),
             submitters: Submitters::default(),
             supervisor: supervisor.iter().map(OsString::from).collect(),
+            residents: Residents::default(),
             runtime: runtime::Handle::current(),
         }
     }

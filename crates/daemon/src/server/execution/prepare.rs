@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use pliant_control::exact_text::ExactText;
 use pliant_control::job::JobRecord;
-use pliant_site::processes::{RunSpec, TaskList};
+use pliant_site::processes::{RunSpec, TaskList, put_call};
+use pliant_site::services::PreparedCall;
 use pliant_site::{JobFiles, JobFolder};
 use pliant_staging::{FileSpec, SHARED, UploadSet, WORK, copy_inputs, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
@@ -95,6 +96,11 @@ impl Execution {
             let inputs = program.inputs.iter().map(|file| file.name.clone()).collect();
             TaskList::Batch(batch.spec(&program.prepared.work, *procs, *walltime, grace_s, inputs)).text()
         });
+        let call = program.prepared.call.as_ref();
+        let tasks = tasks.or_else(|| {
+            let grace_s = u64::from(host.cluster.grace_s);
+            call.map(|call| TaskList::Call(Box::new(call.spec(*procs, *walltime, grace_s))).text())
+        });
         if spec.account.is_some() {
             let shared = if program.shared.is_some() { program.inputs.as_slice() } else { &[] };
             let has_records = !specs.is_empty();
@@ -121,6 +127,33 @@ impl Execution {
         }
         if let Some(tasks) = tasks {
             put_tasks(dir, &tasks)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the folder of a call for a resident process ready.
+    pub(in crate::server) fn prepare_call(
+        &self,
+        host: &Host,
+        (record, program): (&JobRecord, &Program),
+        call: &PreparedCall,
+    ) -> Result<(), Failure> {
+        let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
+        let failed = |error: io::Error| Failure::of_files("its files cannot be put in place", &error);
+        put_call(dir, call.spec(*procs, *walltime, u64::from(host.cluster.grace_s))).map_err(failed)?;
+        if let Some(submitted) = program.submitted_job(record.pinned) {
+            keep_submitted(dir, submitted)?;
+        }
+        let inputs = program.inputs.as_slice();
+        if inputs.is_empty() {
+            return Ok(());
+        }
+        // A job that may run again keeps its files as they are: each run gets copies.
+        let is_kept = record.work.requeue > 0;
+        let from = if is_kept { host.kept_inputs(&record.handle) } else { dir.clone() };
+        host.store.adopt(&host.sent_files(&record.owner, record.key, &record.hops), inputs, &from)?;
+        if is_kept {
+            copy_inputs(dir, inputs, &from.join(WORK))?;
         }
         Ok(())
     }

@@ -87,6 +87,11 @@ impl<O: Observer> Runner<O> {
         let (own, execution) = (self.clone(), Arc::new(execution));
         self.host.runtime.spawn(async move {
             let end = own.run(&execution, restarted, &stopping).await;
+            if let End::Recorded { exit, .. } = &end
+                && !exit.left.is_empty()
+            {
+                tracing::warn!(job = %execution, processes = ?exit.left, "a job has ended with processes that its user may not signal: end them as root");
+            }
             own.stops.lock().remove(&execution.id);
             own.report(&execution, end).await;
         });
@@ -125,13 +130,14 @@ impl<O: Observer> Runner<O> {
                 Ending::NeverStarted(why) => {
                     let why = why.map(|why| complaint(&why, &execution.dir));
                     let why = why.unwrap_or_else(|| "its supervisor ended without a reason".to_owned());
-                    if !execution.is_repeatable() {
+                    // The supervisor of a resident process may have ended before the turn of this call came.
+                    if !execution.is_repeatable() && !execution.is_resident() {
                         return End::NotStarted(why);
                     }
                     why
                 }
             };
-            tracing::warn!(job = %execution, why, "a request is run again");
+            tracing::warn!(job = %execution, why, "it is started again");
             tokio::time::sleep(AGAIN).await;
         }
     }
@@ -167,6 +173,9 @@ impl<O: Observer> Runner<O> {
         execution: &Arc<Execution>,
         stopping: &watch::Receiver<bool>,
     ) -> Result<Running, End> {
+        if execution.is_resident() {
+            return self.started_resident(execution, stopping).await;
+        }
         let walltime = Duration::from_secs(execution.allocation.walltime.0.max(0).unsigned_abs());
         let (mut warned, mut failures) = (false, AccountFailures::default());
         loop {
@@ -277,5 +286,6 @@ impl<O: Observer> Runner<O> {
     }
 }
 
+mod resident;
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,9 @@ use crate::processes::{
 /// The verb of this program.
 const VERB: &str = "job-folder";
 
+/// Where that is run which has to be done although a job has closed its folder to its own account: nothing can run in there then.
+const ANYWHERE: &str = "/";
+
 /// How long a short answer may take: a folder on a file system that hangs keeps its callers no longer.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How long the next piece of a file may take.
@@ -51,7 +54,7 @@ pub(crate) fn start_call(spec: &RunSpec, env: BTreeMap<String, String>) -> Vec<u
 
 /// Has what is left of a job killed.
 pub(crate) fn end_survivors(account: &AccountRun, marks: Marks) -> Result<usize, FilesError> {
-    match Answer::to(account, &Call::EndSurvivors { marks })?.finish(account)? {
+    match Answer::of(begun_in(ANYWHERE, account, &Call::EndSurvivors { marks }, None)?)?.finish(account)? {
         Reply::Ended { killed } => Ok(killed),
         _ => Err(unexpected(account)),
     }
@@ -151,7 +154,7 @@ pub(super) fn results(
 }
 
 pub(super) fn longest(account: &AccountRun) -> Result<Option<u64>, FilesError> {
-    match Answer::to(account, &Call::Longest)?.finish(account)? {
+    match Answer::of(begun(account, &Call::Longest, None)?)?.finish(account)? {
         Reply::Longest(found) => Ok(found),
         _ => Err(unexpected(account)),
     }
@@ -190,17 +193,14 @@ fn opened(account: &AccountRun, call: &Call) -> Result<BufReader<Launched>, File
 
 /// How the job of a folder stands whose records are the account's.
 pub(super) fn find(account: &AccountRun) -> Result<FoundState, FilesError> {
-    match answered(account, &Call::Find)? {
+    match answered_anywhere(account, &Call::Find)? {
         Reply::Found(found) => Ok(found),
         _ => Err(unexpected(account)),
     }
 }
 
 pub(super) fn ask_end(account: &AccountRun) -> Result<(), FilesError> {
-    match answered(account, &Call::AskEnd)? {
-        Reply::Done => Ok(()),
-        _ => Err(unexpected(account)),
-    }
+    done(answered(account, &Call::AskEnd)?, account)
 }
 
 pub(super) fn last_line(account: &AccountRun, file: &str) -> Result<Option<String>, FilesError> {
@@ -222,10 +222,7 @@ pub(super) fn task_ends(
 }
 
 pub(super) fn gate_create(account: &AccountRun, reservation: Option<Reservation>) -> Result<(), FilesError> {
-    match answered(account, &Call::Gate(GateCall::Create(reservation)))? {
-        Reply::Done => Ok(()),
-        _ => Err(unexpected(account)),
-    }
+    done(answered(account, &Call::Gate(GateCall::Create(reservation)))?, account)
 }
 
 pub(super) fn gate_decide(account: &AccountRun, permit: StartPermit) -> Result<StartPermit, FilesError> {
@@ -256,6 +253,12 @@ pub(super) fn answered(account: &AccountRun, call: &Call) -> Result<Reply, Files
     Answer::of(launched)?.finish(account)
 }
 
+/// The same of a call that a folder which its job has closed does not keep from being answered.
+pub(super) fn answered_anywhere(account: &AccountRun, call: &Call) -> Result<Reply, FilesError> {
+    let _slot = CallSlot::of(account)?;
+    Answer::of(begun_in(ANYWHERE, account, call, Some(ANSWERS_WITHIN))?)?.finish(account)
+}
+
 pub(super) fn unexpected(account: &AccountRun) -> FilesError {
     let problem = "has given an answer that makes no sense".to_owned();
     LauncherError::Disorder { account: account.name.clone(), problem }.into()
@@ -266,9 +269,8 @@ pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
     if !account.has_folder()? {
         return Ok(());
     }
-    // A job may have closed the folder to its own account, too: nothing can run in there then.
-    let launched = begun_in(Path::new("/"), account, &Call::Empty, Some(EMPTIED_WITHIN))?;
-    done(launched, account)?;
+    let launched = begun_in(ANYWHERE, account, &Call::Empty, Some(EMPTIED_WITHIN))?;
+    done(Answer::of(launched)?.finish(account)?, account)?;
     match std::fs::remove_dir(&account.folder) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
             Err(LauncherError::Io { action: "remove the emptied folder", source }.into())
@@ -285,12 +287,12 @@ pub(super) fn make_folder(account: &AccountRun) -> Result<(), FilesError> {
 
 /// Has the account delete everything in the job's folder but the standard outputs, as far as each has at most so many bytes.
 pub(super) fn keep_outputs(account: &AccountRun, most: u64) -> Result<(), FilesError> {
-    // As for the removal of the folder.
-    done(begun_in(Path::new("/"), account, &Call::KeepOutputs { most }, Some(ANSWERS_WITHIN))?, account)
+    let launched = begun_in(ANYWHERE, account, &Call::KeepOutputs { most }, Some(ANSWERS_WITHIN))?;
+    done(Answer::of(launched)?.finish(account)?, account)
 }
 
-fn done(launched: Launched, account: &AccountRun) -> Result<(), FilesError> {
-    match Answer::of(launched)?.finish(account)? {
+pub(super) fn done(reply: Reply, account: &AccountRun) -> Result<(), FilesError> {
+    match reply {
         Reply::Done => Ok(()),
         _ => Err(unexpected(account)),
     }
@@ -307,12 +309,12 @@ pub(super) fn begun(
 }
 
 fn begun_in(
-    place: &Path,
+    place: impl AsRef<Path>,
     account: &AccountRun,
     call: &Call,
     within: Option<Duration>,
 ) -> Result<Launched, FilesError> {
-    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), place)?;
+    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), place.as_ref())?;
     launched.answer_within(within);
     match launched.write_all(&line(call)) {
         Ok(()) => Ok(launched),
@@ -338,10 +340,6 @@ struct Answer {
 }
 
 impl Answer {
-    fn to(account: &AccountRun, call: &Call) -> Result<Answer, FilesError> {
-        Answer::of(begun(account, call, None)?)
-    }
-
     fn of(mut launched: Launched) -> Result<Answer, FilesError> {
         launched.end_input();
         let mut launched = BufReader::with_capacity(64 << 10, launched);

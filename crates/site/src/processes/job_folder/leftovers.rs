@@ -9,22 +9,25 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{geteuid, getpid};
 
-use super::call::{Call, Reply};
+use super::call::Call;
 use super::{FilesError, client, emptying};
-use crate::accounts::AccountRun;
+use crate::accounts::{Account, AccountRun, LauncherError};
+use crate::processes::table::uids_in;
 use crate::processes::{PROGRAM_PATH, within};
 
-const FOLDERS: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
+const QUEUES: &str = "/dev/mqueue";
+const FOLDERS: [&str; 2] = ["/dev/shm", QUEUES];
+/// The kind of file system that shows POSIX queues (`MQUEUE_MAGIC` of Linux).
+const QUEUES_MAGIC: u32 = 0x1980_0202;
 /// Lists of objects of all users, the column of their ids, and the option of ipcrm(1) that removes one.
 const OBJECTS: [(&str, &str, &str); 3] = [
     ("/proc/sysvipc/shm", "shmid", "--shmem-id"),
@@ -35,29 +38,34 @@ const OBJECTS: [(&str, &str, &str); 3] = [
 const AT_ONCE: usize = 500;
 /// How many entries of a folder a supervisor looks at before it takes for granted that there is something.
 const LOOKED_AT_MOST: usize = 10_000;
-/// How deep the folders of an account are emptied.
-const DEPTH_MAX: usize = 64;
+/// How long the folders are looked through and emptied: other users can fill them, too.
+const WITHIN: Duration = Duration::from_secs(10);
 /// How often, and after what pauses, a supervisor looks for other processes: another job may be ending at the same time.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long it is believed that the account has no other process.
 const BELIEVED_FOR: Duration = Duration::from_millis(10);
 
+/// Whether this host shows the POSIX queues of its users, so that those of jobs can be removed, or has none.
+pub fn shows_message_queues() -> bool {
+    !Path::new("/proc/sys/fs/mqueue").exists()
+        || rustix::fs::statfs(QUEUES).is_ok_and(|found| u32::try_from(found.f_type) == Ok(QUEUES_MAGIC))
+}
+
 /// Has the account of a job that has ended remove what it left, if no other process of it is seen but the one that measures the job's files.
 pub(crate) fn remove_leftovers(account: &AccountRun, meter: Option<i32>) -> Result<(), FilesError> {
-    let Some(uid) = fs::symlink_metadata(&account.folder).ok().map(|folder| folder.uid()) else {
-        return Ok(());
-    };
+    // Not by its folder, over which the job can mount something.
+    let found = Account::find(&account.name)
+        .map_err(|source| LauncherError::Io { action: "look up the account of the job", source })?;
+    let Some(Account { uid, .. }) = found else { return Ok(()) };
     if !OBJECTS.into_iter().any(|list| !made_by(uid, list).is_empty()) && !has_files(uid) {
         return Ok(());
     }
     for attempt in 1..=TRIES {
         // Where that cannot be seen, others are not disturbed.
         if !has_other_process(uid, meter).unwrap_or(true) {
-            return match client::answered(account, &Call::RemoveLeftovers { meter })? {
-                Reply::Done => Ok(()),
-                _ => Err(client::unexpected(account)),
-            };
+            let reply = client::answered_anywhere(account, &Call::RemoveLeftovers { meter })?;
+            return client::done(reply, account);
         }
         if attempt < TRIES {
             thread::sleep(PAUSE);
@@ -86,35 +94,48 @@ fn has_files(uid: u32) -> bool {
 /// # Errors
 /// Something remains, or it cannot be seen whether the user has other processes.
 pub(super) fn remove_own(meter: Option<i32>) -> io::Result<()> {
-    let mut removal = Removal { uid: geteuid().as_raw(), meter, looked: None, failure: None };
-    for list in OBJECTS {
-        removal.objects(list)?;
-    }
-    for path in FOLDERS {
-        removal.folder(Path::new(path))?;
-    }
+    let mut removal = Removal::new(geteuid().as_raw(), meter);
+    OBJECTS.into_iter().for_each(|list| removal.objects(list));
+    FOLDERS.into_iter().for_each(|path| removal.folder(Path::new(path)));
     removal.failure.map_or(Ok(()), Err)
 }
 
-/// A removal under way. It ends with an error of [`Removal::is_alone`] alone; of all others the first one is kept.
+/// A removal under way.
 struct Removal {
     uid: u32,
     meter: Option<i32>,
     /// When the user was last seen to have no other process.
     looked: Option<Instant>,
+    until: Instant,
+    /// The user has another process, or that cannot be seen, or it has taken too long.
+    is_over: bool,
+    /// The first failure.
     failure: Option<io::Error>,
 }
 
 impl Removal {
-    /// Whether the user has no other process, as far as that was seen a moment ago.
-    fn is_alone(&mut self) -> io::Result<bool> {
-        if self.looked.is_none_or(|looked| looked.elapsed() >= BELIEVED_FOR) {
-            if has_other_process(self.uid, self.meter)? {
-                return Ok(false);
+    fn new(uid: u32, meter: Option<i32>) -> Removal {
+        let until = Instant::now() + WITHIN;
+        Removal { uid, meter, looked: None, until, is_over: false, failure: None }
+    }
+
+    /// Whether there is time left, and the user has no other process, as far as that was seen a moment ago.
+    fn goes_on(&mut self) -> bool {
+        if !self.is_over && Instant::now() >= self.until {
+            self.is_over = true;
+            self.failed("look through all of it", Errno::TIMEDOUT);
+        }
+        if !self.is_over && self.looked.is_none_or(|looked| looked.elapsed() >= BELIEVED_FOR) {
+            match has_other_process(self.uid, self.meter) {
+                Ok(has_other) => self.is_over = has_other,
+                Err(cause) => {
+                    self.is_over = true;
+                    self.failed("see the processes of the account", cause);
+                }
             }
             self.looked = Some(Instant::now());
         }
-        Ok(true)
+        !self.is_over
     }
 
     fn failed(&mut self, what: &str, cause: impl Into<io::Error>) {
@@ -122,11 +143,11 @@ impl Removal {
         self.failure.get_or_insert_with(|| io::Error::new(cause.kind(), format!("{what}: {cause}")));
     }
 
-    fn objects(&mut self, list: (&str, &str, &str)) -> io::Result<()> {
+    fn objects(&mut self, list: (&str, &str, &str)) {
         let (_, _, option) = list;
         for ids in made_by(self.uid, list).chunks(AT_ONCE) {
-            if !self.is_alone()? {
-                return Ok(());
+            if !self.goes_on() {
+                return;
             }
             let mut ipcrm = Command::new("ipcrm");
             ipcrm.args(ids.iter().map(|id| format!("{option}={id}"))).env("PATH", PROGRAM_PATH);
@@ -136,49 +157,56 @@ impl Removal {
                 Err(error) => self.failed("ipcrm", error),
             }
         }
-        Ok(())
-    }
-
-    fn folder(&mut self, path: &Path) -> io::Result<()> {
-        match within::open_top(path) {
-            Ok(folder) => self.entries(&folder, 0),
-            Err(_) => Ok(()),
-        }
     }
 
     /// Removes the user's own entries of a folder; what is mounted there and what belongs to others stays.
-    fn entries(&mut self, folder: &OwnedFd, depth: usize) -> io::Result<()> {
-        let entries = match Dir::read_from(folder) {
+    fn folder(&mut self, path: &Path) {
+        let Ok(folder) = within::open_top(path) else { return };
+        let entries = match Dir::read_from(&folder) {
             Ok(entries) => entries,
-            Err(cause) => {
-                self.failed("read a folder", cause);
-                return Ok(());
-            }
+            Err(cause) => return self.failed("read a folder", cause),
         };
         for entry in entries {
-            let Ok(entry) = entry else { break };
+            let Ok(entry) = entry else { return };
             let name = entry.file_name();
-            let own = within::stat(folder, name).ok().filter(|found| found.st_uid == self.uid);
-            let Some(own) = own.filter(|_| !is_dots(name)) else { continue };
-            if !self.is_alone()? {
-                return Ok(());
+            if !is_dots(name)
+                && !self.remains(&folder, name)
+                && let Err(cause) = self.delete(&folder, name)
+                && !self.is_over
+            {
+                self.failed(&format!("{}", OsStr::from_bytes(name.to_bytes()).display()), cause);
             }
-            let is_folder = FileType::from_raw_mode(own.st_mode) == FileType::Directory;
-            if is_folder && depth < DEPTH_MAX {
-                match emptying::open_folder(folder, name) {
-                    Ok(inner) => self.entries(&inner, depth + 1)?,
-                    Err(cause) => self.failed("open a folder", cause),
-                }
-            }
-            let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            match unlinkat(folder, name, flags) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(cause) => {
-                    self.failed(&format!("{}", OsStr::from_bytes(name.to_bytes()).display()), cause)
-                }
+            if self.is_over {
+                return;
             }
         }
-        Ok(())
+    }
+
+    /// Whether an entry is not the user's own, or nothing is to be removed any more.
+    fn remains(&mut self, folder: &OwnedFd, name: &CStr) -> bool {
+        if Instant::now() >= self.until {
+            return !self.goes_on();
+        }
+        !within::stat(folder, name).is_ok_and(|found| found.st_uid == self.uid) || !self.goes_on()
+    }
+
+    /// Removes an entry with all of the user's own that is below it.
+    fn delete(&mut self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
+        let found = within::stat(folder, name)?;
+        let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        let emptied = match is_folder {
+            true => within::open_usable(folder, name, Mode::RWXU).map_err(io::Error::from).and_then(
+                |(inner, _)| {
+                    emptying::empty_opened(&inner, &mut |folder, name, _| self.remains(folder, name))
+                },
+            ),
+            false => Ok(()),
+        };
+        let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        match unlinkat(folder, name, flags) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(cause) => Err(emptied.err().unwrap_or_else(|| cause.into())),
+        }
     }
 }
 
@@ -215,8 +243,9 @@ fn has_other_process(uid: u32, meter: Option<i32>) -> io::Result<bool> {
         if known.contains(&Some(pid)) {
             continue;
         }
-        match fs::read_to_string(format!("/proc/{pid}/status")) {
-            Ok(status) if is_alive_as(&status, uid) => return Ok(true),
+        // The name of a process may hold any bytes.
+        match fs::read(format!("/proc/{pid}/status")) {
+            Ok(status) if is_alive_as(&String::from_utf8_lossy(&status), uid) => return Ok(true),
             Err(error) if !matches!(error.kind(), ErrorKind::NotFound) && !is_gone(&error) => {
                 return Err(error);
             }
@@ -230,12 +259,14 @@ fn is_gone(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::SRCH)
 }
 
-/// Whether a process has not ended, and has a uid (real, effective, saved, or of its file system), by its status (proc_pid_status(5)).
+/// Whether a process has not ended, and has a uid (real, effective, saved, or of its file system), by its status (proc_pid_status(5)). Its state
+/// is that of its first thread, which can end before the others.
 fn is_alive_as(status: &str, uid: u32) -> bool {
     let line =
         |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
-    !line("State:").starts_with(['Z', 'X'])
-        && line("Uid:").split_ascii_whitespace().any(|found| found.parse() == Ok(uid))
+    let has_ended = line("State:").starts_with(['Z', 'X'])
+        && line("Threads:").parse().is_ok_and(|threads: u64| threads <= 1);
+    !has_ended && uids_in(status).contains(&uid)
 }
 
 #[cfg(test)]
@@ -265,8 +296,41 @@ mod tests {
         };
         check("Name:\tsh\nState:\tS (sleeping)\nUid:\t7\t7\t7\t7\n", [true, false]);
         check("Name:\tsh\nState:\tT (stopped)\nUid:\t0\t0\t8\t0\n", [false, true]);
-        check("Name:\tsh\nState:\tZ (zombie)\nUid:\t7\t7\t7\t7\n", [false, false]);
+        check("Name:\tsh\nState:\tZ (zombie)\nUid:\t7\t7\t7\t7\nThreads:\t1\n", [false, false]);
+        check("Name:\tsh\nState:\tZ (zombie)\nUid:\t7\t7\t7\t7\nThreads:\t2\n", [true, false]);
         check("", [false, false]);
+    }
+
+    /// Other users give their processes any names.
+    #[test]
+    fn the_name_of_a_process_hides_no_other_and_does_not_end_the_search() {
+        let scratch = tempfile::tempdir().unwrap();
+        let script = scratch.path().join(OsStr::from_bytes(b"name\xff"));
+        fs::write(&script, "#!/bin/sh\nread line\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut named = Command::new(&script).stdin(Stdio::piped()).spawn().unwrap();
+        let comm = || fs::read(format!("/proc/{}/comm", named.id())).unwrap();
+        while !comm().starts_with(b"name\xff") {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let found = has_other_process(UNUSED, None);
+        named.kill().unwrap();
+        named.wait().unwrap();
+        assert!(!found.unwrap());
+    }
+
+    /// A user who has no processes but those of a test.
+    const UNUSED: u32 = 54_321;
+
+    /// A removal that takes its user for alone: the tests have other processes.
+    fn removal() -> Removal {
+        let looked = Some(Instant::now() + Duration::from_secs(3_600));
+        Removal { looked, ..Removal::new(geteuid().as_raw(), None) }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        fs::read_dir(folder).unwrap().map(name).collect()
     }
 
     /// Files of others, what links lead to and what cannot be removed stay; the rest goes nevertheless.
@@ -274,28 +338,71 @@ mod tests {
     fn own_files_are_removed() {
         let scratch = tempfile::tempdir().unwrap();
         let (shm, outside) = (scratch.path().join("shm"), scratch.path().join("outside"));
-        for folder in [shm.join("a/deep"), shm.join("closed/deep"), shm.join("shared"), outside.clone()] {
+        for folder in [shm.join("a/deep"), shm.join("shared/deep"), outside.clone()] {
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("file"), "kept").unwrap();
         }
         symlink(&outside, shm.join("link")).unwrap();
-        fs::set_permissions(shm.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let is_root = geteuid().is_root();
         if is_root {
-            chown(shm.join("shared/file"), Some(54_321), None).unwrap();
+            chown(shm.join("shared/deep/file"), Some(UNUSED), None).unwrap();
+            fs::create_dir_all(shm.join("shared").join(["d"; 100].join("/"))).unwrap();
         }
-        // The test has other processes of its user: it is taken for alone.
-        let mut removal = Removal {
-            uid: geteuid().as_raw(),
-            meter: None,
-            looked: Some(Instant::now() + Duration::from_secs(3_600)),
-            failure: None,
-        };
-        removal.folder(&shm).unwrap();
-        let left: Vec<_> = fs::read_dir(&shm).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, if is_root { vec!["shared"] } else { vec![] }, "{:?}", removal.failure);
-        assert_eq!(shm.join("shared/file").exists(), is_root);
+        let mut removal = removal();
+        removal.folder(&shm);
+        assert_eq!(names(&shm), if is_root { vec!["shared"] } else { vec![] }, "{:?}", removal.failure);
+        assert_eq!(shm.join("shared/deep/file").exists(), is_root);
+        if is_root {
+            assert_eq!(names(&shm.join("shared")), ["deep"], "the rest goes, as deep as it is");
+        }
         assert_eq!(removal.failure.is_some(), is_root, "a folder that holds files of others is not empty");
         assert!(outside.join("file").exists());
+    }
+
+    /// Root may do everything in every folder: where root runs the test, another user does so once more.
+    #[test]
+    fn what_an_account_has_closed_to_itself_and_what_is_deep_is_removed() {
+        if geteuid().is_root() {
+            crate::testing::as_user(
+                UNUSED,
+                "what_an_account_has_closed_to_itself_and_what_is_deep_is_removed",
+            );
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let shm = scratch.path().join("shm");
+        let modes = [0o000, 0o400, 0o500, 0o100, 0o200, 0o700];
+        for mode in modes {
+            let folder = shm.join(format!("{mode:o}"));
+            fs::create_dir_all(folder.join("inner")).unwrap();
+            fs::write(folder.join("inner/file"), "x").unwrap();
+            for closed in [folder.join("inner"), folder] {
+                fs::set_permissions(closed, fs::Permissions::from_mode(mode)).unwrap();
+            }
+        }
+        // Deeper than a path may be long.
+        crate::testing::make_deep(&shm, 200, 100);
+        let mut removal = removal();
+        removal.folder(&shm);
+        assert_eq!(names(&shm), [""; 0], "{:?}", removal.failure);
+        assert!(removal.failure.is_none());
+    }
+
+    #[test]
+    fn message_queues_are_shown_where_they_are_mounted() {
+        let mounts = fs::read("/proc/self/mounts").unwrap();
+        let is_mounted = String::from_utf8_lossy(&mounts).contains(" /dev/mqueue mqueue ");
+        let has_queues = Path::new("/proc/sys/fs/mqueue").exists();
+        assert_eq!(shows_message_queues(), is_mounted || !has_queues);
+    }
+
+    /// What other users have there takes no longer than that.
+    #[test]
+    fn a_removal_ends_when_its_time_is_over() {
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join("file"), "x").unwrap();
+        let mut removal = Removal { until: Instant::now(), ..removal() };
+        removal.folder(scratch.path());
+        assert_eq!(names(scratch.path()), ["file"]);
+        assert_eq!(removal.failure.unwrap().kind(), ErrorKind::TimedOut);
     }
 }

@@ -36,6 +36,7 @@ pub use client::AccountStream;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
 pub use gate::JobGate;
 pub(crate) use leftovers::remove_leftovers;
+pub use leftovers::shows_message_queues;
 pub(crate) use outputs::make_outputs;
 pub use serve::serve_call;
 

@@ -7,6 +7,7 @@
 //! did not by themselves.
 
 mod batch;
+pub(super) mod call;
 mod port;
 mod process;
 mod subjob;
@@ -16,11 +17,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use pliant_staging::{SHARED, TASKS};
+use pliant_wire::Outcome;
 use serde::{Deserialize, Serialize};
 
 use super::watch::Signals;
 
 pub use batch::{BatchSpec, InstanceRun, OUTPUT_BYTES, longest_of_batch};
+pub use call::{CallSpec, OutputFrom, ParameterFormat};
 pub use subjob::{ADDRESS_VARIABLE, SubjobSpec, TaskEnd, TaskInput, TaskRun, task_ends, task_ends_length};
 
 /// The programs that a job runs.
@@ -31,15 +34,19 @@ pub enum TaskList {
     Batch(BatchSpec),
     /// Tasks of a launch, all at once.
     Subjob(SubjobSpec),
+    /// A call of a typed service.
+    Call(Box<CallSpec>),
 }
 
 /// How the programs of a list ended, all together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TasksEnd {
     /// All that were begun have ended; of a subjob, each reported success.
     Succeeded,
     /// A task of a subjob did not report success.
     Failed,
+    /// The command of a call ended so, without success.
+    Exited(Outcome),
     /// They were asked to end before they had.
     Ended,
 }
@@ -82,6 +89,7 @@ pub fn run_tasks(file: &Path, out: &mut impl Write) -> io::Result<TasksEnd> {
             Ok(end)
         }
         TaskList::Subjob(subjob) => subjob.run(&here, &shared, &mut signals, |ended| report(out, ended)),
+        TaskList::Call(call) => call.run(&here, &mut signals, out),
     }
 }
 

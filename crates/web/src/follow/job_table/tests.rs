@@ -153,3 +153,38 @@ fn very_many_jobs_are_paged() {
     assert_eq!(table.open().count(), 1);
     assert_eq!(every(&table, JobOrder::default())[0].submitted_s, Time(KEPT_MAX as i64 + 10).0);
 }
+
+#[test]
+fn a_sweep_is_the_jobs_of_its_batches() {
+    use pliant_control::multi_job::batch_key;
+    use pliant_control::names::Key;
+    let mut table = JobTable::default();
+    let (one, other) = (Key([1; 16]), Key([2; 16]));
+    for (server, number, at, key) in
+        [("lyon", 1, 10, batch_key(one, 0)), ("nice", 2, 20, batch_key(one, 1)), ("lyon", 3, 30, other)]
+    {
+        let mut job = record(server, number, at);
+        job.key = key;
+        table.list(&job);
+    }
+    let mut last = ended("lyon", 4, 40);
+    last.key = batch_key(one, 70_000);
+    table.list(&last);
+    let (sweeps, left_out) = table.sweeps(10);
+    assert_eq!((sweeps.len(), left_out), (1, 0), "a job alone is no sweep");
+    let sweep = &sweeps[0];
+    assert_eq!((sweep.group.jobs, sweep.group.waiting, sweep.group.completed), (3, 2, 1));
+    let servers: Vec<_> = sweep.servers.iter().map(|server| (server.value.as_str(), server.jobs)).collect();
+    assert_eq!((servers, sweep.submitted_s, sweep.ended_s), (vec![("lyon", 2), ("nice", 1)], 10, None));
+    let filter = JobFilter { sweep: sweep.group.value.parse().ok(), ..JobFilter::default() };
+    let jobs = table.select(&filter, JobOrder::default(), 0, 9).jobs;
+    assert_eq!(ids(&jobs), ["lyon.4", "nice.2", "lyon.1"]);
+    for (number, key) in [(5, other), (6, batch_key(other, 1))] {
+        let mut job = ended("nice", number, 50);
+        job.key = key;
+        table.list(&job);
+    }
+    let (sweeps, left_out) = table.sweeps(1);
+    assert_eq!((sweeps[0].group.jobs, left_out), (3, 1), "the newest first");
+    assert_eq!(sweeps[0].ended_s, None, "one of it waits");
+}

@@ -86,10 +86,6 @@ async fn an_empty_file_of_authorities_is_refused() {
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(site.dir.path().join("none.pem"), "").unwrap();
     std::fs::write(&path, text.replace("claim = ", "ca = \"none.pem\"\nclaim = ")).unwrap();
-    let scripts = ScriptReader::new(
-        |_| Err(Problem::unprocessable("no scripts")),
-        |_, _| Err(Problem::unprocessable("no scripts")),
-    );
-    let error = Portal::new(&PortalFile::read(&path).unwrap(), scripts).map(drop).unwrap_err();
+    let error = Site::try_portal(&path).map(drop).unwrap_err();
     assert!(error.contains("none.pem: expected at least one certificate, found none"), "{error}");
 }

@@ -10,17 +10,23 @@ use pliant_staging::FileSpec;
 use pliant_trace::tig::{self, read_application, read_joining_tasks};
 use pliant_wire::{Program, TaskProgram};
 
-use crate::failure::Failure;
+use crate::RequestError;
 use crate::job_files::{announced, input, script_file};
 
 /// An application with the paths of its input files.
-pub(crate) struct LaunchDescription {
-    pub(crate) application: Application,
-    pub(crate) inputs: InputPaths,
+pub struct LaunchDescription {
+    /// The tasks and their communication.
+    pub application: Application,
+    /// Where the input files of tasks are on this machine.
+    pub inputs: InputPaths,
 }
 
 /// The application in a file.
-pub(crate) fn read(path: &Path) -> Result<LaunchDescription, Failure> {
+///
+/// # Errors
+///
+/// If the file, or one that it names, cannot be read or is wrong.
+pub fn read(path: &Path) -> Result<LaunchDescription, RequestError> {
     let tig::Application { graph, programs, inputs } = read_application(path)?;
     let mut paths = InputPaths::new();
     let mut tasks = Vec::with_capacity(programs.len());
@@ -42,7 +48,11 @@ pub(crate) fn read(path: &Path) -> Result<LaunchDescription, Failure> {
 }
 
 /// The tasks of a file that are added to a launch, with the paths of their input files.
-pub(crate) fn joining(path: &Path) -> Result<(Vec<SpawnedTask>, InputPaths), Failure> {
+///
+/// # Errors
+///
+/// As for [`read`].
+pub fn joining(path: &Path) -> Result<(Vec<SpawnedTask>, InputPaths), RequestError> {
     let mut paths = InputPaths::new();
     let task = |task: tig::JoiningTask| {
         let tig::JoiningTask { name, rcr, program: runs, inputs, neighbours } = task;
@@ -52,12 +62,16 @@ pub(crate) fn joining(path: &Path) -> Result<(Vec<SpawnedTask>, InputPaths), Fai
         let payload = Payload::of(&TaskProgram { program, inputs });
         Ok(SpawnedTask { task: TaskSpec { name, rcr, payload }, neighbours })
     };
-    let tasks = read_joining_tasks(path)?.into_iter().map(task).collect::<Result<_, Failure>>()?;
+    let tasks = read_joining_tasks(path)?.into_iter().map(task).collect::<Result<_, RequestError>>()?;
     Ok((tasks, paths))
 }
 
 /// The program of a task; `asked` names it in errors.
-pub(crate) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failure> {
+///
+/// # Errors
+///
+/// If its script cannot be read or is wrong.
+pub fn program(asked: &str, runs: tig::Program) -> Result<Program, RequestError> {
     match runs {
         tig::Program::Service { name, arguments } => Ok(Program::Service { name, arguments }),
         tig::Program::Script { path, arguments } => {
@@ -68,18 +82,18 @@ pub(crate) fn program(asked: &str, runs: tig::Program) -> Result<Program, Failur
 }
 
 /// The input files of a task, relative to the file `beside`; their paths are added to `paths`.
-pub(crate) fn files_of(
+fn files_of(
     asked: &str,
     files: &[String],
     beside: &Path,
     paths: &mut InputPaths,
-) -> Result<Vec<FileSpec>, Failure> {
+) -> Result<Vec<FileSpec>, RequestError> {
     let folder = beside.parent().unwrap_or(Path::new(""));
     let read = |text: &String| {
-        let read = input(text).map_err(|error| Failure::input(format!("{asked}: input: {error}")))?;
+        let read = input(text).map_err(|error| RequestError::input(format!("{asked}: input: {error}")))?;
         Ok(read.relative_to(folder))
     };
-    let inputs = files.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+    let inputs = files.iter().map(read).collect::<Result<Vec<_>, RequestError>>()?;
     let announced = announced(&format!("{asked}: input"), &inputs)?;
     paths.extend(announced.iter().map(|(spec, path)| (spec.sha256, path.clone())));
     Ok(announced.into_iter().map(|(spec, _)| spec).collect())
@@ -100,7 +114,7 @@ mod tests {
                 (files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>(), InputPaths::new());
             let specs = files_of("app.toml: task `x`", &files, &beside, &mut paths)?;
             let named: Vec<String> = specs.iter().map(|spec| spec.name.to_string()).collect();
-            Ok::<_, Failure>((named, paths))
+            Ok::<_, RequestError>((named, paths))
         };
         let (named, paths) = read(&["data/a.txt", "in/b=data/a.txt"]).unwrap();
         assert_eq!(named, ["a.txt", "in/b"]);
@@ -109,10 +123,13 @@ mod tests {
             [dir.path().join("data/a.txt")],
             "one content, one file"
         );
-        for (wrong, code) in
-            [(&["data/none"][..], 1), (&["data"], 2), (&["../x=data/a.txt"], 2), (&["data/a.txt"; 2], 2)]
-        {
-            assert_eq!(read(wrong).unwrap_err().code, code, "{wrong:?}");
+        for (wrong, is_input) in [
+            (&["data/none"][..], false),
+            (&["data"], true),
+            (&["../x=data/a.txt"], true),
+            (&["data/a.txt"; 2], true),
+        ] {
+            assert_eq!(read(wrong).unwrap_err().is_input(), is_input, "{wrong:?}");
         }
     }
 }

@@ -1,0 +1,214 @@
+//! The C library of GridRPC, used by programs in C, C++ and Fortran.
+
+mod programs;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use pliant_transport::Role;
+
+use crate::harness::*;
+use programs::{Linked, Programs, file, run, run_checked, workspace};
+
+/// The services of the interoperability test, which calls them by names in capitals.
+const SERVICES: &str = r#"
+[[service]]
+name = "succ"
+signature = ["in int n", "out int m"]
+command = ["/bin/sh", "-c", "echo $(($1 + 1))", "succ", "{n}"]
+speedup = "rigid:1"
+runtime = "60s"
+
+[service.parameters.m]
+output = "stdout"
+
+[[service]]
+name = "sleep"
+signature = ["in int seconds"]
+command = ["sleep", "{seconds}"]
+speedup = "rigid:1"
+runtime = "60s"
+
+[[service]]
+name = "loop"
+signature = ["in int n"]
+command = ["/bin/sh", "-c", "while true; do sleep 1; done", "loop", "{n}"]
+speedup = "rigid:1"
+runtime = "1h"
+
+[[service]]
+name = "exit"
+signature = ["in int code"]
+command = ["/bin/sh", "-c", "exit $1", "exit", "{code}"]
+speedup = "rigid:1"
+runtime = "60s"
+"#;
+
+/// The first of them in a process that takes all calls.
+const RESIDENT: &str = r#"
+[[service]]
+name = "succ"
+signature = ["in int n", "out int m"]
+library = "/opt/mmul/libmmul.so"
+function = "succ"
+speedup = "rigid:1"
+runtime = "60s"
+"#;
+
+/// A service with strings, files and an array that changes.
+const EVERYTHING: &str = r#"
+[[service]]
+name = "everything"
+signature = ["in int n", "inout long v[n]", "in string word", "out string shouted[32]", "in file source", "out file copy", "out float half"]
+command = ["/bin/sh", "-c", '''
+printf %s "$2" | tr a-z A-Z > shouted
+cp source copy
+awk '{{ for (i = 1; i <= NF; i++) printf "%.0f\n", 2 * $i }}' v > doubled && mv doubled v
+echo "$1" | awk '{{ print $1 / 2 }}'
+''', "everything", "{n}", "{word}"]
+speedup = "rigid:1"
+runtime = "60s"
+
+[service.parameters.v]
+format = "text"
+
+[service.parameters.half]
+output = "stdout"
+"#;
+
+/// How many calls the stress makes, if it is not the short form.
+const CALLS: &str = "PLIANT_GRIDRPC_CALLS";
+
+async fn federation(services: &str) -> Federation {
+    Federation::start(&[Cluster { tables: services.to_owned(), ..Cluster::new("lyon", 8, 1.0) }]).await
+}
+
+/// Services of a page or an example, with the library where it is here.
+fn with_library(services: &str, library: &Path) -> String {
+    const INSTALLED: &str = "/opt/mmul/libmmul.so";
+    assert!(services.contains(INSTALLED), "{services}");
+    services.replace(INSTALLED, library.to_str().unwrap())
+}
+
+fn client_file(federation: &Federation) -> PathBuf {
+    federation.client_file(Role::User, "alice")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fifty_cases_of_the_interoperability_test_pass() {
+    let federation = federation(SERVICES).await;
+    let (programs, config) = (Programs::new(), client_file(&federation));
+    let cases = programs.test_program("cases.c");
+    let arguments = [config.to_str().unwrap(), "lyon"];
+    let check = |printed: &str| assert!(printed.contains("50 of 50 passed, 0 failed"), "{printed}");
+    check(&run(&cases, &arguments));
+    if let Some(printed) = run_checked(&cases, &arguments) {
+        check(&printed);
+    }
+    let source = workspace().join("crates/gridrpc/tests/c/cases.c");
+    check(&run(&programs.compile("cc", &source, Linked::Statically).unwrap(), &arguments));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fifty_cases_pass_while_the_server_is_killed_and_started_again() {
+    let mut federation = federation(SERVICES).await;
+    let (programs, config) = (Programs::new(), client_file(&federation));
+    let mut command = Command::new(programs.test_program("cases.c"));
+    command.arg(config).args(["lyon", "disturb"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let (mut printed, mut kills) = (String::new(), 0);
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        printed.push_str(&format!("{line}\n"));
+        if line == "disturb" {
+            federation.kill("lyon");
+            federation.revive("lyon");
+            federation.attached(1).await;
+            kills += 1;
+            input.write_all(b"go on\n").unwrap();
+        }
+    }
+    let status = child.wait().unwrap();
+    assert!(status.success() && printed.contains("50 of 50 passed, 0 failed"), "{status}: {printed}");
+    assert!(kills >= 10, "{printed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn asynchronous_calls_of_eight_threads_have_their_outputs() {
+    let programs = Programs::new();
+    let succ = programs.shared(&workspace().join("crates/gridrpc/tests/c/succ.c"));
+    let federation = federation(&with_library(RESIDENT, &succ)).await;
+    let config = client_file(&federation);
+    let calls = std::env::var(CALLS).unwrap_or("800".to_owned());
+    let printed = run(&programs.test_program("stress.c"), &[config.to_str().unwrap(), "8", &calls]);
+    assert_eq!(printed, format!("{calls} calls, 0 wrong, finalized with GRPC_NO_ERROR\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_use_gives_codes() {
+    let federation = federation(SERVICES).await;
+    let (programs, config) = (Programs::new(), client_file(&federation));
+    let broken = programs.path().join("broken.toml");
+    fs::write(&broken, "agent = 5\n").unwrap();
+    let hostile = programs.test_program("hostile.c");
+    let arguments = [&config, &broken];
+    assert!(run(&hostile, &arguments).contains("0 wrong"));
+    if let Some(printed) = run_checked(&hostile, &arguments) {
+        assert!(printed.contains("0 wrong"), "{printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strings_files_and_arrays_go_and_come_back() {
+    let federation = federation(EVERYTHING).await;
+    let (programs, config) = (Programs::new(), client_file(&federation));
+    let types = programs.test_program("types.c");
+    assert_eq!(run(&types, &[&config]), "right\n");
+    if let Some(printed) = run_checked(&types, &[&config]) {
+        assert_eq!(printed, "right\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_run() {
+    let programs = Programs::new();
+    let examples = workspace().join("examples/gridrpc");
+    let mmul = programs.shared(&examples.join("mmul.c"));
+    let federation = federation(&with_library(&file("examples/gridrpc/services.toml"), &mmul)).await;
+    let config = client_file(&federation);
+    let check = |compiler: &str, source: &str, expected: &str| {
+        if let Some(program) = programs.compile(compiler, &examples.join(source), Linked::Shared) {
+            assert_eq!(run(&program, &[&config]), expected, "{source}");
+        }
+    };
+    check("cc", "matrix_product.c", "27 calls, largest error 0\n");
+    let largest = "largest amplitude 5.00 at frequency 1.00\n";
+    check("cc", "parameter_study.c", largest);
+    check("c++", "parameter_study.cpp", largest);
+    check("gfortran", "parameter_study.f90", largest);
+}
+
+/// The service and the client of the guide, as they are written there.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_of_the_guide_runs() {
+    let programs = Programs::new();
+    let guide = file("docs/guides/gridrpc.md");
+    let block = |name: &str| {
+        let begin = guide.find(&format!("`{name}`:\n")).unwrap_or_else(|| panic!("no {name} in the guide"));
+        let code = guide[begin..].split("```").nth(1).unwrap();
+        let (_, text) = code.split_once('\n').unwrap();
+        let path = programs.path().join(name);
+        fs::write(&path, text).unwrap();
+        (path, text.to_owned())
+    };
+    let compiled = |source: &Path| programs.compile("cc", source, Linked::Shared).unwrap();
+    let ((mmul, service), (client, text)) = (block("mmul.c"), block("client.c"));
+    let services = block("services.toml").1;
+    let lines = [&service, &text, &services].iter().map(|text| text.lines().count()).sum::<usize>();
+    assert!(lines <= 50, "the guide promises fifty lines, and has {lines}");
+    let federation = federation(&with_library(&services, &programs.shared(&mmul))).await;
+    assert_eq!(run(&compiled(&client), &[client_file(&federation)]), "19 22\n43 50\n");
+}

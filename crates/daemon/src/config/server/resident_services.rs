@@ -1,0 +1,27 @@
+//! Where resident services may be declared.
+
+use pliant_site::services::Service;
+
+use super::ServerFile;
+
+impl ServerFile {
+    /// A resident process runs on this host as the server's own user.
+    pub(super) fn check_resident_services(&self) -> Result<(), (&'static str, String)> {
+        let is_resident =
+            |service: &&Service| service.call.as_ref().is_some_and(|call| call.resident.is_some());
+        let Some(service) = self.catalogue.all().find(is_resident) else { return Ok(()) };
+        let found = match &self.accounts {
+            _ if self.cluster.external().is_some() => "an external batch system",
+            Some(accounts) if accounts.has_accounts() => "jobs that run as accounts",
+            _ => return Ok(()),
+        };
+        let name = &service.name;
+        Err((
+            "service.resident",
+            format!(
+                "expected the embedded batch system and jobs as the server's own user for the resident service `{name}`, found {found}; \
+                 declare it with a command that each call starts"
+            ),
+        ))
+    }
+}

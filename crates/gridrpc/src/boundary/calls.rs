@@ -1,0 +1,183 @@
+//! Calls: the functions that C reaches through `c/variadic.c`, and those that take an array of addresses.
+
+#![allow(unsafe_code)]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "grpc.h says what pointers point to; null pointers give a code"
+)]
+
+use std::ffi::{c_int, c_uchar, c_ulonglong, c_void};
+use std::slice;
+
+use pliant_calls::{PARAMETERS_MAX, ParameterType, ScalarType};
+
+use super::arguments::{self, Arguments};
+use super::entry::{FunctionHandle, address, null, void, with, write};
+use crate::code::{Code, Failure, Outcome};
+use crate::federation::{Call, Results};
+use crate::handles::Binding;
+use crate::library::{Library, PreparedCall};
+use crate::sessions::SessionId;
+
+// The types that C and signatures must agree on, and the bound in c/variadic.c.
+const _: () = assert!(size_of::<std::ffi::c_long>() == 8 && size_of::<c_int>() == 4 && PARAMETERS_MAX == 64);
+
+/// How a variable argument is passed.
+#[repr(u8)]
+enum Passed {
+    Char = 0,
+    Int = 1,
+    Long = 2,
+    Float = 3,
+    Double = 4,
+    Address = 5,
+}
+
+/// How the arguments of a handle's function are passed, for `c/variadic.c`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pliant_gridrpc_signature(
+    handle: *mut FunctionHandle,
+    binding: *mut c_ulonglong,
+    passed: *mut c_uchar,
+    count: *mut usize,
+) -> c_int {
+    with(|library| {
+        let Binding { number, function } = library.binding(address(handle))?;
+        let parameters = function.signature().parameters();
+        if binding.is_null() || passed.is_null() || count.is_null() || parameters.len() > PARAMETERS_MAX {
+            return Err(null("variables"));
+        }
+        for (position, parameter) in parameters.iter().enumerate() {
+            let how = match parameter.kind {
+                ParameterType::Scalar(_) if parameter.direction.is_output() => Passed::Address,
+                ParameterType::Scalar(ScalarType::Char) => Passed::Char,
+                ParameterType::Scalar(ScalarType::Int) => Passed::Int,
+                ParameterType::Scalar(ScalarType::Long) => Passed::Long,
+                ParameterType::Scalar(ScalarType::Float) => Passed::Float,
+                ParameterType::Scalar(ScalarType::Double) => Passed::Double,
+                _ => Passed::Address,
+            };
+            // SAFETY: variadic.c passes an array of PARAMETERS_MAX.
+            unsafe { passed.add(position).write(how as u8) };
+        }
+        // SAFETY: variadic.c passes its own variables.
+        unsafe {
+            binding.write(number);
+            count.write(parameters.len());
+        }
+        Ok(())
+    })
+}
+
+/// Reads the arguments of a call. With a number, only if the handle still has this binding.
+///
+/// # Safety
+///
+/// `arguments` is null or the address of `count` addresses, each of which is null or what grpc.h says of its parameter.
+unsafe fn prepare(
+    library: &Library,
+    handle: *mut FunctionHandle,
+    number: Option<u64>,
+    arguments: *const *mut c_void,
+    count: usize,
+) -> Outcome<PreparedCall> {
+    let handle = address(handle);
+    let binding = library.binding(handle)?;
+    if number.is_some_and(|number| number != binding.number) {
+        let text =
+            "expected the handle to stay as it is during a call, found that another thread has changed it";
+        return Err(Failure::new(Code::InvalidFunctionHandle, text));
+    }
+    let signature = binding.function.signature();
+    let expected = signature.parameters().len();
+    if count != expected {
+        let text = format!("expected {expected} arguments ({signature}), found {count}");
+        return Err(Failure::new(Code::OtherErrorCode, text));
+    }
+    if arguments.is_null() && count > 0 {
+        return Err(null("arguments"));
+    }
+    let addresses = match count {
+        0 => &[],
+        // SAFETY: it is not null, and the count is that of the signature.
+        count => unsafe { slice::from_raw_parts(arguments, count) },
+    };
+    // SAFETY: passed on.
+    let Arguments { values, files, destinations } = unsafe { arguments::read(signature, addresses) }?;
+    let call = Call { function: binding.function.clone(), arguments: values, files };
+    // SAFETY: it is called once, within a function of the program that reports the end of the session, until when grpc.h asks the
+    // program to leave the outputs to the library.
+    let deliver = Box::new(move |results: Results| unsafe { destinations.write(&results) });
+    Ok(PreparedCall { handle, binding, call, deliver })
+}
+
+/// A call of `c/variadic.c`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pliant_gridrpc_call(
+    handle: *mut FunctionHandle,
+    binding: c_ulonglong,
+    arguments: *const *mut c_void,
+    count: usize,
+) -> c_int {
+    // SAFETY: variadic.c has read as many arguments as the signature has parameters.
+    with(|library| library.call(unsafe { prepare(library, handle, Some(binding), arguments, count) }?))
+}
+
+/// An asynchronous call of `c/variadic.c`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pliant_gridrpc_call_async(
+    handle: *mut FunctionHandle,
+    binding: c_ulonglong,
+    session: *mut SessionId,
+    arguments: *const *mut c_void,
+    count: usize,
+) -> c_int {
+    // SAFETY: as of the call that waits.
+    unsafe { call_async(handle, Some(binding), session, arguments, count) }
+}
+
+/// Starts a call.
+///
+/// # Safety
+///
+/// As of [`prepare`] and [`write`].
+unsafe fn call_async(
+    handle: *mut FunctionHandle,
+    binding: Option<u64>,
+    session: *mut SessionId,
+    arguments: *const *mut c_void,
+    count: usize,
+) -> c_int {
+    with(|library| {
+        // SAFETY: passed on.
+        unsafe {
+            // Before anything starts that could not be named.
+            void(session)?;
+            let id = library.call_async(prepare(library, handle, binding, arguments, count)?)?;
+            write(session, "a session ID", id)
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+/// `pliant_grpc_call_array`.
+pub unsafe extern "C" fn pliant_grpc_call_array(
+    handle: *mut FunctionHandle,
+    arguments: *const *mut c_void,
+    count: usize,
+) -> c_int {
+    // SAFETY: grpc.h asks for the addresses of arguments.
+    with(|library| library.call(unsafe { prepare(library, handle, None, arguments, count) }?))
+}
+
+#[unsafe(no_mangle)]
+/// `pliant_grpc_call_array_async`.
+pub unsafe extern "C" fn pliant_grpc_call_array_async(
+    handle: *mut FunctionHandle,
+    session: *mut SessionId,
+    arguments: *const *mut c_void,
+    count: usize,
+) -> c_int {
+    // SAFETY: grpc.h asks for the addresses of arguments.
+    unsafe { call_async(handle, None, session, arguments, count) }
+}

@@ -1,0 +1,62 @@
+//! What the library needs of a federation: [`live`](crate::live) asks a real one, tests a simulated one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pliant_calls::{Signature, Value};
+use pliant_client::calls::TypedService;
+use pliant_control::names::Name;
+
+use crate::code::Outcome;
+
+/// A function that a handle is bound to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Function {
+    /// The service.
+    pub(crate) service: TypedService,
+    /// The only server that is called; the best one if it is none.
+    pub(crate) server: Option<Name>,
+}
+
+impl Function {
+    /// Its parameters.
+    pub(crate) fn signature(&self) -> &Signature {
+        &self.service.signature
+    }
+}
+
+/// A call to start.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Call {
+    /// What is called.
+    pub(crate) function: Arc<Function>,
+    /// One value for each parameter; none for outputs and files.
+    pub(crate) arguments: Vec<Option<Value>>,
+    /// The paths of files, by the position of their parameter: read if they are inputs, written if they are outputs.
+    pub(crate) files: BTreeMap<usize, PathBuf>,
+}
+
+/// Values that came back, one for each parameter; none for inputs. Files are at their output paths already.
+pub(crate) type Results = Vec<Option<Value>>;
+
+/// What is notified once a call has ended: once, on a thread of the federation.
+pub(crate) type OnEnd = Box<dyn FnOnce(Outcome<Results>) + Send>;
+
+/// A way into a federation. Its functions wait for answers, unless [`Federation::close`] was called.
+pub(crate) trait Federation: Send + Sync {
+    /// The function of that name, at the best server or at a named one.
+    fn function(&self, name: &str, server: Option<&str>) -> Outcome<Function>;
+
+    /// Starts a call, and returns once a server has accepted it.
+    fn start(&self, call: Call, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>>;
+
+    /// Cancels what is under way, as far as it gets in some seconds, and lets every function that waits return.
+    fn close(&self);
+}
+
+/// A call under way.
+pub(crate) trait RunningCall: Send + Sync {
+    /// Begins to cancel the call. What it returns waits until the call has ended.
+    fn cancel(&self) -> Box<dyn FnOnce() -> Outcome>;
+}

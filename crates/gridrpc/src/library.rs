@@ -1,0 +1,175 @@
+//! The library between `grpc_initialize` and `grpc_finalize`: handles and sessions over a federation. What the functions of the standard do,
+//! in safe code.
+
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::code::{Code, Failure, Outcome, not_initialized};
+use crate::federation::{Call, Federation, OnEnd};
+use crate::handles::{Binding, HandleAddress, Handles};
+use crate::sessions::{Deliver, NewSession, SessionId, Sessions};
+
+/// The library, if it is initialized.
+static LIBRARY: Mutex<Option<Arc<Library>>> = Mutex::new(None);
+
+/// An initialized library.
+pub(crate) struct Library {
+    federation: Box<dyn Federation>,
+    handles: Mutex<Handles>,
+    pub(crate) sessions: Arc<Sessions>,
+    /// How many functions of the program are in it.
+    inside: Mutex<usize>,
+    /// Notified when one returns.
+    left: Condvar,
+}
+
+/// A call with what is needed to write its outputs.
+pub(crate) struct PreparedCall {
+    pub(crate) handle: HandleAddress,
+    pub(crate) binding: Binding,
+    pub(crate) call: Call,
+    pub(crate) deliver: Deliver,
+}
+
+/// Initializes the library with the federation that `open` opens.
+pub(crate) fn initialize(open: impl FnOnce() -> Outcome<Box<dyn Federation>>) -> Outcome {
+    let already = || {
+        Failure::new(
+            Code::AlreadyInitialized,
+            "expected the first call of grpc_initialize, or one after grpc_finalize, found another one",
+        )
+    };
+    if LIBRARY.lock().is_some() {
+        return Err(already());
+    }
+    // Without the lock, since files are read.
+    let library = Arc::new(Library::new(open()?));
+    let mut current = LIBRARY.lock();
+    if current.is_some() {
+        // Another thread was faster.
+        return Err(already());
+    }
+    *current = Some(library);
+    Ok(())
+}
+
+/// Ends what [`initialize`] began, and returns once no other function is in the library.
+pub(crate) fn finalize() -> Outcome {
+    let library = LIBRARY.lock().take().ok_or_else(not_initialized)?;
+    library.close();
+    Ok(())
+}
+
+/// Does something with the initialized library.
+pub(crate) fn with<T>(act: impl FnOnce(&Library) -> Outcome<T>) -> Outcome<T> {
+    let library = {
+        let current = LIBRARY.lock();
+        let library = current.clone().ok_or_else(not_initialized)?;
+        // Under the lock: `finalize` waits for it.
+        *library.inside.lock() += 1;
+        library
+    };
+    let _inside = Inside(&library);
+    act(&library)
+}
+
+/// Leaves the library when it is dropped, also if a panic comes by.
+struct Inside<'a>(&'a Library);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        *self.0.inside.lock() -= 1;
+        self.0.left.notify_all();
+    }
+}
+
+impl Library {
+    pub(crate) fn new(federation: Box<dyn Federation>) -> Library {
+        Library {
+            federation,
+            handles: Mutex::default(),
+            sessions: Arc::new(Sessions::new()),
+            inside: Mutex::new(0),
+            left: Condvar::new(),
+        }
+    }
+
+    /// Cancels everything, lets the functions of other threads return, and waits until they have.
+    pub(crate) fn close(&self) {
+        self.sessions.close();
+        self.federation.close();
+        let mut inside = self.inside.lock();
+        while *inside > 0 {
+            self.left.wait(&mut inside);
+        }
+    }
+
+    /// Initializes a handle.
+    pub(crate) fn bind(&self, at: HandleAddress, name: &str, server: Option<&str>) -> Outcome {
+        if at.0 == 0 {
+            return Err(Failure::new(
+                Code::InvalidFunctionHandle,
+                "expected the address of a handle, found a null pointer",
+            ));
+        }
+        let function = self.federation.function(name, server)?;
+        self.handles.lock().bind(at, function);
+        Ok(())
+    }
+
+    /// Frees a handle.
+    pub(crate) fn destruct(&self, at: HandleAddress) -> Outcome {
+        self.handles.lock().destruct(at)
+    }
+
+    /// What a handle is bound to.
+    pub(crate) fn binding(&self, at: HandleAddress) -> Outcome<Binding> {
+        self.handles.lock().get(at)
+    }
+
+    /// The handle of a session.
+    pub(crate) fn handle(&self, id: SessionId) -> Outcome<HandleAddress> {
+        let (at, number) = self.sessions.handle(id)?;
+        match self.handles.lock().is_bound(at, number) {
+            true => Ok(at),
+            false => Err(Failure::new(
+                Code::InvalidFunctionHandle,
+                format!("expected the handle of session {id}, found that it was destructed"),
+            )),
+        }
+    }
+
+    /// Calls a function, and waits for its outputs.
+    pub(crate) fn call(&self, prepared: PreparedCall) -> Outcome {
+        let id = self.start(prepared, false)?;
+        self.sessions.finish(id)
+    }
+
+    /// Starts a call.
+    pub(crate) fn call_async(&self, prepared: PreparedCall) -> Outcome<SessionId> {
+        self.start(prepared, true)
+    }
+
+    fn start(&self, prepared: PreparedCall, is_asynchronous: bool) -> Outcome<SessionId> {
+        let PreparedCall { handle, binding, call, deliver } = prepared;
+        let new = NewSession { handle: (handle, binding.number), is_asynchronous, deliver };
+        let id = self.sessions.begin(new)?;
+        let sessions = Arc::downgrade(&self.sessions);
+        let on_end: OnEnd = Box::new(move |outcome| {
+            if let Some(sessions) = sessions.upgrade() {
+                sessions.ended(id, outcome);
+            }
+        });
+        match self.federation.start(call, on_end) {
+            Ok(running) => self.sessions.accepted(id, running).map(|()| id),
+            Err(failure) => {
+                self.sessions.not_started(id);
+                Err(failure)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

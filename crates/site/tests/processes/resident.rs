@@ -1,0 +1,221 @@
+//! A resident process under its supervisor: calls in turn, and whatever ends one.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pliant_calls::frame::{self, FrameKind};
+use pliant_calls::{Array, Value, decode, encode};
+use pliant_site::processes::{
+    CallSpec, Ending, Exit, JobLimits, ProcessState, ResidentSpec, Residents, Running, find, put_call,
+    terminate,
+};
+use pliant_wire::{CALL_OUTCOME, Outcome};
+use tempfile::TempDir;
+
+const SIGNATURE: &str = "in int mode, in int n, in double a[n][n], inout double b[n], in file data, out int pid, \
+                         out string text[64], out file copy, in string gate";
+
+/// This program, as the supervisor of the resident process in its last argument.
+fn supervisor() -> Vec<OsString> {
+    let own = std::env::current_exe().unwrap();
+    [own.into_os_string()]
+        .into_iter()
+        .chain(["--exact", "as_resident", "--ignored", "--nocapture"].map(Into::into))
+        .collect()
+}
+
+struct Bench {
+    root: TempDir,
+    residents: Residents,
+    spec: ResidentSpec,
+    calls: u32,
+}
+
+/// A call under way, in its folder.
+struct Call {
+    running: Running,
+    dir: PathBuf,
+}
+
+impl Bench {
+    fn new(idle_s: u64) -> Bench {
+        let root = tempfile::tempdir().unwrap();
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let program = root.path().join("service");
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c99", "-D_DEFAULT_SOURCE", "-O1", "-I"])
+            .arg(manifest.join("../../examples/resident-service"));
+        cc.arg("-o").arg(&program).arg(manifest.join("../cli/tests/federation/calls/service.c"));
+        let compiled = cc.output().unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        let spec = ResidentSpec {
+            program: vec![program.to_string_lossy().into_owned()],
+            env: BTreeMap::new(),
+            idle_s,
+            grace_s: 1,
+            max_output_bytes: 100,
+            limits: JobLimits::default(),
+        };
+        Bench { root, residents: Residents::default(), spec, calls: 0 }
+    }
+
+    async fn start(&mut self, mode: i32, walltime_s: u64) -> Call {
+        self.calls += 1;
+        let dir = self.root.path().join(format!("jobs/{}", self.calls));
+        let matrix = Value::Matrix { rows: 2, columns: 2, elements: Array::Double(vec![1.0, 2.0, 3.0, 4.0]) };
+        let vector = Value::Vector(Array::Double(vec![1.0, 10.0]));
+        let text = |text: &str| Some(Value::String(text.to_owned()));
+        let gate = self.root.path().join("gate");
+        let values = [
+            Some(Value::Int(mode)),
+            Some(Value::Int(2)),
+            Some(matrix),
+            Some(vector),
+            Some(Value::File("data".to_owned())),
+            None,
+            None,
+            None,
+            text(gate.to_str().unwrap()),
+        ];
+        let call = CallSpec {
+            signature: SIGNATURE.to_owned(),
+            program: Vec::new(),
+            env: BTreeMap::new(),
+            formats: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            values: encode(&values).unwrap().into(),
+            procs: 1,
+            walltime_s,
+            grace_s: 1,
+        };
+        put_call(&dir, call).unwrap();
+        fs::write(dir.join("work/data"), "content").unwrap();
+        let home = self.root.path().join("resident");
+        let turn = self.residents.turn("f").await;
+        let running = turn.hand_over((&supervisor(), &home), &self.spec, &dir).await.unwrap();
+        Call { running, dir }
+    }
+
+    async fn run(&mut self, mode: i32) -> (Exit, Result<Vec<Option<Value>>, String>) {
+        let mut call = self.start(mode, 60).await;
+        ended(&mut call).await
+    }
+}
+
+async fn ended(call: &mut Call) -> (Exit, Result<Vec<Option<Value>>, String>) {
+    let Ending::Ended(exit) = call.running.ended().await.unwrap() else { panic!("it has no end") };
+    let outcome = fs::read(call.dir.join("work").join(CALL_OUTCOME)).unwrap();
+    let (header, payload) = frame::read(&mut &outcome[..]).unwrap().unwrap();
+    let outcome = match header.kind {
+        FrameKind::Result => Ok(decode(&payload).unwrap()),
+        _ => Err(String::from_utf8(payload).unwrap()),
+    };
+    (exit, outcome)
+}
+
+fn pid(results: &[Option<Value>]) -> i32 {
+    let Some(Value::Int(pid)) = results[5] else { panic!("{results:?}") };
+    pid
+}
+
+#[tokio::test]
+async fn calls_are_answered_in_turn_and_a_dead_process_is_replaced() {
+    let mut bench = Bench::new(60);
+    let (exit, results) = bench.run(0).await;
+    let results = results.unwrap();
+    assert!(exit.is_success(), "{exit:?}");
+    let first = pid(&results);
+    let file = Some(Value::File("copy".to_owned()));
+    let text = Some(Value::String("done".to_owned()));
+    let vector = Some(Value::Vector(Array::Double(vec![21.0, 43.0])));
+    assert_eq!(results, [None, None, None, vector, None, Some(Value::Int(first)), text, file, None]);
+    let dir = bench.root.path().join("jobs/1");
+    assert_eq!(fs::read_to_string(dir.join("work/copy")).unwrap(), "content");
+    assert_eq!(fs::read_to_string(dir.join("stderr")).unwrap(), "mode 0\n");
+
+    for (mode, expected) in [
+        (1, "the matrix is singular"),
+        (3, "the results of the resident process: `b`: expected double[2], found double[1]"),
+    ] {
+        let (exit, failed) = bench.run(mode).await;
+        assert_eq!((exit.outcome, failed.unwrap_err().as_str()), (Outcome::ExitCode(1), expected));
+    }
+    assert_eq!(pid(&bench.run(0).await.1.unwrap()), first, "failures of calls cost the process nothing");
+    let (exit, failed) = bench.run(2).await;
+    assert_eq!(exit.outcome, Outcome::Signal(9));
+    assert_eq!(failed.unwrap_err(), "the resident process ended with signal 9 during the call");
+    let second = pid(&bench.run(0).await.1.unwrap());
+    assert_ne!(second, first);
+    let (exit, failed) = bench.run(4).await;
+    assert_eq!(exit.outcome, Outcome::ExitCode(1));
+    assert!(
+        failed.unwrap_err().starts_with("the resident process has written something else than an answer")
+    );
+    assert_ne!(pid(&bench.run(0).await.1.unwrap()), second);
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_and_ended_at_its_walltime() {
+    let mut bench = Bench::new(60);
+    let first = pid(&bench.run(0).await.1.unwrap());
+    let mut call = bench.start(5, 60).await;
+    while !bench.root.path().join("gate").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert!(matches!(find(&call.dir).unwrap(), ProcessState::Running(_)), "as any job that runs");
+    terminate(&call.dir).unwrap();
+    let (exit, failed) = ended(&mut call).await;
+    assert!(exit.cancelled && !exit.over_walltime, "{exit:?}");
+    assert_eq!(failed.unwrap_err(), "the call was cancelled");
+    drop(call);
+    let mut call = bench.start(5, 1).await;
+    let (exit, failed) = ended(&mut call).await;
+    assert!(exit.over_walltime && !exit.cancelled, "{exit:?}");
+    assert_eq!(failed.unwrap_err(), "the call has exceeded its walltime");
+    drop(call);
+    assert_ne!(pid(&bench.run(0).await.1.unwrap()), first);
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why_and_is_tried_with_the_next_call() {
+    let mut bench = Bench::new(60);
+    let program = std::mem::replace(&mut bench.spec.program, vec!["/nonexistent/program".to_owned()]);
+    let (exit, failed) = bench.run(0).await;
+    let Outcome::NotStarted(why) = exit.outcome else { panic!("{exit:?}") };
+    assert!(why.contains("`/nonexistent/program`: no such program"), "{why}");
+    assert_eq!(failed.unwrap_err(), why);
+    // The operator has mended the declaration.
+    bench.spec.program = program;
+    assert!(bench.run(0).await.0.is_success());
+}
+
+#[tokio::test]
+async fn a_call_is_lost_with_its_supervisor_and_never_begun_twice() {
+    let mut bench = Bench::new(60);
+    let mut call = bench.start(5, 60).await;
+    while !bench.root.path().join("gate").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let pid: i32 = fs::read_to_string(call.dir.join("lock")).unwrap().trim().parse().unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(pid).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    let ending = call.running.ended().await.unwrap();
+    assert!(matches!(ending, Ending::Lost(_)), "{ending:?}");
+    let dir = call.dir.clone();
+    drop(call);
+    // Handed over again, as by a server that had not journaled its end, it is not begun.
+    let home = bench.root.path().join("resident");
+    let turn = bench.residents.turn("f").await;
+    let mut again = turn.hand_over((&supervisor(), &home), &bench.spec, &dir).await.unwrap();
+    assert!(matches!(again.ended().await.unwrap(), Ending::Lost(_)));
+    drop(again);
+    assert_eq!(fs::read_to_string(bench.root.path().join("gate")).unwrap(), "begun\n");
+    assert!(bench.run(0).await.0.is_success());
+}
