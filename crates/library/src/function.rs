@@ -39,7 +39,7 @@ impl Function {
         // SAFETY: the symbol is taken for a function that the operator has declared with this signature. It is called as the C
         // conventions of this machine have it (see `call`), and not after the library was unloaded, which is kept with it.
         let found = unsafe { loaded.get::<Any>(function.as_bytes()) };
-        let function = *found.map_err(|error| format!("{}: {error}", library.display()))?;
+        let function = *found.map_err(|error| format!("{}: `{function}`: {error}", library.display()))?;
         Ok(Function { function, _library: loaded })
     }
 

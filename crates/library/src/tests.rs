@@ -92,7 +92,8 @@ fn failures_are_reported_and_wrong_libraries_refused() {
     );
     let found = call("unterminated", "out string text[8]", &[None]).unwrap_err();
     assert_eq!(found, "`text`: expected a text with a NUL at its end, found another");
-    assert!(Function::load(&library, "absent").is_err_and(|error| error.contains("absent")));
+    let error = Function::load(&library, "absent").err().unwrap();
+    assert!(error.contains(".so: `absent`: "), "{error}");
     assert!(Function::load(Path::new("/nonexistent.so"), "f").is_err());
     let many: Vec<String> = (0..9).map(|number| format!("in double x{number}")).collect();
     let error = check(&many.join(",").parse().unwrap()).unwrap_err().to_string();
