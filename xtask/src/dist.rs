@@ -331,7 +331,7 @@ fn debian_architecture() -> &'static str {
 fn size(folder: &Path) -> Result<u64, Failure> {
     let mut sum = 0;
     for path in listed(folder)? {
-        let metadata = fs::metadata(&path).map_err(|error| unreadable(&path, &error))?;
+        let metadata = fs::symlink_metadata(&path).map_err(|error| unreadable(&path, &error))?;
         sum += if metadata.is_dir() { size(&path)? } else { metadata.len() };
     }
     Ok(sum)

@@ -18,17 +18,18 @@ fn read(rest: &str) -> Result<Catalogue, ContentError> {
 
 #[test]
 fn declarations_say_where_they_are_wrong() {
-    let check = |rest: &str, (line, column): (usize, usize), expected: &str| {
+    // Lines count from the last one of `HEAD`.
+    let check = |rest: &str, (line, column): (isize, usize), expected: &str| {
         let error = read(rest).unwrap_err();
         assert_eq!(
-            (error.line - 4, error.column, error.message.as_str()),
+            (error.line.cast_signed() - 4, error.column, error.message.as_str()),
             (line, column, expected),
             "{rest}"
         );
         assert!(!error.hint.is_empty(), "{rest}");
     };
     let command = "command = [\"f\", \"{n}\"]\n";
-    check("", (0, 8), "missing key `command`");
+    check("", (-2, 8), "missing key `command`");
     check(
         "resident = true\ncommand = [\"f\"]\n",
         (1, 12),
@@ -119,7 +120,7 @@ fn declarations_say_where_they_are_wrong() {
     );
     check(
         &with("m]\noutput = \"k\""),
-        (0, 8),
+        (-2, 8),
         "`output`: expected another place for each parameter, found that of `k` twice",
     );
     check(

@@ -24,7 +24,9 @@ pub(super) fn packages(
     let (profile, folder) = if is_quick { ("dev", "debug") } else { ("gridrpc", "gridrpc") };
     let (command, built) = build_command(profile, folder, glibc)?;
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
-    Step::cargo(&[&command[..], &["pliant-gridrpc"]].concat()).run()?;
+    // With the command, so that a quick build finds its crates as the command has them.
+    let packages: &[&str] = if is_quick { &["pliant-gridrpc", "-p", "pliant"] } else { &["pliant-gridrpc"] };
+    Step::cargo(&[&command[..], packages].concat()).run()?;
     let library = built.join("libpliant_gridrpc.so");
     let libc = libc_version(&fs::read(&library).map_err(|error| unreadable(&library, &error))?);
     let libc = libc.map_or_else(String::new, |(major, minor)| format!("libc6 (>= {major}.{minor})"));
