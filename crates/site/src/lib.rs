@@ -3,6 +3,7 @@
 //! and the commands of [`slurm`] and [`oar`] submit to batch systems that are there already.
 
 mod batch_system;
+mod call_values;
 mod system;
 mod word;
 

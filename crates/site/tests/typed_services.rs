@@ -165,9 +165,15 @@ fn a_call_is_checked_and_planned_by_its_numbers() {
         refused(&values(2, 1.0)[..4]),
         "call of `f`: expected 5 values (in int n, in double v[n], out double w[n], in file data, in double x), found 4"
     );
-    let mut wrong = values(2, 1.0);
-    wrong[3] = Some(Value::File("../up".to_owned()));
-    assert!(refused(&wrong).starts_with("call of `f`: file `../up`"), "{}", refused(&wrong));
+    for (name, problem) in [
+        ("../up", "without `.` and `..`"),
+        ("/etc/passwd", "relative to the job's folder, without a leading `/`"),
+    ] {
+        let mut wrong = values(2, 1.0);
+        wrong[3] = Some(Value::File(name.to_owned()));
+        let expected = format!("call of `f`: `data`: expected a file name {problem}, found `{name}`");
+        assert_eq!(refused(&wrong), expected);
+    }
     // Values in a file are checked when the call is carried out; its numbers are stated besides.
     let call = |numbers: &[(&str, &str)]| TypedCall {
         service: "f".into(),

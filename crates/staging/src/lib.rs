@@ -54,7 +54,8 @@ pub use manifest::{FileSpec, check_manifest};
 pub use names::{FileName, NameError, NameProblem, is_unprintable};
 pub use receive::{copy_inputs, receive_inputs, receive_shared};
 pub use results::{
-    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_result, results,
+    LeftOut, LeftOutReason, ResultFile, ResultLimits, ResultName, ResultReader, Results, open_file,
+    open_result, results,
 };
 pub use script::{SCRIPT, SUBMITTED, TASKS, put_script, put_submitted, put_tasks, submitted};
 pub use sealed::{SealedFile, SealedResults, keep_sealed, seal, sealed, sum_up};

@@ -165,6 +165,20 @@ pub fn open_result(job_dir: &Path, name: &ResultName, offset: u64) -> Result<Res
     Ok(ResultReader { file, size })
 }
 
+/// Opens a regular file in a folder for reading, through no symbolic link; none if there is nothing of that name.
+///
+/// # Errors
+///
+/// [`StagingError::NotAFile`], also of a folder that the name has in it; or the disk's.
+pub fn open_file(folder: &Path, name: &FileName) -> Result<Option<File>, StagingError> {
+    let mut folder = Folder::open(folder)?;
+    for component in name.folders() {
+        let Some(child) = folder.child(component)? else { return Ok(None) };
+        folder = child;
+    }
+    Ok(folder.file(name.last())?.map(|(file, _)| file))
+}
+
 struct Walk {
     inputs: Inputs,
     bytes_left: u64,

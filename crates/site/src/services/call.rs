@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use pliant_calls::{ParameterType, ScalarType, Signature, Value, decode};
+use pliant_calls::{ParameterType, ScalarType, Signature};
 use pliant_control::exact_text::ExactText;
 use pliant_model::{Procs, Span};
-use pliant_staging::{FileName, TASKS};
+use pliant_staging::TASKS;
 use pliant_wire::{CALL_ARGUMENTS, TypedCall};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,7 @@ use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::service::Service;
 use super::template::Template;
+use crate::call_values::CallArguments;
 use crate::processes::{CallSpec, OutputFrom, ParameterFormat};
 use crate::word::Word;
 
@@ -119,14 +120,6 @@ pub(super) fn number_kind(scalar: ScalarType) -> ArgumentKind {
     }
 }
 
-/// The numbers among the arguments of a call, as text: those by which its job is planned.
-pub(super) fn numbers_of(signature: &Signature, values: &[Option<Value>]) -> BTreeMap<String, String> {
-    let named = signature.parameters().iter().zip(values);
-    named
-        .filter_map(|(parameter, value)| Some((parameter.name.clone(), value.as_ref()?.finite_number()?)))
-        .collect()
-}
-
 impl Service {
     /// Fills a call in, as [`Service::prepare`] does for a submission by arguments. Values that are in the submission are checked
     /// here, those in an input file when the call is carried out.
@@ -148,9 +141,9 @@ impl Service {
         let (numbers, mut files) = match is_in_file {
             true => (call.arguments.clone(), vec![CALL_ARGUMENTS.parse().expect("it is the name of a file")]),
             false => {
-                let values = decode(call.values.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-                declared.signature.check_arguments(&values).map_err(|error| wrong(error.to_string()))?;
-                (numbers_of(&declared.signature, &values), files_of(&values).map_err(wrong)?)
+                let bytes = call.values.as_bytes();
+                let given = CallArguments::decode(declared.signature.clone(), bytes).map_err(wrong)?;
+                (given.numbers(), given.files().cloned().collect())
             }
         };
         let mut prepared = self.prepare(&numbers, pliant, learned)?;
@@ -180,18 +173,6 @@ impl Service {
             ..prepared
         })
     }
-}
-
-fn files_of(values: &[Option<Value>]) -> Result<Vec<FileName>, String> {
-    let names = values.iter().flatten().filter_map(|value| match value {
-        Value::File(name) => Some(name),
-        _ => None,
-    });
-    names
-        .map(|name| {
-            name.parse::<FileName>().map_err(|error| format!("file `{}`: {error}", name.escape_debug()))
-        })
-        .collect()
 }
 
 impl PreparedCall {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pliant_calls::frame::{FrameError, FrameKind, Header, REASON_BYTES_MAX};
-use pliant_calls::{Direction, ParameterType, Value, decode, encode};
+use pliant_calls::{ParameterType, decode};
 use pliant_wire::Outcome;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{getpid, set_child_subreaper, setsid};
@@ -20,11 +20,12 @@ use super::super::persistence::complain;
 use super::super::record::{Exit, Started};
 use super::super::supervisor::unix_ms;
 use super::super::survivors::boot_id;
-use super::super::tasks::call::{Arguments, ended_with, write_outcome};
+use super::super::tasks::call::{ended_with, write_outcome};
 use super::super::tasks::{CallSpec, TaskList};
 use super::super::watch::Signals;
 use super::process::{Process, complaint};
 use super::{RESIDENT, ResidentSpec};
+use crate::call_values::{CallArguments, CallResults, Given, Returned};
 
 /// How often it is looked whether a call was cancelled without a signal, and what its process uses.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -102,7 +103,7 @@ struct Supervisor {
 
 /// How a call ended.
 struct CallEnd {
-    results: Result<Vec<Option<Value>>, String>,
+    results: Result<CallResults, String>,
     outcome: Outcome,
     over_walltime: bool,
     over_limit: Option<String>,
@@ -205,7 +206,7 @@ impl Supervisor {
             (Ok(_), _) => CallEnd::failed("no call", Outcome::NotStarted("no call".to_owned())),
             (Err(error), _) => CallEnd::failed(error.to_string(), Outcome::NotStarted(error.to_string())),
         };
-        let results = end.results.as_deref().map_err(String::as_str);
+        let results = end.results.as_ref().map_err(String::as_str);
         let mut outcome = end.outcome;
         if let Err(error) = write_outcome(&folder.work(), results) {
             // Without its results it has not succeeded.
@@ -246,7 +247,7 @@ impl Supervisor {
             Ok(arguments) => arguments,
             Err(why) => return failed(why),
         };
-        let sent = encode(&with_paths(&arguments, &folder.work())).map_err(|error| error.to_string());
+        let sent = arguments.encode_with_paths(&folder.work());
         let outputs = ["stdout", "stderr"].map(|name| folder.create_output(name));
         let (sent, errors) = match (sent, outputs) {
             (Ok(sent), [Ok(_), Ok(errors)]) => (sent, errors),
@@ -300,16 +301,14 @@ impl Supervisor {
     fn answered(
         &mut self,
         answer: Result<Option<(Header, Vec<u8>)>, FrameError>,
-        arguments: &Arguments,
+        arguments: &CallArguments,
         work: &Path,
     ) -> CallEnd {
         let failed = |why: String| CallEnd::failed(why, Outcome::ExitCode(1));
         let grace = Duration::from_secs(self.spec.grace_s);
         match answer {
             Ok(Some((Header { kind: FrameKind::Result, .. }, payload))) => {
-                let results = decode(&payload).map_err(|error| error.to_string());
-                let results = results.and_then(|results| checked(results, arguments, work));
-                match results {
+                match results(&payload, arguments, work) {
                     Ok(results) => {
                         CallEnd { results: Ok(results), ..CallEnd::failed("", Outcome::ExitCode(0)) }
                     }
@@ -358,40 +357,22 @@ impl Supervisor {
     }
 }
 
-/// The arguments as a resident process gets them: files are paths, and those that it is to write are there, too.
-fn with_paths(arguments: &Arguments, work: &Path) -> Vec<Option<Value>> {
-    let path = |name: &str| Some(Value::File(work.join(name).to_string_lossy().into_owned()));
-    let with_path =
-        |(parameter, value): (&pliant_calls::Parameter, &Option<Value>)| match (&parameter.kind, value) {
-            (ParameterType::File, Some(Value::File(name))) => path(name),
-            (ParameterType::File, _) if parameter.direction == Direction::Out => path(&parameter.name),
-            _ => value.clone(),
-        };
-    arguments.signature.parameters().iter().zip(&arguments.values).map(with_path).collect()
-}
-
-/// The results with the names of files in the work folder, if they are what the signature says.
-fn checked(
-    mut results: Vec<Option<Value>>,
-    arguments: &Arguments,
-    work: &Path,
-) -> Result<Vec<Option<Value>>, String> {
-    let parameters = arguments.signature.parameters().iter().zip(&arguments.values);
-    for ((parameter, argument), result) in parameters.zip(&mut results) {
+/// The results in an answer, with the names of files in the work folder: no path that the process returns is looked at.
+fn results(payload: &[u8], arguments: &CallArguments, work: &Path) -> Result<CallResults, String> {
+    let values = decode(payload).map_err(|error| error.to_string())?;
+    let mut returned: Vec<Option<Returned>> =
+        values.into_iter().map(|value| value.map(Returned::Value)).collect();
+    for ((parameter, given), returned) in arguments.named().zip(&mut returned) {
         if parameter.kind != ParameterType::File || !parameter.direction.is_output() {
             continue;
         }
-        let name = match argument {
-            Some(Value::File(name)) => name.clone(),
-            _ => parameter.name.clone(),
+        let name = match given {
+            Given::File(name) => Ok(name.clone()),
+            _ => parameter.name.parse().map_err(|error| format!("`{}`: {error}", parameter.name)),
         };
-        if !fs::symlink_metadata(work.join(&name)).is_ok_and(|found| found.is_file()) {
-            return Err(format!("`{}`: expected its file, found none", parameter.name));
-        }
-        *result = Some(Value::File(name));
+        *returned = Some(Returned::File(name?));
     }
-    arguments.signature.check_results(&arguments.values, &results).map_err(|error| error.to_string())?;
-    Ok(results)
+    arguments.results(work, returned)
 }
 
 /// Whether the server has closed its end of our standard input.

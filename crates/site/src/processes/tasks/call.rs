@@ -1,5 +1,5 @@
 //! One call of a typed service: a command that gets the values as words and files and leaves its outputs in files or on standard
-//! output. Calls of a resident process begin and end with the same steps ([`Arguments`], [`write_outcome`]).
+//! output. Calls of a resident process begin and end with the same steps ([`CallSpec::arguments`], [`write_outcome`]).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,17 +11,15 @@ use std::thread;
 use std::time::Duration;
 
 use pliant_calls::frame::{self, FrameKind, Header, REASON_BYTES_MAX};
-use pliant_calls::{
-    Array, Parameter, ParameterType, ScalarType, Signature, VALUES_BYTES_MAX, Value, decode, encode,
-};
+use pliant_calls::{Array, Parameter, ParameterType, ScalarType, Signature, VALUES_BYTES_MAX, Value};
 use pliant_control::exact_text::ExactText;
-use pliant_staging::FileName;
+use pliant_staging::{FileName, open_file};
 use pliant_wire::{CALL_ARGUMENTS, CALL_OUTCOME, Outcome};
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::TasksEnd;
 use super::process::{OUTPUT_AT_MOST, TaskPlace, TaskProcess};
+use crate::call_values::{CallArguments, CallResults, Given, Returned};
 use crate::processes::inputs::Inputs;
 use crate::processes::output::drain;
 use crate::processes::streams::Streams;
@@ -77,34 +75,29 @@ pub struct CallSpec {
     pub grace_s: u64,
 }
 
-/// Checked arguments of a call.
-pub(in crate::processes) struct Arguments {
-    pub(in crate::processes) signature: Signature,
-    pub(in crate::processes) values: Vec<Option<Value>>,
-}
-
-/// A value for each parameter of a signature, in its order; none for those that are not results.
-type Values = Vec<Option<Value>>;
-
 impl CallSpec {
-    /// Its arguments, read and checked; or why they are not what the service takes.
-    pub(in crate::processes) fn arguments(&self, work: &Path) -> Result<Arguments, String> {
+    /// Its arguments, read and checked, with the files that they name in the work folder; or why they are not what the service takes.
+    pub(in crate::processes) fn arguments(&self, work: &Path) -> Result<CallArguments, String> {
         let signature: Signature = self.signature.parse().map_err(|error| format!("signature: {error}"))?;
-        let values = match self.values.is_empty() {
-            false => decode(self.values.as_bytes()),
+        let from_file;
+        let bytes = match self.values.is_empty() {
+            false => self.values.as_bytes(),
             true => {
-                let bytes = read_file(&work.join(CALL_ARGUMENTS), VALUES_BYTES_MAX)
+                let name = CALL_ARGUMENTS.parse().expect("it is the name of a file");
+                from_file = read_file(work, &name, VALUES_BYTES_MAX)
                     .map_err(|error| format!("{CALL_ARGUMENTS}: {error}"))?;
-                decode(&bytes)
+                &from_file
             }
         };
-        let values = values.map_err(|error| format!("{CALL_ARGUMENTS}: {error}"))?;
-        signature.check_arguments(&values).map_err(|error| error.to_string())?;
-        let named = signature.parameters().iter().zip(&values);
-        for (parameter, value) in named {
+        let arguments = CallArguments::decode(signature, bytes)?;
+        arguments.check_files(work)?;
+        for (parameter, given) in arguments.named() {
             // Its job was planned and checked with the numbers that the client stated.
             let stated = self.numbers.get(&parameter.name);
-            let found = value.as_ref().filter(|value| value.scalar().is_some()).and_then(Value::word);
+            let found = match given {
+                Given::Value(value) if value.scalar().is_some() => value.word(),
+                _ => None,
+            };
             if let (Some(stated), Some(found)) = (stated, &found)
                 && stated != found
             {
@@ -114,7 +107,7 @@ impl CallSpec {
                 ));
             }
         }
-        Ok(Arguments { signature, values })
+        Ok(arguments)
     }
 
     /// Carries the call out in the folder `here`, and leaves its outcome there.
@@ -132,7 +125,7 @@ impl CallSpec {
         if let Err(reason) = &outcome {
             eprintln_reason(reason);
         }
-        write_outcome(here, outcome.as_deref().map_err(String::as_str))?;
+        write_outcome(here, outcome.as_ref().map_err(String::as_str))?;
         Ok(end)
     }
 
@@ -142,7 +135,7 @@ impl CallSpec {
         here: &Path,
         signals: &mut Signals,
         out: &mut impl Write,
-    ) -> Result<Option<(Values, TasksEnd)>, (String, TasksEnd)> {
+    ) -> Result<Option<(CallResults, TasksEnd)>, (String, TasksEnd)> {
         let failed = |reason: String| (reason, TasksEnd::Failed);
         let arguments = self.arguments(here).map_err(failed)?;
         let words = self.put_arguments(&arguments, here).map_err(failed)?;
@@ -183,19 +176,24 @@ impl CallSpec {
     }
 
     /// Writes vectors and matrices into files; what stands for each parameter in a word of the command.
-    fn put_arguments(&self, arguments: &Arguments, here: &Path) -> Result<BTreeMap<String, String>, String> {
+    fn put_arguments(
+        &self,
+        arguments: &CallArguments,
+        here: &Path,
+    ) -> Result<BTreeMap<String, String>, String> {
         let mut words = BTreeMap::new();
-        for (parameter, value) in arguments.signature.parameters().iter().zip(&arguments.values) {
+        for (parameter, given) in arguments.named() {
             let name = &parameter.name;
-            let word = match value {
-                None => self.output_file(parameter),
-                Some(Value::Vector(elements) | Value::Matrix { elements, .. }) => {
+            let word = match given {
+                Given::Nothing => self.output_file(parameter)?.as_str().to_owned(),
+                Given::File(file) => file.as_str().to_owned(),
+                Given::Value(Value::Vector(elements) | Value::Matrix { elements, .. }) => {
                     let bytes = self.formatted(name, elements);
                     let put = new_file(&here.join(name)).and_then(|mut file| file.write_all(&bytes));
                     put.map_err(|error| format!("`{name}`: its file cannot be written: {error}"))?;
                     name.clone()
                 }
-                Some(value) => value.word().unwrap_or_default(),
+                Given::Value(value) => value.word().unwrap_or_default(),
             };
             words.insert(name.clone(), word);
         }
@@ -228,51 +226,43 @@ impl CallSpec {
         Ok(word.filled(value))
     }
 
-    fn output_file(&self, parameter: &Parameter) -> String {
+    fn output_file(&self, parameter: &Parameter) -> Result<FileName, String> {
         match self.outputs.get(&parameter.name) {
-            Some(OutputFrom::File(name)) => name.as_str().to_owned(),
-            Some(OutputFrom::Stdout) | None => parameter.name.clone(),
+            Some(OutputFrom::File(name)) => Ok(name.clone()),
+            Some(OutputFrom::Stdout) | None => {
+                parameter.name.parse().map_err(|error| format!("`{}`: {error}", parameter.name))
+            }
         }
     }
 
     /// What the command has left, as values.
-    fn results(
-        &self,
-        arguments: &Arguments,
-        here: &Path,
-        stdout: &[u8],
-    ) -> Result<Vec<Option<Value>>, String> {
-        let Arguments { signature, values } = arguments;
-        let result = |parameter: &Parameter| {
+    fn results(&self, arguments: &CallArguments, here: &Path, stdout: &[u8]) -> Result<CallResults, String> {
+        let result = |(parameter, _): (&Parameter, Given<'_>)| {
             if !parameter.direction.is_output() {
                 return Ok(None);
             }
             let wrong = |why: String| format!("`{}`: {why}", parameter.name);
-            let name = self.output_file(parameter);
+            let name = self.output_file(parameter)?;
             if parameter.kind == ParameterType::File {
-                let is_file = fs::symlink_metadata(here.join(&name)).is_ok_and(|found| found.is_file());
-                return match is_file {
-                    true => Ok(Some(Value::File(name))),
-                    false => Err(wrong(format!("expected the file {name}, found none"))),
-                };
+                return Ok(Some(Returned::File(name)));
             }
-            let sizes = signature.sizes(parameter, values).map_err(|error| error.to_string())?;
+            let sizes = arguments.sizes(parameter)?;
             let from_file;
             let bytes = match self.outputs.get(&parameter.name) {
                 Some(OutputFrom::Stdout) => stdout,
                 _ => {
-                    from_file = read_file(&here.join(&name), VALUES_BYTES_MAX).map_err(|error| {
+                    from_file = read_file(here, &name, VALUES_BYTES_MAX).map_err(|error| {
                         wrong(format!("expected the file {name}, found none that can be read: {error}"))
                     })?;
                     &from_file
                 }
             };
             let format = self.formats.get(&parameter.name).copied().unwrap_or_default();
-            read_output(&parameter.kind, &sizes, format, bytes).map(Some).map_err(wrong)
+            let value = read_output(&parameter.kind, &sizes, format, bytes).map_err(wrong)?;
+            Ok(Some(Returned::Value(value)))
         };
-        let results: Vec<_> = signature.parameters().iter().map(result).collect::<Result<_, String>>()?;
-        signature.check_results(values, &results).map_err(|error| error.to_string())?;
-        Ok(results)
+        let returned = arguments.named().map(result).collect::<Result<_, String>>()?;
+        arguments.results(here, returned)
     }
 }
 
@@ -324,13 +314,10 @@ fn read_elements(of: ScalarType, format: ParameterFormat, bytes: &[u8]) -> Resul
     }
 }
 
-/// Reads a file that is not longer than that, without waiting for anything that a job may have put in its place.
-pub(in crate::processes) fn read_file(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
+/// Reads a file that is not longer than that, through no link and without waiting for what a command may have put in its place.
+fn read_file(folder: &Path, name: &FileName, most: usize) -> io::Result<Vec<u8>> {
+    let opened = open_file(folder, name).map_err(io::Error::other)?;
+    let file = opened.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     match bytes.len() > most {
@@ -346,9 +333,9 @@ fn new_file(path: &Path) -> io::Result<File> {
 /// Leaves the outcome of a call in its work folder, durably: its results, or why it failed.
 pub(in crate::processes) fn write_outcome(
     work: &Path,
-    outcome: Result<&[Option<Value>], &str>,
+    outcome: Result<&CallResults, &str>,
 ) -> io::Result<()> {
-    let encoded = outcome.map(|values| encode(values).map_err(|error| error.to_string()));
+    let encoded = outcome.map(CallResults::encode);
     let (kind, payload) = match encoded {
         Ok(Ok(bytes)) => (FrameKind::Result, bytes),
         Ok(Err(reason)) => (FrameKind::Failure, reason_bytes(&reason)),
