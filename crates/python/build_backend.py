@@ -2,7 +2,8 @@
 
 The standard hooks (PEP 517) are maturin's. Before a wheel is built, the command is built by cargo and put where maturin takes
 scripts from. PLIANT_PROFILE names the profile of cargo for both: by default `python`, that of releases in which a panic becomes an
-exception. PLIANT_COMMAND is a command that is built already.
+exception. PLIANT_COMMAND is a command that is built already, and PLIANT_FEATURES names the features of the library with which it shares
+builds of dependencies (Cargo.toml): by default those of the command.
 """
 
 import json
@@ -16,7 +17,7 @@ import maturin
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = HERE / "data" / "scripts"
 PROFILE = os.environ.get("PLIANT_PROFILE", "python")
-
+FEATURES = os.environ.get("PLIANT_FEATURES", "built-with-command")
 
 # Maturin expects it, also where only metadata is asked for.
 SCRIPTS.mkdir(parents=True, exist_ok=True)
@@ -31,11 +32,10 @@ def _build_command() -> None:
     if "PLIANT_COMMAND" in os.environ:
         shutil.copy2(os.environ["PLIANT_COMMAND"], SCRIPTS / "pliant")
         return
-    call = ["cargo", "build", "--profile", PROFILE, "--package", "pliant", "--bin", "pliant", "--features", "parquet"]
-    manifest = ["--manifest-path", str(HERE.parent / "cli" / "Cargo.toml")]
-    done = subprocess.run(
-        [*call, *manifest, "--message-format", "json-render-diagnostics"], stdout=subprocess.PIPE, check=True
-    )
+    # Both packages are named, so that dependencies have the features that the library needs, too.
+    packages = ["--package", "pliant", "--package", "pliant-python", "--bin", "pliant", "--features", "pliant/parquet"]
+    call = ["cargo", "build", "--profile", PROFILE, *packages, "--message-format", "json-render-diagnostics"]
+    done = subprocess.run(call, cwd=HERE, stdout=subprocess.PIPE, check=True)
     built = [json.loads(line).get("executable") for line in done.stdout.splitlines()]
     program = next(executable for executable in built if executable)
     shutil.copy2(program, SCRIPTS / "pliant")
@@ -43,7 +43,7 @@ def _build_command() -> None:
 
 def _arguments(settings):
     given = dict(settings or {})
-    given.setdefault("build-args", f"--profile {PROFILE}")
+    given.setdefault("build-args", f"--profile {PROFILE} --features {FEATURES}")
     return given
 
 

@@ -3,20 +3,38 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::step::{Step, workspace_root};
+
 /// The variable that names the directory of the logs.
-pub(crate) const VARIABLE: &str = "PLIANT_TRACES";
+const VARIABLE: &str = "PLIANT_TRACES";
 
 /// The result of looking for the logs.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Logs {
     /// The directory looked at, absolute.
-    pub(crate) directory: PathBuf,
+    directory: PathBuf,
     /// How many SWF files it holds.
-    pub(crate) count: usize,
+    count: usize,
+}
+
+impl Logs {
+    /// Those of this run: where the variable says, relative to the present folder.
+    pub(crate) fn of_this_run() -> Logs {
+        let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
+        find(std::env::var_os(VARIABLE), &from, workspace_root())
+    }
+
+    /// A step that finds them. Tests run in folders of their own, where a relative path would lead elsewhere.
+    pub(crate) fn given_to(&self, step: Step) -> Step {
+        match self.count {
+            0 => step,
+            _ => step.env(VARIABLE, &self.directory),
+        }
+    }
 }
 
 /// Looks where `named` says (relative to `from`) or, if it says nothing, beside the workspace.
-pub(crate) fn find(named: Option<OsString>, from: &Path, workspace_root: &Path) -> Logs {
+fn find(named: Option<OsString>, from: &Path, workspace_root: &Path) -> Logs {
     let directory = match named.filter(|name| !name.is_empty()) {
         Some(name) => from.join(name),
         None => workspace_root.join("../shared/traces"),

@@ -22,6 +22,7 @@ mod packages;
 mod paper;
 mod programs;
 mod python;
+mod shared_builds;
 mod skipped;
 mod soak;
 mod source;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::interpreters::{Interpreter, further};
+use crate::logs::Logs;
 use crate::machine;
 use crate::step::{Failure, Step, target_folder, workspace_root};
 
@@ -15,6 +16,25 @@ const WITHOUT_VENV: Failure = Failure::Missing {
     what: "an interpreter of Python that makes environments",
     hint: "install Python 3.9 or later with the modules venv and ensurepip (Debian: python3-venv)",
 };
+
+/// What has built the command of a wheel, and dependencies of the library with it.
+#[derive(Clone, Copy)]
+enum BuiltWith {
+    /// [`build_command`].
+    Command,
+    /// The tests of the workspace.
+    Tests,
+}
+
+impl BuiltWith {
+    /// The feature of the library with which it builds none of these dependencies again.
+    fn feature(self) -> &'static str {
+        match self {
+            BuiltWith::Command => "built-with-command",
+            BuiltWith::Tests => "built-with-tests",
+        }
+    }
+}
 
 /// The folder of the package.
 fn package() -> PathBuf {
@@ -29,7 +49,8 @@ pub(crate) fn run(program: Option<&Path>) -> Result<(), Failure> {
         None => default_interpreter().ok_or(WITHOUT_VENV)?,
     };
     build_command()?;
-    let wheel = test(&python, None)?;
+    let logs = Logs::of_this_run();
+    let wheel = test(&python, BuiltWith::Command, |tests| logs.given_to(tests))?;
     if program.is_some() {
         return Ok(());
     }
@@ -43,7 +64,7 @@ pub(crate) fn run_snakemake() -> Result<(), Failure> {
     build_command()?;
     let plugin = workspace_root().join("integrations/snakemake-executor-plugin-pliant");
     let environment = Environment::new(&python, "snakemake")?;
-    let wheel = environment.wheel()?;
+    let wheel = environment.wheel(BuiltWith::Command)?;
     environment.install_wheel(&wheel, Some("executor"))?;
     environment.install(&[&format!("{}[test]", plugin.display())])?;
     environment.pytest(&plugin.join("tests")).run()?;
@@ -52,10 +73,12 @@ pub(crate) fn run_snakemake() -> Result<(), Failure> {
     environment.pytest(&recipes.join("tests")).run()
 }
 
-/// The same after all other tests, with the command that these have built; no failure where Python is absent.
-pub(crate) fn run_after_tests() -> Result<(), Failure> {
+/// The same after all other tests, with the command that these have built; no failure where Python is absent. `given` adds the variables of
+/// a test run.
+pub(crate) fn run_after_tests(given: impl Fn(Step) -> Step) -> Result<(), Failure> {
+    let tests = |tests: Step| given(tests).env("PLIANT_EXAMPLES", EXAMPLES_OF_ALL_TESTS);
     match default_interpreter() {
-        Some(python) => test(&python, Some(EXAMPLES_OF_ALL_TESTS)).map(|_| ()),
+        Some(python) => test(&python, BuiltWith::Tests, tests).map(|_| ()),
         None => {
             eprintln!("skipped: the Python package (no python3 with the module venv)");
             Ok(())
@@ -68,20 +91,22 @@ fn default_interpreter() -> Option<Interpreter> {
     Interpreter::of(&machine::find_program(&["python3"])?)
 }
 
+/// Builds the command, and its dependencies with the features that the library needs, too.
 fn build_command() -> Result<(), Failure> {
-    Step::cargo(&["build", "--package", "pliant", "--bin", "pliant", "--features", "parquet"]).run()
+    let packages = ["--package", "pliant", "--package", "pliant-python", "--features", "pliant/parquet"];
+    Step::cargo(&[&["build", "--bin", "pliant"], packages.as_slice()].concat()).run()
 }
 
-/// Tests the package with the command in the folder of builds: its wheel.
-fn test(python: &Interpreter, examples: Option<&str>) -> Result<PathBuf, Failure> {
+/// Tests the package with the command in the folder of builds: its wheel. `given` adds variables of the tests.
+fn test(
+    python: &Interpreter,
+    built_with: BuiltWith,
+    given: impl Fn(Step) -> Step,
+) -> Result<PathBuf, Failure> {
     let environment = Environment::new(python, "python")?;
-    let wheel = environment.wheel()?;
+    let wheel = environment.wheel(built_with)?;
     environment.install_wheel(&wheel, Some("test"))?;
-    let tests = environment.pytest(&package().join("tests"));
-    match examples {
-        Some(examples) => tests.env("PLIANT_EXAMPLES", examples).run()?,
-        None => tests.run()?,
-    }
+    given(environment.pytest(&package().join("tests"))).run()?;
     Ok(wheel)
 }
 
@@ -109,7 +134,7 @@ impl Environment {
     }
 
     /// The package as a wheel, for all versions of Python, with the command in the folder of builds.
-    fn wheel(&self) -> Result<PathBuf, Failure> {
+    fn wheel(&self, built_with: BuiltWith) -> Result<PathBuf, Failure> {
         let wheels = self.folder.join("wheels");
         // What an earlier wheel has left would be found, too.
         if let Err(cause) = std::fs::remove_dir_all(&wheels)
@@ -120,6 +145,7 @@ impl Environment {
         self.pip(&["wheel", "--no-deps", "--wheel-dir", &shown(&wheels), &shown(&package())])
             .env("CARGO_TARGET_DIR", target_folder())
             .env("PLIANT_PROFILE", "dev")
+            .env("PLIANT_FEATURES", built_with.feature())
             .env("PLIANT_COMMAND", target_folder().join("debug/pliant"))
             .run()?;
         wheel_in(&wheels)

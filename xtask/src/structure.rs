@@ -1,9 +1,10 @@
-//! A part of `cargo xtask lint`: what the client library and the web pages may depend on, that no modules of a crate import each other in a circle, and
-//! what crates leave to others ([`crate::decisions`]).
+//! A part of `cargo xtask lint`: what the client library and the web pages may depend on, that no modules of a crate import each other in a circle,
+//! what crates leave to others ([`crate::decisions`]), and what the Python package shares with other builds ([`crate::shared_builds`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decisions;
+use crate::shared_builds;
 use crate::source::{Sources, folders, sources};
 use crate::step::{Failure, Step, workspace_root};
 
@@ -37,6 +38,7 @@ type Imports = BTreeMap<String, BTreeMap<String, String>>;
 pub(crate) fn run() -> Result<(), Failure> {
     let mut findings = too_heavy("pliant-client", &tree("pliant-client")?, &NOT_IN_CLIENT);
     findings.extend(too_heavy("pliant-web", &tree("pliant-web")?, &NOT_IN_WEB));
+    findings.extend(shared_builds::findings()?);
     let crates = workspace_root().join("crates");
     for name in folders(&crates) {
         let sources = sources(&crates.join(&name).join("src"));

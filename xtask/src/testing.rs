@@ -5,13 +5,13 @@ use std::num::NonZeroUsize;
 use crate::axe;
 use crate::browser;
 use crate::database;
-use crate::logs;
+use crate::logs::Logs;
 use crate::machine;
 use crate::notes::Notes;
 use crate::programs;
 use crate::python;
 use crate::skipped::{self, Skipped};
-use crate::step::{Failure, Step, run_all, workspace_root};
+use crate::step::{Failure, Step, run_all};
 
 /// What insta reads that would let a golden file differ without a failure, or change it.
 const LENIENCES: &[&str] = &["INSTA_FORCE_PASS", "INSTA_FORCE_UPDATE", "INSTA_FORCE_UPDATE_SNAPSHOTS"];
@@ -27,8 +27,7 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     let axe = axe::prepare();
     programs::prepare();
     database::prepare();
-    let from = std::env::current_dir().unwrap_or_else(|_| workspace_root().to_owned());
-    let logs = logs::find(std::env::var_os(logs::VARIABLE), &from, workspace_root());
+    let logs = Logs::of_this_run();
     eprintln!("{logs}");
     let threads = threads();
     let runner: &[&str] = match nextest {
@@ -36,18 +35,14 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
         false => &["test", "--workspace", "--tests", "--no-fail-fast"],
     };
     let notes = Notes::new("skipped");
+    let noting = |step: Step| logs.given_to(step).env(skipped::VARIABLE, notes.path());
     let step = |arguments| {
-        let step = Step::cargo(arguments).env(skipped::VARIABLE, notes.path()).env("INSTA_UPDATE", "no");
+        let step = noting(Step::cargo(arguments)).env("INSTA_UPDATE", "no");
         let step = axe.iter().fold(step, |step, path| step.env(axe::VARIABLE, path));
-        let strict = LENIENCES.iter().fold(step, |step, name| step.env_remove(name));
-        // Tests run in the directory of their crate, where a relative path would lead elsewhere.
-        match logs.count {
-            0 => strict,
-            _ => strict.env(logs::VARIABLE, &logs.directory),
-        }
+        LENIENCES.iter().fold(step, |step, name| step.env_remove(name))
     };
     let passed = run_all(&[step(&["test", "--doc", "--workspace", "--no-fail-fast"]), step(runner)]);
-    let passed = passed.and_then(|()| python::run_after_tests());
+    let passed = passed.and_then(|()| python::run_after_tests(noting));
     let skipped = Skipped::parse(&notes.take()?);
     eprintln!("{skipped}");
     passed.and_then(|()| judge(&skipped, require_files))

@@ -20,7 +20,7 @@ for backfill in (False, True):
         over = False
         while not over:
             waiting += info["waiting"]
-            _, _, over, _, info = environment.step(draw(info["waiting"]))
+            _observation, _reward, over, _truncated, info = environment.step(draw(info["waiting"]))
             steps += 1
     seconds = time.process_time() - begin
     mode = "with" if backfill else "without"

@@ -6,6 +6,7 @@
 mod arguments;
 mod arrow_stream;
 mod campaign;
+mod columns;
 mod errors;
 mod gym;
 mod live;
@@ -37,7 +38,7 @@ mod _pliant {
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]
-    use super::workload::{Workload, generate, read_workload, workload_of_table};
+    use super::workload::{Workload, generate, read_workload};
     use super::*;
 
     #[pymodule_export]

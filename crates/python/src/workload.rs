@@ -4,13 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
-use arrow_schema::DataType;
-use pliant_model::{Job, LoggedMemory, Procs, Span, Time};
+use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, UInt32Array, UInt64Array};
+use pliant_model::{Job, Time};
 use pliant_sim::campaign::{Generator, Recipe, month};
 use pliant_trace::{LoadOptions, RepairOptions, RepairPolicy, RepairReport};
 use pyo3::prelude::*;
@@ -19,13 +14,11 @@ use pyo3::types::PyDict;
 
 use crate::arguments::Argument;
 use crate::arrow_stream;
-use crate::errors::{of_trace, wrong_input, wrong_input_with_hint};
+use crate::columns::{Columns, LONGEST_S};
+use crate::errors::{of_trace, wrong_input};
 use crate::pickle::{Pickled, pickled, restored};
 use crate::platform::Platform;
 use crate::table::{Table, once, words};
-
-/// The latest submission and the longest walltime, s.
-const LONGEST_S: i64 = Time::MAX.0 / 4;
 
 /// Jobs to be simulated, in the order of their submissions.
 #[pyclass(frozen, module = "pliant", name = "Workload")]
@@ -72,6 +65,14 @@ impl Workload {
     /// Writes the workload to a file: .swf, .swf.gz, .gwf or .gwf.gz.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| self.inner.write(&path)).map_err(|error| of_trace(&error))
+    }
+
+    /// A workload of a table with the columns submit, procs and runtime; of walltime, job, user, group, executable and cluster those that
+    /// it has.
+    #[staticmethod]
+    fn of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<Workload> {
+        let stream = arrow_stream::import(table)?;
+        py.detach(|| of_batches(&stream.batches()?))
     }
 
     /// The workload for `pickle`.
@@ -200,14 +201,7 @@ pub(crate) fn generate(
 /// The processors of the machine that jobs are generated for, if no platform is given (paper 001).
 const GENERATED_PROCS: u32 = 128;
 
-/// A workload of a table with the columns submit, procs and runtime; of walltime, job, user, group, executable and cluster
-/// those that it has.
-#[pyfunction]
-pub(crate) fn workload_of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<Workload> {
-    let stream = arrow_stream::import(table)?;
-    py.detach(|| of_batches(&stream.batches()?))
-}
-
+/// The workload of a table in batches of rows.
 fn of_batches(batches: &[RecordBatch]) -> PyResult<Workload> {
     let mut jobs = Vec::new();
     let mut origins = Origins::default();
@@ -295,172 +289,4 @@ impl Origins {
         self.numbers.insert(name.to_owned(), number);
         number
     }
-}
-
-/// The columns of a batch of jobs.
-struct Columns<'a> {
-    submit: Column<'a>,
-    procs: Column<'a>,
-    runtime: Column<'a>,
-    walltime: Option<Column<'a>>,
-    job: Option<Column<'a>>,
-    user: Option<Column<'a>>,
-    group: Option<Column<'a>>,
-    executable: Option<Column<'a>>,
-    cluster: Option<Words<'a>>,
-}
-
-/// A column of numbers.
-struct Column<'a> {
-    name: &'static str,
-    values: &'a ArrayRef,
-}
-
-impl<'a> Columns<'a> {
-    fn of(batch: &'a RecordBatch) -> PyResult<Columns<'a>> {
-        // A column of nulls alone has a type of its own.
-        let present =
-            |name: &str| batch.column_by_name(name).filter(|values| *values.data_type() != DataType::Null);
-        let column = |name: &'static str| present(name).map(|values| Column { name, values });
-        let needed = |name: &'static str| {
-            column(name).ok_or_else(|| {
-                let found: Vec<String> =
-                    batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-                let problem = format!("expected the column {name}, found {}", found.join(", "));
-                let hint = "submit, procs and runtime are needed; times are in seconds";
-                wrong_input_with_hint(&problem, Some(hint))
-            })
-        };
-        Ok(Columns {
-            submit: needed("submit")?,
-            procs: needed("procs")?,
-            runtime: needed("runtime")?,
-            walltime: column("walltime"),
-            job: column("job"),
-            user: column("user"),
-            group: column("group"),
-            executable: column("executable"),
-            cluster: present("cluster").map(Words::of),
-        })
-    }
-
-    /// The job of a row. Without a walltime it is the runtime; a null of an optional column is as if there were no such column.
-    fn job(&self, row: usize, number: u64) -> PyResult<Job> {
-        let runtime = self.runtime.within(row, 1..=LONGEST_S)?;
-        let optional = |column: &Option<Column<'_>>, bounds, absent: i64| {
-            let given = column.as_ref().filter(|column| !column.values.is_null(row));
-            given.map_or(Ok(absent), |column| column.within(row, bounds))
-        };
-        let walltime = optional(&self.walltime, 1..=LONGEST_S, runtime)?;
-        let known = |column| optional(column, -1..=i32::MAX.into(), -1).map(|number| number as i32);
-        if runtime > walltime {
-            return Err(wrong_input(format!(
-                "row {row}: expected a runtime of at most the walltime, found {runtime} and {walltime}"
-            )));
-        }
-        Ok(Job {
-            log_id: optional(&self.job, 0..=i64::MAX, number as i64)? as u64,
-            submit: Time(self.submit.within(row, -LONGEST_S..=LONGEST_S)?),
-            procs: Procs(self.procs.within(row, 1..=u32::MAX.into())? as u32),
-            walltime: Span(walltime),
-            runtime: Span(runtime),
-            user: known(&self.user)?,
-            group: known(&self.group)?,
-            executable: known(&self.executable)?,
-            origin: None,
-            memory: LoggedMemory::default(),
-            resources: None,
-        })
-    }
-}
-
-impl Column<'_> {
-    /// The whole number of a row, within those bounds.
-    fn within(&self, row: usize, bounds: std::ops::RangeInclusive<i64>) -> PyResult<i64> {
-        let found = self.number(row);
-        found.filter(|number| bounds.contains(number)).ok_or_else(|| {
-            let (least, most) = bounds.into_inner();
-            let shown = self.shown(row);
-            wrong_input(format!(
-                "row {row}: {}: expected a whole number from {least} to {most}, found {shown}",
-                self.name
-            ))
-        })
-    }
-
-    /// The whole number of a row; none for a null, a fraction, or another type.
-    fn number(&self, row: usize) -> Option<i64> {
-        let values = self.values;
-        if values.is_null(row) {
-            return None;
-        }
-        Some(match values.data_type() {
-            DataType::Int64 => values.as_primitive::<Int64Type>().value(row),
-            DataType::Int32 => values.as_primitive::<Int32Type>().value(row).into(),
-            DataType::Int16 => values.as_primitive::<Int16Type>().value(row).into(),
-            DataType::Int8 => values.as_primitive::<Int8Type>().value(row).into(),
-            DataType::UInt64 => values.as_primitive::<UInt64Type>().value(row).try_into().ok()?,
-            DataType::UInt32 => values.as_primitive::<UInt32Type>().value(row).into(),
-            DataType::UInt16 => values.as_primitive::<UInt16Type>().value(row).into(),
-            DataType::UInt8 => values.as_primitive::<UInt8Type>().value(row).into(),
-            DataType::Float64 => {
-                let number = values.as_primitive::<Float64Type>().value(row);
-                (number.fract() == 0.0 && number.abs() < 2_f64.powi(53)).then_some(number as i64)?
-            }
-            _ => return None,
-        })
-    }
-
-    fn shown(&self, row: usize) -> String {
-        let values = self.values;
-        match values.data_type() {
-            _ if values.is_null(row) => "none".to_owned(),
-            DataType::Float64 => values.as_primitive::<Float64Type>().value(row).to_string(),
-            other => self
-                .number(row)
-                .map_or_else(|| format!("a value of the type {other}"), |number| number.to_string()),
-        }
-    }
-}
-
-/// A column of texts.
-struct Words<'a> {
-    values: &'a ArrayRef,
-    /// Of a dictionary, the position of the text of each row, and the texts.
-    dictionary: Option<(Vec<usize>, &'a ArrayRef)>,
-}
-
-impl<'a> Words<'a> {
-    fn of(values: &'a ArrayRef) -> Words<'a> {
-        let is_dictionary = matches!(values.data_type(), DataType::Dictionary(..));
-        let dictionary = is_dictionary.then(|| {
-            let dictionary = values.as_any_dictionary();
-            (dictionary.normalized_keys(), dictionary.values())
-        });
-        Words { values, dictionary: dictionary.filter(|(_, texts)| !texts.is_empty()) }
-    }
-
-    /// The text of a row; none for a null or another type.
-    fn word(&self, row: usize) -> Option<&'a str> {
-        if self.values.is_null(row) {
-            return None;
-        }
-        match &self.dictionary {
-            Some((keys, texts)) => text(texts, keys[row]),
-            None => text(self.values, row),
-        }
-    }
-}
-
-/// The text at a position of a column without a dictionary; none for a null or another type.
-fn text(column: &ArrayRef, row: usize) -> Option<&str> {
-    if column.is_null(row) {
-        return None;
-    }
-    Some(match column.data_type() {
-        DataType::Utf8 => column.as_string::<i32>().value(row),
-        DataType::LargeUtf8 => column.as_string::<i64>().value(row),
-        DataType::Utf8View => column.as_string_view().value(row),
-        _ => return None,
-    })
 }

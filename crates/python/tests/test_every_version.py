@@ -18,6 +18,14 @@ def test_all_names_are_there() -> None:
     assert sys.version_info >= (3, 9)
 
 
+def test_asyncio_is_imported_with_its_client_alone() -> None:
+    code = "import sys, pliant; print('asyncio' in sys.modules, 'AsyncClient' in dir(pliant)); pliant.AsyncClient; print('asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True", "True"], done.stdout + done.stderr
+    with pytest.raises(AttributeError, match="module 'pliant' has no attribute 'Clients'"):
+        pliant.Clients
+
+
 def test_a_simulation_is_that_of_the_command(command: str, tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     line = [command, "trace", "generate", "lublin", "--procs", "64", "--jobs", "300", "--load", "0.9", "--out", str(log)]

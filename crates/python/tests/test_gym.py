@@ -42,6 +42,16 @@ def test_an_agent_that_picks_the_oldest_job_is_a_built_in_policy(workload, backf
     assert steps == len(workload) if not backfill else 0 < steps < len(workload)
 
 
+def test_a_table_is_a_workload(workload: pliant.Workload) -> None:
+    runs = []
+    for jobs in (workload, workload.jobs.to_pandas()):
+        environment = pliant.gym.BatchEnv(jobs, procs=128, jobs=50)
+        play(environment, lambda window: len(window) - 1, options={"first": 30})
+        assert environment.run is not None
+        runs.append(environment.run.jobs.to_pydict())
+    assert runs[0] == runs[1]
+
+
 def test_observations_show_the_oldest_waiting_jobs(workload: pliant.Workload) -> None:
     environment = pliant.gym.BatchEnv(workload, procs=128, jobs=200, window=8)
     observation, info = environment.reset(options={"first": 30})

@@ -325,7 +325,7 @@ def test_a_fork_is_an_error_and_not_a_wait_for_ever(federation: Federation) -> N
     assert done.returncode == 7
 
 
-def test_a_sweep_of_a_script(client: pliant.Client, tmp_path: Path) -> None:
+def test_a_sweep_of_a_script(client: pliant.Client, tmp_path: Path, capsys, monkeypatch) -> None:
     path = script(tmp_path, 'echo "$1"; echo odd >&2; [ "$1" != 3 ]')
     seen: list[tuple[int, int]] = []
     options = {"time": "1m", "vary": {"seed": range(1, 6)}, "args": ["{seed}"], "retries": 0, "out": tmp_path / "out"}
@@ -339,7 +339,9 @@ def test_a_sweep_of_a_script(client: pliant.Client, tmp_path: Path) -> None:
     with pytest.raises(IndexError):
         result[5]
     assert (tmp_path / "out" / "results.csv").exists()
-    assert client.resume_sweep(tmp_path / "out").completed == 4
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert client.resume_sweep(tmp_path / "out", progress=True).completed == 4
+    assert capsys.readouterr().err.endswith("\r5 of 5 instances\n")
     # The same call reads the outcome; another one is refused.
     assert client.sweep(script=path, **options).failed == 1
     with pytest.raises(pliant.InputError):

@@ -90,7 +90,7 @@ def test_results_of_simulations(tmp_path: Path) -> None:
 def test_tables_keep_their_types_and_nulls() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     jobs = {"submit": [0, 1], "procs": [2, 9], "runtime": [5, 5], "cluster": ["a", None]}
-    workload = pliant._pliant.workload_of_table(pyarrow.table(jobs))
+    workload = pliant.Workload.of_table(pyarrow.table(jobs))
     with pytest.warns(pliant.RefusedJobsWarning):
         run = pliant.simulate(workload, platform=[{"name": "a", "procs": 4}, {"name": "b", "procs": 4}])
     for table in (run.jobs, run.moves, run.refused, run._bins(), run._bars(), workload.jobs):

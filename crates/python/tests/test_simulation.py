@@ -123,3 +123,5 @@ def test_progress_is_a_bar_on_standard_error(workload: pliant.Workload, has_tqdm
     assert shown.out == ""
     last = shown.err.rstrip().splitlines()[-1].split("\r")[-1]
     assert ("2000/2000" in last) if has_tqdm else (last == "2,000 of 2,000 jobs")
+    pliant.simulate(workload, procs=128, progress=False)
+    assert capsys.readouterr().err == ""

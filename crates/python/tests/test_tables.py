@@ -70,6 +70,40 @@ def test_rows_are_sorted_by_submission() -> None:
     assert (jobs["job"], jobs["submit"], jobs["start"]) == ([8, 7], [0, 100], [0, 100])
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_have_types_of_their_own(unit: str) -> None:
+    begin = 1_700_000_000
+    submits = [begin, begin + 5, begin + 9]
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+
+    def column(values: list, kind: pyarrow.DataType) -> pyarrow.Array:
+        return pyarrow.array([None if value is None else value * per_second for value in values], pyarrow.int64()).cast(kind)
+
+    expected = pliant.simulate(pyarrow.table({**JOBS, "walltime": [60, 20, 10]}), procs=4).jobs.to_pydict()
+    for zone in (None, "Europe/Paris"):
+        table = pyarrow.table({
+            "submit": column(submits, pyarrow.timestamp(unit, zone)),
+            "procs": JOBS["procs"],
+            "runtime": column(JOBS["runtime"], pyarrow.duration(unit)),
+            "walltime": column([60, None, None], pyarrow.duration(unit)),
+        })  # fmt: skip
+        assert pliant.simulate(table, procs=4).jobs.to_pydict() == expected
+    # After the first submission, as a length of time.
+    lengths = pyarrow.table({**JOBS, "submit": column([0, 5, 9], pyarrow.duration(unit))})
+    assert pliant.Workload.of_table(lengths).jobs.to_pydict()["submit"] == [0, 5, 9]
+
+
+def test_times_of_data_frames() -> None:
+    frame = pandas.DataFrame({
+        "submit": pandas.to_datetime(["2026-01-01 08:00:00", "2026-01-01 08:00:05"]),
+        "procs": [2, 4],
+        "runtime": pandas.to_timedelta(["00:00:30", "00:01:00"]),
+    })  # fmt: skip
+    for table in (frame, polars.from_pandas(frame)):
+        jobs = pliant.simulate(table, procs=4).jobs.to_pydict()
+        assert (jobs["submit"], jobs["start"], jobs["end"]) == ([0, 5], [0, 30], [30, 90])
+
+
 def test_wrong_tables_are_errors() -> None:
     def check(words: str, **columns) -> None:
         with pytest.raises(pliant.InputError, match=words):
@@ -79,6 +113,11 @@ def test_wrong_tables_are_errors() -> None:
     check("row 0: submit: .* found 0.5", submit=[0.5, 1.0, 2.0])
     check("row 2: submit: .* found none", submit=[0, 1, None])
     check("row 0: runtime: .* found a value of the type Utf8", runtime=["1", "2", "3"])
+    halves = pyarrow.array([500, 1_000, 2_000], pyarrow.int64())
+    check("row 0: submit: .* found 0.5 s", submit=halves.cast(pyarrow.timestamp("ms")))
+    check("row 0: runtime: .* found 0.5 s", runtime=halves.cast(pyarrow.duration("ms")))
+    check("row 0: runtime: .* found a value of the type Timestamp", runtime=halves.cast(pyarrow.timestamp("ms")))
+    check("row 0: procs: .* found a value of the type Duration", procs=halves.cast(pyarrow.duration("ms")))
     check("row 0: expected a runtime of at most the walltime, found 30 and 10", walltime=[10, 10, 10])
     with pytest.raises(pliant.InputError, match="expected the column runtime, found submit, procs"):
         pliant.simulate(pyarrow.table({"submit": [0], "procs": [1]}), procs=4)

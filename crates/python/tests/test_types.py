@@ -8,16 +8,23 @@ import pytest
 
 HERE = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((HERE / "examples").glob("*.py"))
+BENCHES = sorted((HERE / "benches").glob("*.py"))
 #: Arguments with which an example is short.
 ARGUMENTS = {"published_table.py": ["1"]}
 
 
 def test_the_package_and_its_examples_pass_mypy(tmp_path: Path) -> None:
     # Not in the source tree: mypy leaves a cache where it runs, and takes packages from there.
-    for arguments in (["-p", "pliant"], EXAMPLES):
+    for arguments in (["-p", "pliant"], EXAMPLES, BENCHES):
         line = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", *arguments]
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_types_of_the_native_part_are_those_that_it_has(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "mypy.stubtest", "pliant._pliant", "--concise"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

@@ -11,6 +11,8 @@ Simulations of scheduling on one cluster or on many, with every policy that ``pl
 Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars, pandas, pyarrow and DuckDB take them without a copy.
 """
 
+from typing import TYPE_CHECKING
+
 from ._pliant import (
     Campaign,
     Candidates,
@@ -38,7 +40,7 @@ from ._pliant import (
     __version__,
 )
 from .campaigns import CampaignRun
-from .client import AsyncClient, Client
+from .client import Client
 from .errors import (
     DeniedError,
     FileError,
@@ -61,6 +63,23 @@ from .executor import Executor
 from .frames import Figure
 from .policies import BatchPolicy, HeuristicRule, MappingRule, QueueOrder, SizingRule
 from .simulation import generate, read_swf, read_workload, simulate
+
+if TYPE_CHECKING:
+    from .async_client import AsyncClient
+else:
+
+    def __getattr__(name):
+        """The client for asyncio is imported when it is first asked for: see its module."""
+        if name != "AsyncClient":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .async_client import AsyncClient
+
+        globals()[name] = AsyncClient
+        return AsyncClient
+
+    def __dir__():
+        return sorted({*globals(), "AsyncClient"})
+
 
 __all__ = [
     "AsyncClient",

@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDi
 
 from .campaigns import CampaignRun
 from .frames import GanttChart, UtilizationChart
+from .progress import Progress
 
 PathLike = Union[str, os.PathLike[str]]
 
@@ -73,6 +74,13 @@ class Table:
 class Workload:
     """Jobs to be simulated, in the order of their submissions."""
 
+    @staticmethod
+    def of_table(table: object) -> Workload:
+        """The jobs of a table with the columns ``submit``, ``procs`` and ``runtime``, and perhaps ``walltime``, ``job``, ``user``,
+        ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB.
+
+        Times are whole seconds, or instants and lengths of time as columns of these types."""
+
     def __len__(self) -> int: ...
     @property
     def name(self) -> str:
@@ -136,7 +144,6 @@ class Run:
     def _repr_html_(self) -> str: ...
 
 def read_workload(path: PathLike, *, repair: str = ..., strict: bool = ..., log_dirs: Sequence[PathLike] = ...) -> Workload: ...
-def workload_of_table(table: object) -> Workload: ...
 def generate(kind: str, platform: Optional[Platform], given: dict[str, Any]) -> Workload: ...
 def simulate(
     workload: Workload,
@@ -771,13 +778,13 @@ class Campaign:
         *,
         threads: Optional[int] = ...,
         shard: Optional[str] = ...,
-        progress: Optional[Callable[[int, int], None]] = ...,
+        progress: Progress = ...,
     ) -> CampaignRun:
         """Runs what is left of the campaign in a folder, with the results of ``pliant campaign run``.
 
         threads: the number of runs at a time; by default one for each core.
         shard: ``I/N`` runs part I of N only.
-        progress: a function that is called with the numbers of runs that are in the folder and of all runs.
+        progress: True shows a bar; a function is called with the numbers of runs that are in the folder and of all runs.
 
         Ctrl-C ends a campaign of simulations when the present runs have ended; those that have ended are kept.
         """

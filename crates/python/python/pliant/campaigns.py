@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from .frames import Figure
+from .progress import Progress, reported
 
 if TYPE_CHECKING:
     from ._pliant import Campaign
@@ -46,8 +47,9 @@ def run(
     out: Path,
     threads: Optional[int],
     shard: Optional[str],
-    progress: Optional[Callable[[int, int], None]],
+    progress: Progress,
 ) -> CampaignRun:
     """Runs what is left of a campaign in a folder."""
-    facts = campaign._run(out, 0 if threads is None else threads, "1/1" if shard is None else shard, progress)
+    with reported(progress, "runs") as report:
+        facts = campaign._run(out, 0 if threads is None else threads, "1/1" if shard is None else shard, report.call)
     return CampaignRun(Path(out), facts)

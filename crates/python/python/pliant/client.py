@@ -1,19 +1,20 @@
 """A client of a federation: the verbs of the command ``pliant`` as calls.
 
-`Client` waits in the calling thread, while other threads run, and Ctrl-C ends the wait. `AsyncClient` is the same for asyncio.
+`Client` waits in the calling thread, while other threads run, and Ctrl-C ends the wait. `AsyncClient` (async_client.py) is the same for
+asyncio.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time as clock
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, Iterator, Mapping, NoReturn, Optional, Sequence, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, NoReturn, Optional, Sequence, Union, cast, overload
 
 from . import _pliant
 from ._pliant import Estimates, ExplorationResult, Job, Launch, Results, SweepResult, Task
 from .errors import InputError, JobFailedError, LaunchFailedError, PliantError, SubmissionUnknownError, UnavailableError, WaitTimeoutError
+from .progress import Progress, reported
 from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of, words_of_launch
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from .words import ExploreOptions, LaunchOptions, PathLike, SubmitOptions, SweepOptions
 
     JobLike = Union[Job, str]
-    Progress = Callable[[int, int], None]
 
 #: The states of jobs that have not ended.
 OPEN_STATES = ("NEW", "QUEUED", "ACTIVE")
@@ -178,7 +178,7 @@ class Client:
         /,
         *,
         out: PathLike,
-        progress: Optional[Progress] = None,
+        progress: Progress = False,
         **options: Unpack[SweepOptions],
     ) -> SweepResult:
         """Runs a service, or a script, once for each combination of arguments, and waits until all instances have ended.
@@ -186,16 +186,18 @@ class Client:
         Options are those of ``pliant sweep``: ``client.sweep(script="fit.sh", time="10m", vary={"seed": range(1, 101)},
         args=["{seed}"], out="results")``. The folder `out` has progress and tables; the same call resumes the sweep in it.
 
-        progress: called with the numbers of instances that have ended and of all.
+        progress: True shows a bar; a function is called with the numbers of instances that have ended and of all.
 
         Ctrl-C ends the call. Submitted jobs continue, and the same call, or `resume_sweep`, goes on.
         """
         words = words_of(service, options, SWEEP_OPTIONS)
-        return cast(SweepResult, self._connection.sweep(words, Path(out), progress).wait())
+        with reported(progress, "instances") as report:
+            return cast(SweepResult, self._connection.sweep(words, Path(out), report.call).wait())
 
-    def resume_sweep(self, out: PathLike, *, progress: Optional[Progress] = None) -> SweepResult:
+    def resume_sweep(self, out: PathLike, *, progress: Progress = False) -> SweepResult:
         """Goes on with the sweep of a folder, or reads its outcome if it is over."""
-        return cast(SweepResult, self._connection.sweep(None, Path(out), progress).wait())
+        with reported(progress, "instances") as report:
+            return cast(SweepResult, self._connection.sweep(None, Path(out), report.call).wait())
 
     def explore(
         self,
@@ -203,17 +205,18 @@ class Client:
         /,
         *,
         out: PathLike,
-        progress: Optional[Progress] = None,
+        progress: Progress = False,
         **options: Unpack[ExploreOptions],
     ) -> ExplorationResult:
         """Runs ``min`` mandatory requests, and as many optional ones as free cores allow until ``deadline``, a length of time from now.
 
         Options are those of ``pliant explore``. The folder `out` has the results. Ctrl-C ends the exploration; its results are kept.
 
-        progress: called with the numbers of completed requests and of all.
+        progress: True shows a bar; a function is called with the numbers of completed requests and of the most that can be.
         """
         words = words_of(service, options, EXPLORE_OPTIONS)
-        return cast(ExplorationResult, self._connection.explore(words, Path(out), progress).wait())
+        with reported(progress, "requests") as report:
+            return cast(ExplorationResult, self._connection.explore(words, Path(out), report.call).wait())
 
     def launch(
         self,
@@ -252,188 +255,6 @@ class Client:
 
     def __reduce__(self) -> NoReturn:
         raise not_pickled(self)
-
-
-class AsyncClient:
-    """A user's way into a federation, for asyncio: the calls of `Client` as coroutines. Cancelling a coroutine ends its call, not the job."""
-
-    def __init__(self, config: Optional[PathLike] = None) -> None:
-        self._connection = _connection(config)
-
-    @property
-    def user(self) -> str:
-        """The user in the certificate."""
-        return self._connection.user
-
-    async def submit(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Job:
-        """As `Client.submit`. A coroutine that is cancelled raises nothing more: with a `key` of your own the same call finds the job."""
-        return cast(Job, await _awaited(self._connection.submit(words_of(service, options, SUBMIT_OPTIONS))))
-
-    async def estimate(self, service: Optional[str] = None, /, **options: Unpack[SubmitOptions]) -> Estimates:
-        """As `Client.estimate`."""
-        return cast(Estimates, await _awaited(self._connection.estimate(words_of(service, options, SUBMIT_OPTIONS))))
-
-    async def queue(
-        self,
-        *,
-        ended: bool = False,
-        state: Union[str, Sequence[str], None] = None,
-        all: bool = False,
-        user: Optional[str] = None,
-        server: Optional[str] = None,
-        last: int = 1_000,
-    ) -> list[Job]:
-        """As `Client.queue`."""
-        return cast("list[Job]", await _awaited(self._connection.queue(_states(ended, state), all, user, server, last)))
-
-    async def job(self, job: JobLike) -> Job:
-        """As `Client.job`."""
-        return cast(Job, await _awaited(self._connection.job(_id(job))))
-
-    @overload
-    async def wait(  # type: ignore[overload-overlap]
-        self, jobs: JobLike, *, timeout: Optional[float] = None, check: bool = False
-    ) -> Job: ...
-    @overload
-    async def wait(
-        self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None, check: bool = False
-    ) -> list[Job]: ...
-    async def wait(
-        self, jobs: Union[JobLike, Iterable[JobLike]], *, timeout: Optional[float] = None, check: bool = False
-    ) -> Union[Job, list[Job]]:
-        """As `Client.wait`."""
-        ids = _ids(jobs)
-        ended: dict[int, Job] = {}
-        async for index, job in self._ended(ids, timeout):
-            ended[index] = job
-        found = _checked([ended[index] for index in range(len(ids))], check)
-        return found[0] if isinstance(jobs, (Job, str)) else found
-
-    async def as_completed(self, jobs: Iterable[JobLike], *, timeout: Optional[float] = None) -> AsyncIterator[Job]:
-        """As `Client.as_completed`, for ``async for``."""
-        async for _, job in self._ended(_ids(jobs), timeout):
-            yield job
-
-    async def _ended(self, ids: list[str], timeout: Optional[float]) -> AsyncIterator[tuple[int, Job]]:
-        pending = self._connection.pending(ids)
-        until = None if timeout is None else clock.monotonic() + timeout
-        ended: dict[int, Job] = {}
-        while len(ended) < len(ids):
-            left = None if until is None else max(0.0, until - clock.monotonic())
-            try:
-                index, job = await asyncio.wait_for(_awaited(pending.next()), left)
-            except asyncio.TimeoutError:
-                async for index, job in self._ended_by_now(ids, ended):
-                    yield index, job
-                return
-            ended[index] = job
-            yield index, job
-
-    async def _ended_by_now(self, ids: list[str], ended: dict[int, Job]) -> AsyncIterator[tuple[int, Job]]:
-        """Asks for the other jobs once, and raises `WaitTimeoutError` if one of them has not ended."""
-        missing = [index for index in range(len(ids)) if index not in ended]
-        asked = [asyncio.wait_for(_awaited(self._connection.job(ids[index])), ASKING_S) for index in missing]
-        for index, job in zip(missing, await asyncio.gather(*asked, return_exceptions=True)):
-            if isinstance(job, BaseException):
-                if not isinstance(job, (asyncio.TimeoutError, UnavailableError)):
-                    raise job
-            elif job.is_final:
-                ended[index] = job
-                yield index, job
-        if len(ended) < len(ids):
-            raise _time_up(ids, ended)
-
-    @overload
-    async def cancel(self, jobs: JobLike) -> Job: ...  # type: ignore[overload-overlap]
-    @overload
-    async def cancel(self, jobs: Iterable[JobLike]) -> list[Job]: ...
-    async def cancel(self, jobs: Union[JobLike, Iterable[JobLike]]) -> Union[Job, list[Job]]:
-        """As `Client.cancel`."""
-        found = [cast(Job, await _awaited(task)) for task in [self._connection.cancel(one) for one in _ids(jobs)]]
-        return found[0] if isinstance(jobs, (Job, str)) else found
-
-    async def logs(self, job: JobLike, *, stderr: bool = False) -> str:
-        """As `Client.logs`."""
-        return _text(await _awaited(self._connection.output(_id(job), stderr)))
-
-    async def fetch(self, job: JobLike, out: PathLike) -> Results:
-        """As `Client.fetch`."""
-        return cast(Results, await _awaited(self._connection.fetch(_id(job), Path(out))))
-
-    async def sweep(
-        self,
-        service: Optional[str] = None,
-        /,
-        *,
-        out: PathLike,
-        progress: Optional[Progress] = None,
-        **options: Unpack[SweepOptions],
-    ) -> SweepResult:
-        """As `Client.sweep`; a cancelled coroutine stops it like Ctrl-C."""
-        words = words_of(service, options, SWEEP_OPTIONS)
-        return cast(SweepResult, await _awaited(self._connection.sweep(words, Path(out), progress)))
-
-    async def resume_sweep(self, out: PathLike, *, progress: Optional[Progress] = None) -> SweepResult:
-        """As `Client.resume_sweep`."""
-        return cast(SweepResult, await _awaited(self._connection.sweep(None, Path(out), progress)))
-
-    async def explore(
-        self,
-        service: Optional[str] = None,
-        /,
-        *,
-        out: PathLike,
-        progress: Optional[Progress] = None,
-        **options: Unpack[ExploreOptions],
-    ) -> ExplorationResult:
-        """As `Client.explore`."""
-        words = words_of(service, options, EXPLORE_OPTIONS)
-        return cast(ExplorationResult, await _awaited(self._connection.explore(words, Path(out), progress)))
-
-    async def launch(
-        self,
-        application: PathLike,
-        *,
-        out: Optional[PathLike] = None,
-        detach: bool = False,
-        check: bool = False,
-        progress: Optional[Callable[[Launch], None]] = None,
-        **options: Unpack[LaunchOptions],
-    ) -> Launch:
-        """As `Client.launch`; a cancelled coroutine ends the launch."""
-        task = self._connection.launch(*_launch(application, options, detach, out), progress)
-        return _launched(await _awaited(task), check and not detach)
-
-    def __repr__(self) -> str:
-        return f"AsyncClient(user={self.user!r})"
-
-    def __reduce__(self) -> NoReturn:
-        raise not_pickled(self)
-
-
-async def _awaited(task: Task) -> Any:
-    """The answer of a call; a call whose coroutine is cancelled ends."""
-    loop = asyncio.get_running_loop()
-    ended = loop.create_future()
-
-    def settle() -> None:
-        if not ended.done():
-            ended.set_result(None)
-
-    def done() -> None:
-        try:
-            loop.call_soon_threadsafe(settle)
-        except RuntimeError:
-            # The loop was closed before: nothing waits.
-            pass
-
-    task.add_done_callback(done)
-    try:
-        await ended
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
-    return task.wait(0)
 
 
 def _interrupted(task: Task) -> Optional[SubmissionUnknownError]:

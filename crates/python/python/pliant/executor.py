@@ -25,13 +25,9 @@ from .words import SUBMIT_OPTIONS, SWEEP_OPTIONS, seconds
 if TYPE_CHECKING:
     from ._pliant import Job
 
-__all__ = ["Executor", "RemoteError", "RemoteTraceback"]
+__all__ = ["Executor", "JobFuture", "RemoteError", "RemoteTraceback"]
 
 T = TypeVar("T")
-if TYPE_CHECKING:
-    JobFuture = Future[Any]
-else:
-    JobFuture = Future
 
 #: Options of `Client.submit` that are not for functions, and one that is for a single call.
 _NOT_FOR_FUNCTIONS = ("script", "args", "arguments", "inputs", "stdin", "merge_output", "chdir", "ignore_sbatch")
@@ -76,7 +72,7 @@ class Executor(BaseExecutor):
         self._number = 0
         self._submitting = 0
         # Jobs that have not ended, by ID.
-        self._futures: Dict[str, _JobFuture] = {}
+        self._futures: Dict[str, JobFuture[Any]] = {}
         # Sweeps that are not over.
         self._maps: Set[SweepMap] = set()
         # Runs as long as there are such jobs.
@@ -85,7 +81,7 @@ class Executor(BaseExecutor):
     # The base class has it without `resources`, which is a keyword here.
     def submit(  # type: ignore[override]
         self, function: Callable[..., T], /, *args: Any, resources: Optional[Mapping[str, Any]] = None, **names: Any
-    ) -> Future[T]:
+    ) -> JobFuture[T]:
         """Submits a call. `resources` are options of this call, over those of the executor; no argument of the function has that name.
 
         A submission whose outcome is unknown, because a server went down, is repeated with its key for about a minute. Raises what
@@ -96,7 +92,7 @@ class Executor(BaseExecutor):
         with self._entered() as folder:
             script, inputs = self._calls.write(folder, function, args, names)
             job = self._accepted({"script": script, "inputs": inputs, **options})
-            future = _JobFuture(self._client, job, folder)
+            future: JobFuture[T] = JobFuture(self._client, job, folder)
             with self._changed:
                 self._futures[job.id] = future
                 if self._follower is None:
@@ -270,7 +266,7 @@ class Executor(BaseExecutor):
         self._follower = None
         self._changed.notify_all()
 
-    def _follow_known(self, known: Dict[str, _JobFuture]) -> None:
+    def _follow_known(self, known: Dict[str, JobFuture[Any]]) -> None:
         """Settles these futures, until there are new ones or one is to be tried again."""
         ids = list(known)
         left = set(ids)
@@ -314,12 +310,12 @@ class Executor(BaseExecutor):
                 if future is not None:
                     future._fail(error)
 
-    def _forget(self, one: str) -> Optional[_JobFuture]:
+    def _forget(self, one: str) -> Optional[JobFuture[Any]]:
         with self._changed:
             return self._futures.pop(one, None)
 
 
-class _JobFuture(JobFuture):
+class JobFuture(Future[T]):
     """The value of a function that runs as a job. `job` is the record of the job when it was accepted."""
 
     def __init__(self, client: Client, job: Job, folder: Path) -> None:

@@ -29,7 +29,7 @@ FEATURES = 8
 class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
     """One cluster whose queue an agent serves.
 
-    workload: the jobs; an episode takes `jobs` of them, from a random position on, or from ``reset(options={"first": n})``.
+    workload: the jobs, as a `Workload` or a table; an episode takes `jobs` of them, from a random position on, or from ``reset(options={"first": n})``.
     procs: the processors of the cluster; every job must fit.
     window: how many of the oldest waiting jobs the agent sees and picks from.
     backfill: whether other jobs start while the picked one does not fit.
@@ -43,7 +43,7 @@ class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
 
     def __init__(
         self,
-        workload: Workload,
+        workload: Any,
         *,
         procs: int,
         jobs: int = 256,
@@ -51,8 +51,9 @@ class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
         backfill: bool = False,
         metric: str = "mean_bounded_slowdown",
     ) -> None:
-        jobs, window = _whole("jobs", jobs, 1, len(workload)), _whole("window", window, 1, 65_536)
-        self.workload, self.procs, self.jobs = workload, procs, jobs
+        self.workload = workload if isinstance(workload, Workload) else Workload.of_table(workload)
+        jobs, window = _whole("jobs", jobs, 1, len(self.workload)), _whole("window", window, 1, 65_536)
+        self.procs, self.jobs = procs, jobs
         self.window, self.backfill, self.metric = window, backfill, metric
         self.observation_space = spaces.Box(0.0, 1.0, (window * FEATURES,), numpy.float32)
         self.action_space = spaces.Discrete(window)  # type: ignore[assignment]

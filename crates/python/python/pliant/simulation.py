@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _pliant
 from ._pliant import Platform, Run, Workload
 from .errors import InputError, RefusedJobsWarning
 from .policies import BatchPolicy, FunctionOrder, HeuristicRule, MappingRule, QueueOrder, Rank, SizingRule
+from .progress import Progress, reported
 from .words import seconds
 
 Seconds = Union[int, timedelta]
 PathLike = Union[str, "os.PathLike[str]"]
-Progress = Union[bool, Callable[[int, int], None]]
 PlatformLike = Union[Platform, PathLike, Sequence[Mapping[str, Any]]]
 
 
@@ -101,7 +100,8 @@ def simulate(
     a function of the time and the queue.
 
     workload: a `Workload`, or a table with the columns ``submit``, ``procs`` and ``runtime``, and perhaps ``walltime``, ``job``,
-        ``user``, ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB.
+        ``user``, ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB
+        (`Workload.of_table`).
     platform: a `Platform`, the name of a built-in one, the path of a platform file (.toml), or the clusters as mappings.
     progress: True shows a bar (of tqdm, where it is installed), and a function is called with the numbers of jobs that have ended
         and of all jobs.
@@ -133,11 +133,11 @@ def simulate(
         value = named.get(option)
         if value is not None and not isinstance(value, str):
             raise InputError(f"{option}: expected a name or an object of {kind.__name__}, found {value!r}")
-    jobs = workload if isinstance(workload, Workload) else _pliant.workload_of_table(workload)
+    jobs = workload if isinstance(workload, Workload) else Workload.of_table(workload)
     where = platform_of(platform, procs)
     custom: dict[str, tuple[object, str]] = {option: (policy, policy_name(policy)) for option, policy in own.items()}
     path = None if priority is None else Path(priority)
-    with _Bar() if progress is True else _NoBar(progress or None) as report:
+    with reported(progress, "jobs") as report:
         run = _pliant.simulate(jobs, where, named, custom, report.call, path)
         report.end(len(jobs))
     if len(run.refused) > 0:
@@ -185,58 +185,3 @@ def platform_of(platform: Optional[PlatformLike], procs: Optional[int]) -> Platf
         expected = "a Platform, a name, a path or a list of mappings"
         raise InputError(f"platform: expected {expected}, found {platform!r}")
     return Platform.of_clusters(clusters)
-
-
-class _NoBar:
-    """The function of the user, if there is one."""
-
-    def __init__(self, call: Optional[Callable[[int, int], None]]) -> None:
-        self.call = call
-
-    def end(self, total: int) -> None:
-        pass
-
-    def __enter__(self) -> _NoBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class _Bar(_NoBar):
-    """A bar of jobs: of tqdm where it is installed, else a line of text."""
-
-    def __init__(self) -> None:
-        super().__init__(self.update)
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            self.bar: Any = _TextBar()
-        else:
-            self.bar = tqdm(unit=" jobs")
-
-    def update(self, done: int, total: int) -> None:
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
-
-    def end(self, total: int) -> None:
-        self.update(total, total)
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-
-class _TextBar:
-    """The numbers of jobs on one line of standard error, which terminals and notebooks overwrite."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self.total = 0
-
-    def update(self, more: int) -> None:
-        self.n += more
-        print(f"\r{self.n:,} of {self.total:,} jobs", end="", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        if self.total:
-            print(file=sys.stderr)
