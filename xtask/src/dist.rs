@@ -109,11 +109,10 @@ fn system() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
-/// Writes the packages into `out`, with the program `binary`, or the optimised one, which is built first, for a version of glibc if
+/// Writes the packages into `out`, with the program `given`, or the optimised one, which is built first, for a version of glibc if
 /// one is named.
-pub(crate) fn run(binary: Option<&Path>, glibc: Option<&str>, out: &Path) -> Result<(), Failure> {
-    let is_quick = binary.is_some();
-    let programs = Programs::build(binary, glibc)?;
+pub(crate) fn run(given: Option<&Path>, glibc: Option<&str>, out: &Path) -> Result<(), Failure> {
+    let programs = Programs::build(given, glibc)?;
     let binary = &programs.pliant;
     make_dir(out)?;
     let out = absolute(out)?;
@@ -125,7 +124,7 @@ pub(crate) fn run(binary: Option<&Path>, glibc: Option<&str>, out: &Path) -> Res
     debian_package(&root, binary, &out.join(&package))?;
     let needed = needed(binary)?;
     let tarball = tarball(&tree, &programs, &needed, &out)?;
-    let [library, development] = gridrpc::packages(&tree, is_quick, glibc, &out)?;
+    let [library, development] = gridrpc::packages(&tree, given, glibc, &out)?;
     remove(&tree)?;
     let sums = Step::new("sha256sum", &[&package, &library, &development, &tarball]).dir(&out);
     let sums = sums

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{
     VERSION, build_command, copy, copyright, debian_architecture, libc_version, listed, make_dir, size,
@@ -13,20 +13,19 @@ use crate::step::{Failure, Step, workspace_root};
 /// The name of the shared library in programs (build.rs of the crate).
 const SHARED: &str = "libpliant_gridrpc.so.0";
 
-/// Builds the library, optimised unless `is_quick`, and writes its packages into `out`; their names.
+/// Writes the packages of the library into `out`; their names. The library is the one that a build of tests left with the program
+/// `binary`, or else an optimised one, which is built first.
 pub(super) fn packages(
     tree: &Path,
-    is_quick: bool,
+    binary: Option<&Path>,
     glibc: Option<&str>,
     out: &Path,
 ) -> Result<[String; 2], Failure> {
-    // Both unwind: a panic must become a code.
-    let (profile, folder) = if is_quick { ("dev", "debug") } else { ("gridrpc", "gridrpc") };
-    let (command, built) = build_command(profile, folder, glibc)?;
-    let command: Vec<&str> = command.iter().map(String::as_str).collect();
-    // With the command, so that a quick build finds its crates as the command has them.
-    let packages: &[&str] = if is_quick { &["pliant-gridrpc", "-p", "pliant"] } else { &["pliant-gridrpc"] };
-    Step::cargo(&[&command[..], packages].concat()).run()?;
+    let of_tests = binary.and_then(Path::parent).map(|folder| folder.join("deps"));
+    let built = match of_tests.filter(|folder| folder.join("libpliant_gridrpc.so").exists()) {
+        Some(folder) => folder,
+        None => build(glibc)?,
+    };
     let library = built.join("libpliant_gridrpc.so");
     let libc = libc_version(&fs::read(&library).map_err(|error| unreadable(&library, &error))?);
     let libc = libc.map_or_else(String::new, |(major, minor)| format!("libc6 (>= {major}.{minor})"));
@@ -55,6 +54,15 @@ pub(super) fn packages(
         &Package { name: "libpliant-gridrpc-dev", section: "libdevel", depends: &depends, summary },
     )?;
     Ok([program, development])
+}
+
+/// Builds the library; the folder with it.
+fn build(glibc: Option<&str>) -> Result<PathBuf, Failure> {
+    // It unwinds: a panic must become a code.
+    let (command, built) = build_command("gridrpc", "gridrpc", glibc)?;
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    Step::cargo(&[&command[..], &["pliant-gridrpc"]].concat()).run()?;
+    Ok(built)
 }
 
 /// What programs are compiled with.

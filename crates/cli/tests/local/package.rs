@@ -32,8 +32,8 @@ fn is_program(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// The packages of the program under test, in a folder.
-fn packages(out: &Path) -> PathBuf {
+/// The package of the program under test, with the others of its build in a folder.
+fn package(out: &Path) -> PathBuf {
     let mut command = Command::new(env!("CARGO"));
     command.args(["xtask", "dist", "--binary", env!("CARGO_BIN_EXE_pliant"), "--out"]).arg(out);
     // What cargo says of this package is none of the other one's business, and would have it built again.
@@ -44,8 +44,9 @@ fn packages(out: &Path) -> PathBuf {
         command.env("CARGO_TARGET_DIR", target);
     }
     done(&mut command);
-    let mut files = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
-    files.find(|path| path.extension().is_some_and(|end| end == "deb")).unwrap()
+    let mut names = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let name = names.find(|name| name.starts_with("pliant_") && name.ends_with(".deb"));
+    out.join(name.expect("the package of the program"))
 }
 
 #[test]
@@ -57,9 +58,10 @@ fn the_debian_package_is_installed_used_and_removed() {
         return skip(Needed::Program, "the Debian package (this machine has /usr/bin/pliant)");
     }
     let dir = tempfile::tempdir().unwrap();
-    let package = packages(dir.path());
+    let package = package(dir.path());
     done(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(dir.path()));
     readme_names_the_c_library(dir.path());
+    the_packages_of_the_library_have_its_files(dir.path());
     let installed = Installed;
     done(Command::new("dpkg").arg("--install").arg(&package));
 
@@ -127,6 +129,25 @@ fn readme_names_the_c_library(dir: &Path) {
     let tarball = files.find(|path| path.extension().is_some_and(|end| end == "gz")).unwrap();
     let readme = done(Command::new("tar").arg("-xzOf").arg(tarball).args(["--wildcards", "*/README.md"]));
     assert!(readme.contains("with glibc 2."), "{readme}");
+}
+
+/// One package has what programs of GridRPC need to run, the other one what they are compiled with.
+fn the_packages_of_the_library_have_its_files(dir: &Path) {
+    let contents = |name: &str| {
+        let mut files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+        let is_it = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(name);
+        done(Command::new("dpkg-deb").arg("--contents").arg(files.find(is_it).unwrap()))
+    };
+    let (library, development) = (contents("libpliant-gridrpc_"), contents("libpliant-gridrpc-dev_"));
+    assert!(library.contains("/libpliant_gridrpc.so.0\n"), "{library}");
+    for file in [
+        "/usr/include/pliant/grpc.h\n",
+        "/libpliant_gridrpc.a\n",
+        "/libpliant_gridrpc.so -> libpliant_gridrpc.so.0\n",
+        "/pkgconfig/pliant-gridrpc.pc\n",
+    ] {
+        assert!(development.contains(file), "{file}: {development}");
+    }
 }
 
 /// The launcher is set-user-id for the group of servers, and its file lets it do nothing yet.
