@@ -30,7 +30,7 @@ use pliant_staging::{
 };
 
 use crate::accounts::{AccountName, AccountRun, LauncherError};
-use crate::processes::{self, FolderError, RunSpec, account_of};
+use crate::processes::{self, FileUsage, FolderError, Measured, RunSpec, account_of};
 
 pub use client::AccountStream;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
@@ -251,6 +251,24 @@ impl JobFolder {
                 None
             }),
         }
+    }
+
+    /// What all files and records of an execution that has ended use of the disk, in bytes. The account can have it count too little.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or the account cannot be reached.
+    pub fn disk_bytes(&self) -> Result<u64, FilesError> {
+        let of_account = match &self.access {
+            Access::Account(account) if account.has_folder()? => {
+                let measured =
+                    Measured { files_max: u64::MAX, files_of: None, memory_of: None, own_bytes: 0 };
+                client::begin_usage(account, measured)?.answer()?.bytes
+            }
+            Access::Account(_) | Access::Own => 0,
+        };
+        let own = FileUsage::of(&self.records, u64::MAX)
+            .map_err(|why| StagingError::Io { path: self.records.clone(), source: io::Error::other(why) })?;
+        Ok(of_account.saturating_add(own.bytes))
     }
 
     /// Removes all files that the job has worked with or made but its standard outputs, as far as each has at most so many bytes. For
