@@ -15,10 +15,10 @@ mod emptying;
 mod gate;
 mod leftovers;
 mod outputs;
+mod removal;
 mod serve;
 mod slots;
 mod started_elsewhere;
-mod subordinates;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -278,7 +278,7 @@ impl JobFolder {
     /// Something cannot be removed, or the account cannot be reached.
     pub fn keep_outputs(&self, most: u64) -> Result<(), FilesError> {
         if let Access::Account(account) = &self.access {
-            return client::keep_outputs(account, most);
+            return removal::keep_outputs(account, most);
         }
         let work = self.records.join(WORK);
         if !work.try_exists().map_err(|source| StagingError::Io { path: work.clone(), source })? {
@@ -307,7 +307,7 @@ impl JobFolder {
     /// Something cannot be removed, or the account cannot be reached.
     pub fn remove(&self) -> Result<(), FilesError> {
         if let Access::Account(account) = &self.access {
-            client::remove(account)?;
+            removal::remove(account)?;
         }
         match std::fs::remove_dir_all(&self.records) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
