@@ -112,7 +112,7 @@ impl Drop for Subordinates {
 #[test]
 fn files_of_subordinate_users_are_deleted() {
     let Some(_site) = Site::new() else { return };
-    let Some(subordinates) = Subordinates::new() else { return };
+    let Some(_subordinates) = Subordinates::new() else { return };
     let container = folder("container");
     let fill =
         "mkdir -p layer/inner; touch layer/inner/f stays; chown -R 5:5 layer; chmod 700 layer layer/inner";
@@ -125,10 +125,6 @@ fn files_of_subordinate_users_are_deleted() {
     assert!(denied.contains("failed") && denied.contains("ermission denied"), "{denied}");
     assert_eq!(said(&emptied_with_subordinates(&container)), "\"done\"\n");
     assert_eq!(names(&container), [""; 0]);
-    // Without them there is no more than the account may do.
-    drop(subordinates);
-    let refused = said(&emptied_with_subordinates(&container));
-    assert!(refused.contains("expected one with a range in /etc/subuid"), "{refused}");
 }
 
 #[test]
