@@ -124,6 +124,16 @@ pub(crate) fn make_as<T>(account: &Account, make: impl FnOnce() -> T) -> Result<
     Ok(made)
 }
 
+/// Takes the account's effective uid, which owns the user namespaces of the account, and keeps what else the map of one needs. Processes of the
+/// account cannot signal this one.
+pub(crate) fn become_mapper(account: &Account) -> Result<(), Error> {
+    set_thread_res_uid(Uid::ROOT, Uid::from_raw(account.entry.uid), Uid::ROOT)
+        .map_err(Error::system("take the account's uid"))?;
+    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::DAC_OVERRIDE;
+    let mapping = CapabilitySets { effective: needed, permitted: needed, ..NONE };
+    set_capabilities(None, mapping).map_err(Error::system("keep the right to map"))
+}
+
 /// Has no program that this process becomes, or starts, get rights by a bit of its file, such as those of another user.
 pub(crate) fn forbid_new_privileges() -> Result<(), Error> {
     set_no_new_privs(true).map_err(Error::system("forgo new privileges"))

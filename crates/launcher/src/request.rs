@@ -43,6 +43,14 @@ pub enum Action {
         /// The most processes and threads of the account, if there is a limit.
         processes_max: Option<u64>,
     },
+    /// Runs a program as root of a user namespace that has the account and its subordinate users (subuid(5)), in a session of its own, in
+    /// place of the launcher. It reads what follows the request.
+    RunWithSubordinates {
+        /// The program, one that the file allows, and its arguments.
+        program: Vec<OsString>,
+        /// The folder in which it runs.
+        folder: PathBuf,
+    },
     /// Sends a signal to processes of the account.
     Signal {
         /// The signal.
@@ -84,6 +92,11 @@ impl Request {
                 let pairs = environment.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
                 fields.list(pairs);
                 fields.add(processes_max.map_or(String::new(), |most| most.to_string()).as_bytes());
+            }
+            Action::RunWithSubordinates { program, folder } => {
+                begin("run-with-subordinates");
+                fields.add(folder.as_os_str().as_bytes());
+                fields.list(program.iter().map(|word| word.as_bytes()));
             }
             Action::Signal { signal, processes } => {
                 begin("signal");
@@ -135,6 +148,10 @@ impl Request {
                 let most = Some(most).filter(|most| !most.0.is_empty());
                 let processes_max = most.map(|most| most.number("processes_max")).transpose()?;
                 Action::Run { program, environment, folder, processes_max }
+            }
+            "run-with-subordinates" => {
+                let folder = fields.field("folder", Field::os)?.into();
+                Action::RunWithSubordinates { program: fields.list("program", Field::os)?, folder }
             }
             "signal" => {
                 let signal =

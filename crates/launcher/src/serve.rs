@@ -23,6 +23,7 @@ use crate::folder::{self, JobFolder};
 use crate::privileges;
 use crate::protected;
 use crate::request::{Action, Request, Signal};
+use crate::subordinates::Mapper;
 
 /// `PATH` of a program whose request has none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -92,6 +93,19 @@ fn serve(path: &Path) -> Result<(), Error> {
             folder::enter(&folder).map_err(Error::of_account)?;
             check_age(read)?;
             Err(run(&program, environment, &account).of_account())
+        }
+        Action::RunWithSubordinates { program, folder } => {
+            check_program(&program, &config)?;
+            let mapper = Mapper::start(&account)?;
+            privileges::become_account(&account)?;
+            set_limits(None).map_err(Error::of_account)?;
+            if config.no_new_privs {
+                privileges::forbid_new_privileges()?;
+            }
+            folder::enter(&folder).map_err(Error::of_account)?;
+            check_age(read)?;
+            mapper.enter().map_err(Error::of_account)?;
+            Err(run(&program, Vec::new(), &account).of_account())
         }
         Action::Signal { signal, processes } => {
             let targets = processes.into_iter().map(Target::of).collect::<Result<Vec<Target>, Error>>()?;

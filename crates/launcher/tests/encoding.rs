@@ -38,6 +38,8 @@ fn request() -> impl Strategy<Value = Request> {
                 processes_max
             }
         ),
+        (vec(os(0), 0..5), folder())
+            .prop_map(|(program, folder)| Action::RunWithSubordinates { program, folder }),
         (select(Signal::ALL.to_vec()), vec(any::<i32>(), 0..5))
             .prop_map(|(signal, processes)| Action::Signal { signal, processes }),
     ];

@@ -48,3 +48,30 @@ fn signed_task(name: &str, payload: &Payload) -> Digest {
 fn digest(kind: &str, bytes: &[u8]) -> Digest {
     Digest(Checksum::of(&[kind.as_bytes(), &[0], bytes].concat()).0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TypedCall;
+
+    /// The order of fields that the page about signatures gives: signed bytes of earlier builds stay what they are.
+    #[test]
+    fn a_choice_is_encoded_where_its_lowest_number_is() {
+        let call =
+            TypedCall { service: "f".into(), arguments: Default::default(), values: b"v".to_vec().into() };
+        let file = FileSpec { name: "a".parse().unwrap(), size: 1, sha256: Checksum([7; 32]) };
+        let what = SubmittedWork::Call(call);
+        let [call, file_bytes] = {
+            let proto =
+                proto::SubmittedWork { what: Some(what.to_variant()), inputs: Vec::new(), pinned: false };
+            let input = proto::InputFile::from(&file);
+            [proto.encode_to_vec(), input.encode_to_vec()]
+        };
+        // `call` is field 6, `inputs` field 4 and `pinned` field 5.
+        let length = u8::try_from(file_bytes.len()).unwrap();
+        let expected = [&call[..], &[4 << 3 | 2, length], &file_bytes, &[5 << 3, 1]].concat();
+        assert_eq!(call[0], 6 << 3 | 2);
+        let of_bytes = Checksum::of(&[b"pliant submitted work v1\0", &expected[..]].concat());
+        assert_eq!(submission_digest(&what, &[file], true), Digest(of_bytes.0));
+    }
+}

@@ -149,6 +149,7 @@ fn run_init(output: Output, arguments: &Init, now: Time) -> Result<(), Failure> 
 fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure> {
     let authority = Authority::open(&arguments.ca)?;
     let identity = Identity::new(arguments.role, &arguments.name).map_err(Failure::input)?;
+    warn_of_same_name(&authority, &identity)?;
     let order = arguments.terms.order(identity);
     let (record, files) = authority.issue_into(&arguments.out, &order, now)?;
     let Credentials { ca, cert, key, crl } = &files;
@@ -164,6 +165,28 @@ fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure
         )
     };
     output.print("ca-issue", text, value)
+}
+
+/// Warns if a certificate makes a user and an operator of the same name.
+pub(super) fn warn_of_same_name(authority: &Authority, identity: &Identity) -> Result<(), Failure> {
+    if let Some(warning) = same_name(&authority.list()?, identity) {
+        eprintln!("warning: {warning}");
+    }
+    Ok(())
+}
+
+fn same_name(records: &[CertificateRecord], identity: &Identity) -> Option<String> {
+    let other = match identity.role() {
+        Role::User => Role::Operator,
+        Role::Operator => Role::User,
+        Role::Agent | Role::Server => return None,
+    };
+    let is_other = |record: &&CertificateRecord| record.role == other && record.name == identity.name();
+    let holder = records.iter().find(is_other)?.holder();
+    Some(format!(
+        "{holder} has a certificate, too: jobs go by the name, so the holder of {identity} can submit and fetch jobs as {holder}; \
+         choose another name if they are not the same person"
+    ))
 }
 
 fn run_revoke(output: Output, arguments: &Revoke, now: Time) -> Result<(), Failure> {
@@ -245,6 +268,29 @@ impl From<AuthorityError> for Failure {
         match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_and_an_operator_of_one_name_are_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::init(dir.path(), "test", Time(0)).unwrap();
+        let identity = |role, name: &str| Identity::new(role, name).unwrap();
+        let request = CertificateRequest::new(identity(Role::User, "alice"));
+        authority.issue(&request, Time(0)).unwrap();
+        let check = |role, name: &str| same_name(&authority.list().unwrap(), &identity(role, name));
+        let found = check(Role::Operator, "alice").unwrap();
+        assert!(
+            found.contains("the holder of operator/alice can submit and fetch jobs as user/alice"),
+            "{found}"
+        );
+        for (role, name) in [(Role::Operator, "bob"), (Role::User, "alice"), (Role::Server, "alice")] {
+            assert_eq!(check(role, name), None);
         }
     }
 }

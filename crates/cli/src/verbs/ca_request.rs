@@ -10,7 +10,7 @@ use pliant_transport::{
 };
 use serde_json::json;
 
-use super::ca::{Terms, described, role};
+use super::ca::{Terms, described, role, warn_of_same_name};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -108,6 +108,7 @@ pub(super) fn run_sign(output: Output, arguments: &Sign, now: Time) -> Result<()
         let failure = Failure::input(format!("{}: expected no file, found one", file.display()));
         return Err(failure.hint("choose another file with --out, or renew with --renew"));
     }
+    warn_of_same_name(&authority, &identity)?;
     let order = arguments.terms.order(identity);
     let issued = authority.sign(&request, &order, now)?;
     write(&file, &issued.cert_pem)?;

@@ -65,7 +65,7 @@ impl DiskQuota {
         }
     }
 
-    fn is_default(&self) -> bool {
+    pub(super) fn is_default(&self) -> bool {
         *self == DiskQuota::default()
     }
 }

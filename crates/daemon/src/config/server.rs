@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::agent::{audit_days, check_jobs_days, history_bytes, history_days};
-use super::job_limits::JobLimitsFile;
+use super::job_limits::{DiskQuota, JobLimitsFile};
 use super::node::NodeFile;
 use super::{
     ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
@@ -76,6 +76,9 @@ pub struct ServerFile {
     /// How long ended jobs' files are kept, in days.
     #[serde(default = "results_days")]
     pub results_days: u32,
+    /// How many bytes of files of ended jobs each user may have.
+    #[serde(default, skip_serializing_if = "DiskQuota::is_default")]
+    pub results_bytes_per_user: DiskQuota,
     /// How many bytes of the disk are kept for the journal, and must be free for new work; 0 for none.
     #[serde(default = "journal_reserve_bytes")]
     pub journal_reserve_bytes: u64,

@@ -106,7 +106,7 @@ fn seen<A>(reported: Result<Option<A>, JournalError>) -> Option<A> {
 }
 
 /// How many inodes must be free for new work on a disk that has so many in all: one percent of them, but at least 100 and at most 10,000.
-fn free_inodes_needed(total: u64) -> u64 {
+pub(crate) fn free_inodes_needed(total: u64) -> u64 {
     (total / INODES_PER_FREE_INODE).clamp(FREE_INODES_MIN, FREE_INODES_MAX)
 }
 

@@ -139,7 +139,9 @@ impl DaemonError {
                  docs/guides/backup.md says more",
             ),
             Self::Http(error) => error.hint(),
-            Self::Listen { .. } => Some("is another daemon there? change `listen`"),
+            Self::Listen { .. } => Some(
+                "`ss -ltnp` shows the process that listens there: another daemon, or a job; end it, or change `listen`",
+            ),
             Self::Config(error) => error.hint(),
             _ => None,
         }

@@ -14,6 +14,7 @@ struct Failures {
     commit: Option<String>,
     snapshot: Option<String>,
     disk: Option<String>,
+    jobs_disk: Option<String>,
 }
 
 impl JournalHealth {
@@ -29,20 +30,18 @@ impl JournalHealth {
 
     /// Whether its disk has room: why there is none for new work.
     pub(crate) fn disk(&self, shortage: Option<String>) {
-        let mut failures = self.0.lock();
-        match &shortage {
-            Some(why) if failures.disk.is_none() => {
-                tracing::error!(why, "no new work is accepted: the disk is almost full");
-            }
-            None if failures.disk.is_some() => tracing::info!("the disk has room for new work again"),
-            _ => {}
-        }
-        failures.disk = shortage;
+        note(&mut self.0.lock().disk, shortage);
     }
 
-    /// Why the disk has no room for new work; none if it has. What was accepted goes on.
+    /// The same of the disks with the folders of jobs.
+    pub(crate) fn jobs_disk(&self, shortage: Option<String>) {
+        note(&mut self.0.lock().jobs_disk, shortage);
+    }
+
+    /// Why a disk has no space for new work; none if all have. What was accepted goes on.
     pub(crate) fn shortage(&self) -> Option<String> {
-        self.0.lock().disk.clone()
+        let failures = self.0.lock();
+        failures.disk.as_ref().or(failures.jobs_disk.as_ref()).cloned()
     }
 
     /// Why the journal cannot be written; none if it can.
@@ -54,4 +53,15 @@ impl JournalHealth {
     pub(crate) fn snapshot_failure(&self) -> Option<String> {
         self.0.lock().snapshot.clone()
     }
+}
+
+fn note(known: &mut Option<String>, shortage: Option<String>) {
+    match &shortage {
+        Some(why) if known.is_none() => {
+            tracing::error!(why, "no new work is accepted: the disk is almost full");
+        }
+        None if known.is_some() => tracing::info!("the disk has room for new work again"),
+        _ => {}
+    }
+    *known = shortage;
 }

@@ -30,6 +30,7 @@ mod transport;
 mod user_locks;
 
 pub use digest::digest;
+pub(crate) use disk_space::free_inodes_needed;
 pub use durable_record::DurableRecord;
 pub use error::{DaemonError, MachineError};
 pub use front::certificate_warnings;

@@ -14,6 +14,7 @@ mod explorations;
 mod files;
 mod following;
 mod handover;
+mod jobs_disk;
 mod jobs_folder;
 mod links;
 mod locals;
@@ -46,6 +47,7 @@ use driver::ServerDriver;
 use execution::observer::JobObserver;
 use execution::{Execution, Host, Runner};
 use explorations::Explorations;
+use jobs_disk::JobsDisk;
 use machines::Machines;
 use offer::{FreeProcs, ServerChild, ServiceOffer};
 use peer_servers::PeerServers;
@@ -191,12 +193,20 @@ pub async fn serve(
         ..Settings::default()
     };
     let thread = machine.start("server", driver, settings)?;
-    let kept = Settings::days(file.results_days);
+    let (is_short, shown_short) = watch::channel(false);
+    let folders = jobs_disk::folders(&host.folder, &file);
+    let results_bytes_per_user = jobs_disk::results_bytes_per_user(&file, &folders);
+    let (needed_bytes, health_of_disk) = (file.journal_reserve_bytes, health.clone());
+    let disk = JobsDisk { folders, needed_bytes, health: health_of_disk, is_short };
+    front.tasks.spawn(disk.run(halted.clone()));
     let upkeep = upkeep::Upkeep {
         host: host.clone(),
         archive: archive.clone(),
         mailbox: mailbox.clone(),
-        kept,
+        kept: Settings::days(file.results_days),
+        results_bytes_per_user,
+        results: upkeep::ResultsUsage::default(),
+        is_short: shown_short,
         removals: upkeep::Removals::default(),
     };
     front.tasks.spawn(upkeep.run(halted.clone()));

@@ -5,6 +5,7 @@
 //! leads.
 
 mod removals;
+mod results;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,9 +28,13 @@ use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
 
 pub(super) use self::removals::{Account, Removal, Removals};
+use self::results::EndedFolder;
+pub(super) use self::results::ResultsUsage;
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);
+/// How often while the disk with the folders of jobs is almost full.
+const EVERY_IF_SHORT: Duration = Duration::from_secs(5);
 
 /// What is looked after.
 pub(super) struct Upkeep {
@@ -38,6 +43,11 @@ pub(super) struct Upkeep {
     pub(super) mailbox: Mailbox<Server>,
     /// How long the files of a job are kept after its end.
     pub(super) kept: Span,
+    /// How many bytes of files of ended jobs each user may have; none for any number.
+    pub(super) results_bytes_per_user: Option<u64>,
+    pub(super) results: ResultsUsage,
+    /// Whether the disk with the folders of jobs is almost full.
+    pub(super) is_short: watch::Receiver<bool>,
     pub(super) removals: Removals,
 }
 
@@ -49,11 +59,22 @@ impl Upkeep {
             tokio::select! {
                 () = stopped(stop.clone()) => return,
                 () = tokio::time::sleep(EVERY) => {}
+                () = self.short() => {}
             }
             tokio::select! {
                 () = stopped(stop.clone()) => return,
                 () = self.once(clock.now()) => {}
             }
+        }
+    }
+
+    /// Waits until the disk with the folders of jobs is almost full, and at least for a while.
+    async fn short(&self) {
+        tokio::time::sleep(EVERY_IF_SHORT).await;
+        let mut is_short = self.is_short.clone();
+        if is_short.wait_for(|is_short| *is_short).await.is_err() {
+            // Nothing looks at the disk.
+            std::future::pending().await
         }
     }
 
@@ -88,13 +109,13 @@ impl Upkeep {
         left
     }
 
-    /// The folders of jobs that ended long ago.
+    /// The folders of jobs that ended long ago, and the oldest of users who have too much.
     async fn jobs(&self, now: Time) -> Vec<(Account, Removal)> {
-        let mut left = Vec::new();
+        let (mut left, mut recent) = (Vec::new(), Vec::new());
         for (job, dir) in self.host.jobs() {
             let (name, before) = (format!("job {job}"), now - self.kept);
             match self.known(&job).await {
-                KnownJob::Ended(at) if at <= before => {
+                KnownJob::Ended { at, .. } if at <= before => {
                     left.extend(blocking(&dir, |dir| folder(name, dir, |_| true)).await);
                 }
                 // Its record is deleted, or in a journal that is lost.
@@ -102,7 +123,14 @@ impl Upkeep {
                     let is_due = move |folder: &JobFolder| is_old(folder, before);
                     left.extend(blocking(&dir, move |dir| folder(name, dir, is_due)).await);
                 }
-                KnownJob::Ended(_) | KnownJob::Yes => {}
+                KnownJob::Ended { at, owner } => recent.push(EndedFolder { owner, ended: at, job, dir }),
+                KnownJob::Yes => {}
+            }
+        }
+        if let Some(allowed) = self.results_bytes_per_user {
+            for EndedFolder { owner, job, dir, .. } in self.results.excess(recent, allowed).await {
+                tracing::info!(%job, owner, allowed, "its results go: its user has more than `results_bytes_per_user`");
+                left.extend(blocking(&dir, move |dir| folder(format!("job {job}"), dir, |_| true)).await);
             }
         }
         left
@@ -170,7 +198,7 @@ impl Upkeep {
         let row =
             archived(&self.archive, move |archive| archive.job(wanted.server.as_str(), wanted.number)).await;
         match row {
-            Ok(Some(row)) => KnownJob::Ended(Time(row.ended)),
+            Ok(Some(row)) => KnownJob::Ended { at: Time(row.ended), owner: row.owner },
             Ok(None) => KnownJob::No,
             Err(_) => KnownJob::Yes,
         }
@@ -181,8 +209,8 @@ impl Upkeep {
 enum KnownJob {
     /// It has not ended, or only just, or the archive cannot be read.
     Yes,
-    /// It ended then.
-    Ended(Time),
+    /// It ended then, and was of that user.
+    Ended { at: Time, owner: String },
     /// Nothing.
     No,
 }

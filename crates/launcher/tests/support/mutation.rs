@@ -33,6 +33,7 @@ pub(crate) fn corpus() -> Vec<Vec<u8>> {
             folder: folder(),
             processes_max: Some(1 << 30),
         },
+        Action::RunWithSubordinates { program: vec!["/bin/sh".into()], folder: folder() },
         Action::Signal { signal: Signal::Term, processes: vec![5, -5, i32::MIN] },
     ];
     let files = [

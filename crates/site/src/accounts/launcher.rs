@@ -191,6 +191,18 @@ impl Launcher {
         self.started(&self.run_request(program, Vec::new(), folder, None))
     }
 
+    /// Runs a program as root of a user namespace of the account and its subordinate users, and talks with it.
+    ///
+    /// # Errors
+    /// The launcher cannot be run.
+    pub fn run_with_subordinates(
+        &self,
+        program: Vec<OsString>,
+        folder: &Path,
+    ) -> Result<Launched, LauncherError> {
+        self.started(&self.request(Action::RunWithSubordinates { program, folder: folder.to_owned() }))
+    }
+
     fn done(&self, request: &Request, within: Duration) -> Result<(), LauncherError> {
         let mut launched = self.started(request)?;
         launched.end_input();

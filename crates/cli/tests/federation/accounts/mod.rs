@@ -5,6 +5,7 @@ mod emptying;
 mod ends;
 mod isolation;
 mod limits;
+mod mapping;
 mod oar;
 mod places;
 mod ports;

@@ -1,5 +1,6 @@
 //! Calls of typed services: values of each type, by commands and by a resident process that dies, is killed and is cancelled.
 
+mod file_names;
 mod latency;
 mod resident;
 

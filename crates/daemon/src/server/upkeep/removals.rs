@@ -117,7 +117,7 @@ impl Removals {
             let mut removing = tokio::task::spawn_blocking(remove);
             match timeout_at(until, &mut removing).await {
                 Ok(Ok(Ok(false))) => {}
-                Ok(Ok(Ok(true))) => tracing::info!(what = name, "removed: it ended long ago"),
+                Ok(Ok(Ok(true))) => tracing::info!(what = name, "what was left of a job is removed"),
                 Ok(Ok(Err(error))) => {
                     tracing::warn!(%error, what = name, "cannot remove what is left of a job");
                     trouble.names.insert(name);

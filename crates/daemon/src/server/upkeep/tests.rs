@@ -62,6 +62,9 @@ impl Bench {
             archive,
             mailbox,
             kept: Span(86_400),
+            results_bytes_per_user: None,
+            results: ResultsUsage::default(),
+            is_short: watch::channel(false).1,
             removals: Removals::default(),
         };
         Bench { root, upkeep, thread }
@@ -141,6 +144,50 @@ async fn files_of_a_job_go_though_its_record_is_deleted() {
     bench.upkeep.once(now).await;
     assert!(old.iter().all(|dir| !dir.exists()), "as old as files are kept");
     assert!(recent.exists());
+    bench.end().await;
+}
+
+/// The record of a job that has ended.
+fn ended_job(owner: &str, number: u32, ended: i64) -> journal::JobRow {
+    journal::JobRow {
+        server: "lyon".to_owned(),
+        number,
+        key: None,
+        owner: owner.to_owned(),
+        name: "test".to_owned(),
+        state: "completed".to_owned(),
+        submitted: 0,
+        started: None,
+        ended,
+        expected_start: None,
+        expected_completion: None,
+        record: "{}".to_owned(),
+        last_server: "lyon".to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_too_many_results_loses_the_oldest_of_them() {
+    let root = tempfile::tempdir().unwrap();
+    let mut journal = journal::open_sqlite(&root.path().join("state")).unwrap();
+    let jobs = [("alice", 1), ("bob", 2), ("alice", 3), ("alice", 4), ("alice", 5)];
+    let ended = jobs.map(|(owner, number)| ended_job(owner, number, 1_000 + i64::from(number))).into();
+    journal.commit(&journal::Batch { ended, ..journal::Batch::default() }).unwrap();
+    let mut bench = Bench::with(root, journal);
+    let dir = |number: u32| bench.root.path().join("jobs").join(number.to_string());
+    for (_, number) in jobs {
+        fs::create_dir_all(dir(number).join("work")).unwrap();
+        fs::write(dir(number).join("work/result"), vec![1; 1 << 20]).unwrap();
+    }
+    let left = || jobs.map(|(_, number)| number).into_iter().filter(|number| dir(*number).exists());
+    bench.upkeep.once(Time(2_000)).await;
+    assert_eq!(left().count(), 5, "any number is allowed");
+    bench.upkeep.results_bytes_per_user = Some(5 << 19);
+    bench.upkeep.once(Time(2_000)).await;
+    assert_eq!(left().collect::<Vec<_>>(), [2, 4, 5]);
+    bench.upkeep.results_bytes_per_user = Some(0);
+    bench.upkeep.once(Time(2_000)).await;
+    assert_eq!(left().collect::<Vec<_>>(), [2, 5], "the last results of a user stay");
     bench.end().await;
 }
 

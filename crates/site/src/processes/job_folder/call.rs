@@ -54,8 +54,6 @@ pub(super) enum Call {
     Empty,
     /// Deletes everything in the folder but the job's standard output and error, as far as each has at most so many bytes.
     KeepOutputs { most: u64 },
-    /// Does one of these as the root of the account's subordinate users.
-    EmptyAsRoot { most: Option<u64> },
     /// Measures what all files of the job use, up to so many files; those without a name that the job of a supervisor has open, and the
     /// memory that belongs to no process of the job of a supervisor, if one is named.
     Usage {

@@ -25,10 +25,10 @@ use crate::processes::{
 const VERB: &str = "job-folder";
 
 /// Where that is run which has to be done although a job has closed its folder to its own account: nothing can run in there then.
-const ANYWHERE: &str = "/";
+pub(super) const ANYWHERE: &str = "/";
 
 /// How long a short answer may take: a folder on a file system that hangs keeps its callers no longer.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 /// How long the next piece of a file may take.
 const PIECE_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to give an account the files of a job, in addition to what they take at the slowest rate that is accepted.
@@ -36,8 +36,6 @@ const GIVEN_WITHIN: Duration = if cfg!(test) { Duration::from_secs(1) } else { D
 const GIVEN_BYTES_PER_S: u64 = 1 << 20;
 /// How long it may take to measure the files of a job.
 const MEASURED_WITHIN: Duration = Duration::from_secs(600);
-/// How long it may take to empty a folder.
-const EMPTIED_WITHIN: Duration = Duration::from_secs(600);
 /// How long it may take to sum up what a job has left: to read as much as is fetched, from a slow file system.
 const SUMMED_UP_WITHIN: Duration = Duration::from_secs(3_600);
 
@@ -264,31 +262,10 @@ pub(super) fn unexpected(account: &AccountRun) -> FilesError {
     LauncherError::Disorder { account: account.name.clone(), problem }.into()
 }
 
-/// Has the account empty its folder, and removes that, if it is there.
-pub(super) fn remove(account: &AccountRun) -> Result<(), FilesError> {
-    if !account.has_folder()? {
-        return Ok(());
-    }
-    let launched = begun_in(ANYWHERE, account, &Call::Empty, Some(EMPTIED_WITHIN))?;
-    done(Answer::of(launched)?.finish(account)?, account)?;
-    match std::fs::remove_dir(&account.folder) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(LauncherError::Io { action: "remove the emptied folder", source }.into())
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Makes the folder of the account.
 pub(super) fn make_folder(account: &AccountRun) -> Result<(), FilesError> {
     let _slot = CallSlot::of(account)?;
     Ok(account.make_folder()?)
-}
-
-/// Has the account delete everything in the job's folder but the standard outputs, as far as each has at most so many bytes.
-pub(super) fn keep_outputs(account: &AccountRun, most: u64) -> Result<(), FilesError> {
-    let launched = begun_in(ANYWHERE, account, &Call::KeepOutputs { most }, Some(ANSWERS_WITHIN))?;
-    done(Answer::of(launched)?.finish(account)?, account)
 }
 
 pub(super) fn done(reply: Reply, account: &AccountRun) -> Result<(), FilesError> {
@@ -308,13 +285,22 @@ pub(super) fn begun(
     begun_in(&account.folder, account, call, within)
 }
 
-fn begun_in(
+pub(super) fn begun_in(
     place: impl AsRef<Path>,
     account: &AccountRun,
     call: &Call,
     within: Option<Duration>,
 ) -> Result<Launched, FilesError> {
-    let mut launched = account.launcher().run(account.pliant(arguments(&account.folder)), place.as_ref())?;
+    let launched = account.launcher().run(account.pliant(arguments(&account.folder)), place.as_ref())?;
+    asked(launched, call, within)
+}
+
+/// Writes a call to this program, which was begun.
+pub(super) fn asked(
+    mut launched: Launched,
+    call: &Call,
+    within: Option<Duration>,
+) -> Result<Launched, FilesError> {
     launched.answer_within(within);
     match launched.write_all(&line(call)) {
         Ok(()) => Ok(launched),
@@ -332,7 +318,7 @@ fn begun_in(
 }
 
 /// An answer, and what follows it.
-struct Answer {
+pub(super) struct Answer {
     /// None if there was no line: then how the process ends says why.
     reply: Option<Reply>,
     launched: BufReader<Launched>,
@@ -340,7 +326,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(mut launched: Launched) -> Result<Answer, FilesError> {
+    pub(super) fn of(mut launched: Launched) -> Result<Answer, FilesError> {
         launched.end_input();
         let mut launched = BufReader::with_capacity(64 << 10, launched);
         Ok(match read_line(&mut launched, REPLY_BYTES_MAX) {
@@ -350,7 +336,7 @@ impl Answer {
     }
 
     /// The answer, once the process has ended.
-    fn finish(self, account: &AccountRun) -> Result<Reply, FilesError> {
+    pub(super) fn finish(self, account: &AccountRun) -> Result<Reply, FilesError> {
         let Answer { reply, launched, problem } = self;
         match reply {
             Some(Reply::Failed(failed)) => Err(failed.into_error(account.folder.clone())),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pliant_staging::StagingError;
 
 use super::started_elsewhere::{last_line, make_own};
-use super::{FilesError, client};
+use super::{FilesError, client, removal};
 use crate::accounts::AccountRun;
 use crate::processes::{Reservation, StartGate, StartPermit, TaskAddresses};
 
@@ -112,7 +112,7 @@ impl JobGate {
     pub fn remove(&self) -> Result<(), FilesError> {
         if let Some(account) = &self.account {
             self.decide(StartPermit::Refused)?;
-            client::remove(account)?;
+            removal::remove(account)?;
         }
         StartGate::at(&self.own).remove().map_err(|error| failed(&self.own)(error).into())
     }

@@ -1,5 +1,5 @@
 //! What an account leaves in memory that belongs to no process: files in `/dev/shm` and POSIX queues, segments, semaphores and queues of
-//! System V (sysvipc(7)). The host has few of the latter, and all of them stay when a job has ended.
+//! System V (sysvipc(7)), and the keys of its user (user-keyring(7)). The host has few of them, and all of them stay when a job has ended.
 //!
 //! They are removed once the account has no process on the host, as systemd-logind does with `RemoveIPC=` for users who log in. They do not
 //! say which job they are of, so those of a job stay while another one of its account runs.
@@ -10,10 +10,10 @@ use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pliant_launcher::{IpcObject, clear_user_keyring, remove_ipc_object};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{geteuid, getpid};
@@ -22,20 +22,22 @@ use super::call::Call;
 use super::{FilesError, client, emptying};
 use crate::accounts::{Account, AccountRun, LauncherError};
 use crate::processes::table::uids_in;
-use crate::processes::{PROGRAM_PATH, within};
+use crate::processes::within;
 
 const QUEUES: &str = "/dev/mqueue";
 const FOLDERS: [&str; 2] = ["/dev/shm", QUEUES];
 /// The kind of file system that shows POSIX queues (`MQUEUE_MAGIC` of Linux).
 const QUEUES_MAGIC: u32 = 0x1980_0202;
-/// Lists of objects of all users, the column of their ids, and the option of ipcrm(1) that removes one.
-const OBJECTS: [(&str, &str, &str); 3] = [
-    ("/proc/sysvipc/shm", "shmid", "--shmem-id"),
-    ("/proc/sysvipc/sem", "semid", "--semaphore-id"),
-    ("/proc/sysvipc/msg", "msqid", "--queue-id"),
+/// Lists of objects of all users, the column of their ids, and their kind.
+const OBJECTS: [(&str, &str, IpcObject); 3] = [
+    ("/proc/sysvipc/shm", "shmid", IpcObject::Memory),
+    ("/proc/sysvipc/sem", "semid", IpcObject::Semaphores),
+    ("/proc/sysvipc/msg", "msqid", IpcObject::Queue),
 ];
-/// How many objects one program removes: the kernel limits the length of its arguments.
-const AT_ONCE: usize = 500;
+/// The keys of all users (proc_key-users(5)).
+const KEYS: &str = "/proc/key-users";
+/// The keyrings of a user count as keys of the user.
+const OWN_KEYRINGS: u32 = 2;
 /// How many entries of a folder a supervisor looks at before it takes for granted that there is something.
 const LOOKED_AT_MOST: usize = 10_000;
 /// How long the folders are looked through and emptied: other users can fill them, too.
@@ -58,7 +60,8 @@ pub(crate) fn remove_leftovers(account: &AccountRun, meter: Option<i32>) -> Resu
     let found = Account::find(&account.name)
         .map_err(|source| LauncherError::Io { action: "look up the account of the job", source })?;
     let Some(Account { uid, .. }) = found else { return Ok(()) };
-    if !OBJECTS.into_iter().any(|list| !made_by(uid, list).is_empty()) && !has_files(uid) {
+    let has_objects = OBJECTS.into_iter().any(|list| !made_by(uid, list).is_empty());
+    if !has_objects && !has_files(uid) && !has_keys(uid) {
         return Ok(());
     }
     for attempt in 1..=TRIES {
@@ -96,6 +99,7 @@ fn has_files(uid: u32) -> bool {
 pub(super) fn remove_own(meter: Option<i32>) -> io::Result<()> {
     let mut removal = Removal::new(geteuid().as_raw(), meter);
     OBJECTS.into_iter().for_each(|list| removal.objects(list));
+    removal.keys();
     FOLDERS.into_iter().for_each(|path| removal.folder(Path::new(path)));
     removal.failure.map_or(Ok(()), Err)
 }
@@ -143,19 +147,27 @@ impl Removal {
         self.failure.get_or_insert_with(|| io::Error::new(cause.kind(), format!("{what}: {cause}")));
     }
 
-    fn objects(&mut self, list: (&str, &str, &str)) {
-        let (_, _, option) = list;
-        for ids in made_by(self.uid, list).chunks(AT_ONCE) {
+    fn objects(&mut self, list: (&str, &str, IpcObject)) {
+        let (_, _, kind) = list;
+        for id in made_by(self.uid, list) {
             if !self.goes_on() {
                 return;
             }
-            let mut ipcrm = Command::new("ipcrm");
-            ipcrm.args(ids.iter().map(|id| format!("{option}={id}"))).env("PATH", PROGRAM_PATH);
-            match ipcrm.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status() {
-                Ok(status) if status.success() => {}
-                Ok(status) => self.failed("ipcrm", io::Error::other(status.to_string())),
-                Err(error) => self.failed("ipcrm", error),
+            match remove_ipc_object(kind, id).map_err(|error| (Errno::from_io_error(&error), error)) {
+                // It has gone by now.
+                Ok(()) | Err((Some(Errno::INVAL | Errno::IDRM), _)) => {}
+                Err((_, error)) => self.failed(&format!("{kind:?} {id}"), error),
             }
+        }
+    }
+
+    /// Removes the keys of the user's keyring, such as tickets.
+    fn keys(&mut self) {
+        if has_keys(self.uid)
+            && self.goes_on()
+            && let Err(error) = clear_user_keyring()
+        {
+            self.failed("the keyring of the account", error);
         }
     }
 
@@ -215,19 +227,36 @@ fn is_dots(name: &CStr) -> bool {
 }
 
 /// The ids of the objects of a list that a user has made (proc_sysvipc(5)).
-fn made_by(uid: u32, (path, id, _): (&str, &str, &str)) -> Vec<u32> {
+fn made_by(uid: u32, (path, id, _): (&str, &str, IpcObject)) -> Vec<i32> {
     // There is no list if the kernel has no such objects.
     ids_in(&fs::read_to_string(path).unwrap_or_default(), uid, id)
 }
 
-fn ids_in(list: &str, uid: u32, id: &str) -> Vec<u32> {
+fn ids_in(list: &str, uid: u32, id: &str) -> Vec<i32> {
     let mut lines = list.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<&str>>());
     let header = lines.next().unwrap_or_default();
     let column = |name: &str| header.iter().position(|&column| column == name);
     // The creator stays, and the owner can be changed.
     let (Some(id), Some(creator)) = (column(id), column("cuid")) else { return Vec::new() };
-    let number = |line: &[&str], column: usize| line.get(column)?.parse::<u32>().ok();
-    lines.filter(|line| number(line, creator) == Some(uid)).filter_map(|line| number(&line, id)).collect()
+    let is_own = |line: &Vec<&str>| line.get(creator).and_then(|found| found.parse().ok()) == Some(uid);
+    lines.filter(is_own).filter_map(|line| line.get(id)?.parse().ok()).collect()
+}
+
+/// Whether a user has keys in keyrings that are the user's.
+fn has_keys(uid: u32) -> bool {
+    // There is no list if the kernel has no keys.
+    keys_in(&fs::read_to_string(KEYS).unwrap_or_default(), uid) > OWN_KEYRINGS
+}
+
+/// How many keys a user has by the list of the kernel, which has lines as `1000:     4 3/3 2/200 26/20000`.
+fn keys_in(list: &str, uid: u32) -> u32 {
+    let of_user = |line: &str| {
+        let (user, rest) = line.split_once(':')?;
+        let is_own = user.trim().parse() == Ok(uid);
+        let (keys, _) = rest.split_ascii_whitespace().nth(1).filter(|_| is_own)?.split_once('/')?;
+        keys.parse().ok()
+    };
+    list.lines().find_map(of_user).unwrap_or(0)
 }
 
 /// Whether a user has a process other than this one and that meter.
@@ -272,6 +301,7 @@ fn is_alive_as(status: &str, uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -281,12 +311,19 @@ mod tests {
                     0          3   600          1  1001  1001  1000  1000          0 1764000000\n\
                     -559038737          5   600          1  1000  1000  1001  1001          0 1764000000\n";
         let check =
-            |uid: u32, id: &str, expected: &[u32]| assert_eq!(ids_in(list, uid, id), expected, "{uid} {id}");
+            |uid: u32, id: &str, expected: &[i32]| assert_eq!(ids_in(list, uid, id), expected, "{uid} {id}");
         check(1000, "semid", &[3]);
         check(1001, "semid", &[5]);
         check(1002, "semid", &[]);
         check(1000, "shmid", &[]);
         assert!(ids_in("", 1000, "semid").is_empty());
+    }
+
+    #[test]
+    fn keys_are_those_of_a_user() {
+        let list = "    0:    48 47/47 44/1000000 877/25000000\n 1000:     4 3/3 2/200 26/20000\n";
+        assert_eq!([0, 1000, 100, 1].map(|uid| keys_in(list, uid)), [47, 3, 0, 0]);
+        assert_eq!(keys_in("1000: x", 1000), 0);
     }
 
     #[test]

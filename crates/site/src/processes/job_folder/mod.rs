@@ -15,10 +15,10 @@ mod emptying;
 mod gate;
 mod leftovers;
 mod outputs;
+mod removal;
 mod serve;
 mod slots;
 mod started_elsewhere;
-mod subordinates;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,7 +30,7 @@ use pliant_staging::{
 };
 
 use crate::accounts::{AccountName, AccountRun, LauncherError};
-use crate::processes::{self, FolderError, RunSpec, account_of};
+use crate::processes::{self, FileUsage, FolderError, Measured, RunSpec, account_of};
 
 pub use client::AccountStream;
 pub(crate) use client::{arguments, begin_usage, end_survivors, start_call};
@@ -253,6 +253,24 @@ impl JobFolder {
         }
     }
 
+    /// What all files and records of an execution that has ended use of the disk, in bytes. The account can have it count too little.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or the account cannot be reached.
+    pub fn disk_bytes(&self) -> Result<u64, FilesError> {
+        let of_account = match &self.access {
+            Access::Account(account) if account.has_folder()? => {
+                let measured =
+                    Measured { files_max: u64::MAX, files_of: None, memory_of: None, own_bytes: 0 };
+                client::begin_usage(account, measured)?.answer()?.bytes
+            }
+            Access::Account(_) | Access::Own => 0,
+        };
+        let own = FileUsage::of(&self.records, u64::MAX)
+            .map_err(|why| StagingError::Io { path: self.records.clone(), source: io::Error::other(why) })?;
+        Ok(of_account.saturating_add(own.bytes))
+    }
+
     /// Removes all files that the job has worked with or made but its standard outputs, as far as each has at most so many bytes. For
     /// a job that has ended, and whose other files are given to none.
     ///
@@ -260,7 +278,7 @@ impl JobFolder {
     /// Something cannot be removed, or the account cannot be reached.
     pub fn keep_outputs(&self, most: u64) -> Result<(), FilesError> {
         if let Access::Account(account) = &self.access {
-            return client::keep_outputs(account, most);
+            return removal::keep_outputs(account, most);
         }
         let work = self.records.join(WORK);
         if !work.try_exists().map_err(|source| StagingError::Io { path: work.clone(), source })? {
@@ -289,7 +307,7 @@ impl JobFolder {
     /// Something cannot be removed, or the account cannot be reached.
     pub fn remove(&self) -> Result<(), FilesError> {
         if let Access::Account(account) = &self.access {
-            client::remove(account)?;
+            removal::remove(account)?;
         }
         match std::fs::remove_dir_all(&self.records) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

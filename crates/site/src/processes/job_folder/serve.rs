@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use super::call::{CALL_BYTES_MAX, Call, Failed, GateCall, Reply, line, read_line};
 use super::started_elsewhere::last_line;
-use super::{emptying, leftovers, outputs, subordinates};
+use super::{emptying, leftovers, outputs};
 use crate::processes::{
     FileUsage, FolderError, PROGRAM_PATH, RunSpec, SpecError, StartGate, Streams, ask_end, find,
     longest_of_batch, no_such_folder, program_in, task_ends, task_ends_length, why_not_started,
@@ -64,9 +64,8 @@ pub fn serve_call(folder: &Path) -> io::Result<()> {
             }
         }
         Call::Longest => Ok(Reply::Longest(longest_of_batch(folder))),
-        Call::Empty => subordinates::empty(folder, None).map(|()| Reply::Done),
-        Call::KeepOutputs { most } => subordinates::empty(folder, Some(most)).map(|()| Reply::Done),
-        Call::EmptyAsRoot { most } => emptying::empty(folder, most).map(|()| Reply::Done),
+        Call::Empty => emptying::empty(folder, None).map(|()| Reply::Done),
+        Call::KeepOutputs { most } => emptying::empty(folder, Some(most)).map(|()| Reply::Done),
         Call::Usage { most, files_of, memory_of } => FileUsage::of(folder, most)
             .and_then(|usage| usage.with_deleted(files_of, folder)?.with_memory_of_account(memory_of))
             .map(Reply::Usage)
