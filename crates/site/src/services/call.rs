@@ -1,15 +1,18 @@
 //! Calls of typed services: what is declared of them, and what a job carries out.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use pliant_calls::{ParameterType, ScalarType, Signature, Value, decode};
+use pliant_calls::{Parameter, ParameterType, ScalarType, Signature, Value, decode};
 use pliant_control::exact_text::ExactText;
+use pliant_control::names::Key;
 use pliant_model::{Procs, Span};
 use pliant_staging::{FileName, TASKS};
 use pliant_wire::{CALL_ARGUMENTS, TypedCall};
 use serde::{Deserialize, Serialize};
 
 use super::argument::{Argument, ArgumentKind};
+use super::data;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::service::Service;
@@ -19,6 +22,9 @@ use crate::word::Word;
 
 /// After how long without a call a resident process is ended, if its service does not say.
 pub const DEFAULT_IDLE: Span = Span(600);
+
+/// How often a call of an idempotent service is carried out again after failures of its host.
+const REPEATED_MAX: u32 = 3;
 
 /// How a typed service is called.
 #[derive(Clone, PartialEq, Debug)]
@@ -31,6 +37,8 @@ pub struct CallDeclaration {
     pub resident: Option<Span>,
     /// The function of a shared library that carries out calls, in a process of our own; none if there is a command.
     pub(crate) library: Option<LibraryFunction>,
+    /// Whether a call may be carried out again if its host failed before it was concluded.
+    pub idempotent: bool,
 }
 
 /// What is declared of a parameter besides its type.
@@ -71,9 +79,26 @@ pub struct PreparedCall {
     numbers: BTreeMap<String, String>,
     /// The arguments; empty if they are in an input file.
     values: ExactText,
+    /// The arguments that are at the server, by parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stored: BTreeMap<String, Key>,
+    /// The values that stay at the server, by parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept: BTreeMap<String, KeptValue>,
     /// The resident process that carries it out, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<ResidentCall>,
+}
+
+/// A value that stays at the server after a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KeptValue {
+    /// The key of the data.
+    pub data: Key,
+    /// Whether it comes back, too.
+    pub returned: bool,
+    /// How many bytes it has, at most.
+    pub bytes: u64,
 }
 
 /// The resident process of a service.
@@ -94,7 +119,7 @@ impl LibraryFunction {
 impl CallDeclaration {
     /// The arguments by which its jobs are planned: the numbers that go to the service.
     pub(super) fn number_arguments(&self) -> BTreeMap<String, Argument> {
-        let argument = |parameter: &pliant_calls::Parameter| {
+        let argument = |parameter: &Parameter| {
             let ParameterType::Scalar(scalar) = parameter.kind else { return None };
             let declared = self.parameters.get(&parameter.name).cloned().unwrap_or_default();
             // A number that is not finite has no text that is planned with.
@@ -149,12 +174,25 @@ impl Service {
             true => (call.arguments.clone(), vec![CALL_ARGUMENTS.parse().expect("it is the name of a file")]),
             false => {
                 let values = decode(call.values.as_bytes()).map_err(|error| wrong(error.to_string()))?;
-                declared.signature.check_arguments(&values).map_err(|error| wrong(error.to_string()))?;
-                (numbers_of(&declared.signature, &values), files_of(&values).map_err(wrong)?)
+                let is_stored =
+                    |parameter: &Parameter| call.stored.iter().any(|one| one.parameter == parameter.name);
+                declared
+                    .signature
+                    .check_arguments_but(&values, is_stored)
+                    .map_err(|error| wrong(error.to_string()))?;
+                (
+                    numbers_of(&declared.signature, &values),
+                    files_of(&declared.signature, &values).map_err(wrong)?,
+                )
             }
         };
+        let stored = data::stored(&declared.signature, &call.stored).map_err(wrong)?;
+        let kept = data::kept(&declared.signature, &call.kept, &numbers).map_err(wrong)?;
         let mut prepared = self.prepare(&numbers, pliant, learned)?;
         prepared.inputs.append(&mut files);
+        if declared.idempotent {
+            prepared.work.requeue = REPEATED_MAX;
+        }
         let names: Vec<String> =
             declared.signature.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         let fill = |word: &Template| word.fill_but(&names, &BTreeMap::new(), pliant);
@@ -170,6 +208,8 @@ impl Service {
                 .collect(),
             numbers,
             values: call.values.clone(),
+            stored,
+            kept,
             resident: declared.resident.map(|idle| ResidentCall { idle_s: idle.0.max(1).unsigned_abs() }),
         };
         let runner = [pliant.to_owned(), "run-tasks".to_owned(), format!("../{TASKS}")];
@@ -182,21 +222,39 @@ impl Service {
     }
 }
 
-fn files_of(values: &[Option<Value>]) -> Result<Vec<FileName>, String> {
-    let names = values.iter().flatten().filter_map(|value| match value {
-        Value::File(name) => Some(name),
+/// The input files that values name: each is named like its parameter, so that no name is a user's choice.
+fn files_of(signature: &Signature, values: &[Option<Value>]) -> Result<Vec<FileName>, String> {
+    let named = signature.parameters().iter().zip(values);
+    let files = named.filter_map(|(parameter, value)| match value {
+        Some(Value::File(name)) => Some((parameter, name)),
         _ => None,
     });
-    names
-        .map(|name| {
-            name.parse::<FileName>().map_err(|error| format!("file `{}`: {error}", name.escape_debug()))
+    files
+        .map(|(parameter, name)| match *name == parameter.name {
+            true => Ok(name.parse().expect("the name of a parameter is that of a file")),
+            false => Err(format!(
+                "`{}`: expected the file `{}`, found `{}`",
+                parameter.name,
+                parameter.name,
+                name.chars().take(80).flat_map(char::escape_debug).collect::<String>()
+            )),
         })
         .collect()
 }
 
 impl PreparedCall {
-    /// What a job carries out that has `walltime` on `procs` processors.
-    pub fn spec(&self, procs: Procs, walltime: Span, grace_s: u64) -> CallSpec {
+    /// Whether it names data at the server, or leaves some there.
+    pub fn has_data(&self) -> bool {
+        !self.stored.is_empty() || !self.kept.is_empty()
+    }
+
+    /// What a job carries out that has `walltime` on `procs` processors; `data` is the file of data at the server.
+    pub fn spec(
+        &self,
+        (procs, walltime): (Procs, Span),
+        grace_s: u64,
+        data: impl Fn(&Key) -> PathBuf,
+    ) -> CallSpec {
         // What the parameters are is open until the call is carried out.
         let program = self.program.iter().map(|word| word.with_size(procs, walltime));
         let environment = self.environment.iter();
@@ -208,6 +266,8 @@ impl PreparedCall {
             outputs: self.outputs.clone(),
             numbers: self.numbers.clone(),
             values: self.values.clone(),
+            stored: self.stored.iter().map(|(name, key)| (name.clone(), data(key))).collect(),
+            kept: self.kept.iter().map(|(name, kept)| (name.clone(), kept.returned)).collect(),
             procs: procs.0,
             walltime_s: walltime.0.max(1).unsigned_abs(),
             grace_s,

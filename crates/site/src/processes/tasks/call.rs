@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::TasksEnd;
+use super::call_data::stored_value;
 use super::process::{OUTPUT_AT_MOST, TaskPlace, TaskProcess};
 use crate::processes::inputs::Inputs;
 use crate::processes::output::drain;
@@ -69,6 +70,12 @@ pub struct CallSpec {
     pub numbers: BTreeMap<String, String>,
     /// The arguments; empty if they are in an input file.
     pub values: ExactText,
+    /// The files of arguments that are at the server, by parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stored: BTreeMap<String, PathBuf>,
+    /// The parameters whose values stay at the server, and whether they come back, too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept: BTreeMap<String, bool>,
     /// The processors of the job.
     pub procs: u32,
     /// The walltime of the job in seconds.
@@ -98,10 +105,19 @@ impl CallSpec {
                 decode(&bytes)
             }
         };
-        let values = values.map_err(|error| format!("{CALL_ARGUMENTS}: {error}"))?;
+        let mut values = values.map_err(|error| format!("{CALL_ARGUMENTS}: {error}"))?;
+        for (name, file) in &self.stored {
+            let at = signature.position(name).filter(|at| *at < values.len());
+            let at =
+                at.ok_or_else(|| format!("`{name}`: expected a parameter of the signature, found none"))?;
+            values[at] = Some(stored_value(file).map_err(|error| format!("`{name}`: {error}"))?);
+        }
         signature.check_arguments(&values).map_err(|error| error.to_string())?;
         let named = signature.parameters().iter().zip(&values);
         for (parameter, value) in named {
+            if let Some(Value::File(name)) = value {
+                check_file(name, parameter, work)?;
+            }
             // Its job was planned and checked with the numbers that the client stated.
             let stated = self.numbers.get(&parameter.name);
             let found = value.as_ref().filter(|value| value.scalar().is_some()).and_then(Value::word);
@@ -132,7 +148,7 @@ impl CallSpec {
         if let Err(reason) = &outcome {
             eprintln_reason(reason);
         }
-        write_outcome(here, outcome.as_deref().map_err(String::as_str))?;
+        write_outcome(here, outcome.as_deref().map_err(String::as_str))?.sync_all()?;
         Ok(end)
     }
 
@@ -178,7 +194,10 @@ impl CallSpec {
                 ));
             }
         }
-        let results = self.results(&arguments, here, &stdout).map_err(failed)?;
+        let results = self.results(&arguments, here, &stdout);
+        let kept =
+            results.and_then(|results| self.keep(&arguments.signature, &arguments.values, results, here));
+        let results = kept.map_err(failed)?;
         Ok(Some((results, TasksEnd::Succeeded)))
     }
 
@@ -324,6 +343,23 @@ fn read_elements(of: ScalarType, format: ParameterFormat, bytes: &[u8]) -> Resul
     }
 }
 
+/// Makes sure that a file among the arguments is the input of its parameter: clients name files, and a service reads what they name.
+fn check_file(name: &str, parameter: &Parameter, work: &Path) -> Result<(), String> {
+    let wrong = |found: &str| {
+        Err(format!("`{}`: expected the input file `{}`, found {found}", parameter.name, parameter.name))
+    };
+    if name != parameter.name {
+        return wrong(&format!(
+            "`{}`",
+            name.chars().take(80).flat_map(char::escape_debug).collect::<String>()
+        ));
+    }
+    match fs::symlink_metadata(work.join(name)) {
+        Ok(found) if found.is_file() => Ok(()),
+        _ => wrong("none"),
+    }
+}
+
 /// Reads a file that is not longer than that, without waiting for anything that a job may have put in its place.
 pub(in crate::processes) fn read_file(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
@@ -343,11 +379,12 @@ fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Leaves the outcome of a call in its work folder, durably: its results, or why it failed.
+/// Leaves the outcome of a call in its work folder: its results, or why it failed. The caller syncs the file if it must survive a
+/// failure of the host.
 pub(in crate::processes) fn write_outcome(
     work: &Path,
     outcome: Result<&[Option<Value>], &str>,
-) -> io::Result<()> {
+) -> io::Result<File> {
     let encoded = outcome.map(|values| encode(values).map_err(|error| error.to_string()));
     let (kind, payload) = match encoded {
         Ok(Ok(bytes)) => (FrameKind::Result, bytes),
@@ -364,7 +401,7 @@ pub(in crate::processes) fn write_outcome(
     let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + payload.len());
     frame::write(&mut bytes, Header::answer(kind, payload.len()), &payload)?;
     file.write_all(&bytes)?;
-    file.sync_all()
+    Ok(file)
 }
 
 fn reason_bytes(reason: &str) -> Vec<u8> {
