@@ -60,6 +60,12 @@ pub enum ValueError {
         /// Its size in bytes, at most `u64::MAX`.
         found: u64,
     },
+    /// The values that go one way are larger than any list of values may be.
+    #[error("expected at most {VALUES_BYTES_MAX} bytes of all values that go one way, found {found}")]
+    AllTooLarge {
+        /// Their size in bytes, at most `u64::MAX`.
+        found: u64,
+    },
 }
 
 impl Signature {
@@ -69,7 +75,20 @@ impl Signature {
     /// # Errors
     /// The first value that is not what the signature says.
     pub fn check_arguments(&self, values: &[Option<Value>]) -> Result<(), ValueError> {
-        self.check(values, values, |parameter| parameter.direction.is_input())
+        self.check_arguments_but(values, |_| false)
+    }
+
+    /// The same, where the values of some parameters are elsewhere: they are not looked for.
+    ///
+    /// # Errors
+    /// The first value that is not what the signature says.
+    pub fn check_arguments_but(
+        &self,
+        values: &[Option<Value>],
+        is_elsewhere: impl Fn(&Parameter) -> bool,
+    ) -> Result<(), ValueError> {
+        self.check(values, values, |parameter| parameter.direction.is_input() && !is_elsewhere(parameter))?;
+        self.check_size_of_results(values)
     }
 
     /// Checks what a service returned for these arguments: one value for each `inout` and `out` parameter, none for the others.
@@ -110,6 +129,23 @@ impl Signature {
         match bytes > VALUES_BYTES_MAX as u64 {
             true => Err(ValueError::TooLarge { name: name(), found: bytes }),
             false => Ok(sizes),
+        }
+    }
+
+    /// Whether what comes back fits into one list, by the sizes in the arguments: a service allocates all of it first.
+    fn check_size_of_results(&self, arguments: &[Option<Value>]) -> Result<(), ValueError> {
+        let mut all = 0u64;
+        for parameter in self.outputs() {
+            let of = match &parameter.kind {
+                ParameterType::Vector { of, .. } | ParameterType::Matrix { of, .. } => of.bytes(),
+                _ => 1,
+            };
+            let sizes = self.sizes(parameter, arguments)?;
+            all = all.saturating_add(sizes.iter().fold(of, |bytes, size| bytes.saturating_mul(*size)));
+        }
+        match all > VALUES_BYTES_MAX as u64 {
+            true => Err(ValueError::AllTooLarge { found: all }),
+            false => Ok(()),
         }
     }
 

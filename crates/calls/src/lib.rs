@@ -31,6 +31,8 @@ mod value;
 pub use check::ValueError;
 pub use encoding::{ENCODING_VERSION, EncodingError, VALUES_BYTES_MAX, decode, encode};
 pub use parse::SignatureError;
-pub use signature::{Direction, PARAMETERS_MAX, Parameter, ParameterType, ScalarType, Signature};
+pub use signature::{
+    C_FLOATS_MAX, C_WORDS_MAX, Direction, PARAMETERS_MAX, Parameter, ParameterType, ScalarType, Signature,
+};
 pub use size::{Factor, Size, SizeError};
 pub use value::{Array, Value};

@@ -7,6 +7,11 @@ use crate::size::Size;
 /// The most parameters of a service.
 pub const PARAMETERS_MAX: usize = 64;
 
+/// The most floating-point numbers that go to a C function by value.
+pub const C_FLOATS_MAX: usize = 8;
+/// The most other arguments of a C function.
+pub const C_WORDS_MAX: usize = 32;
+
 /// The parameters of a service, in the order of a call. Parsed from and written as text:
 /// `in int n, in double a[n][n], out double b[n]`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -93,6 +98,12 @@ impl Signature {
         self.parameters.iter().position(|parameter| parameter.name == name)
     }
 
+    /// How many arguments a C function has: pointers and whole numbers, and floating-point numbers by value.
+    pub fn c_arguments(&self) -> (usize, usize) {
+        let floats = self.parameters.iter().filter(|parameter| parameter.is_float_by_value()).count();
+        (self.parameters.len() - floats, floats)
+    }
+
     /// The parameters whose value goes to the service.
     pub fn inputs(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| parameter.direction.is_input())
@@ -101,6 +112,14 @@ impl Signature {
     /// The parameters whose value comes back.
     pub fn outputs(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter().filter(|parameter| parameter.direction.is_output())
+    }
+}
+
+impl Parameter {
+    /// Whether a C function gets it as a floating-point number by value.
+    pub fn is_float_by_value(&self) -> bool {
+        let is_float = matches!(self.kind, ParameterType::Scalar(scalar) if !scalar.is_whole());
+        is_float && self.direction == Direction::In
     }
 }
 

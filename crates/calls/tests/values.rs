@@ -3,7 +3,8 @@
 
 use pliant_calls::frame::{self, FrameKind, Header};
 use pliant_calls::{
-    Array, Direction, Parameter, ParameterType, ScalarType, Signature, Size, Value, decode, encode,
+    Array, Direction, Parameter, ParameterType, ScalarType, Signature, Size, Value, ValueError, decode,
+    encode,
 };
 use proptest::prelude::*;
 
@@ -291,4 +292,26 @@ fn a_frame_that_is_too_long_is_refused_before_it_is_read() {
     let header = Header { kind: FrameKind::Result, length: u64::MAX, procs: 0, walltime_s: 0 };
     let error = frame::read(&mut &header.encode()[..]).unwrap_err().to_string();
     assert_eq!(error, "expected a frame of at most 268435456 bytes, found 18446744073709551615");
+}
+
+#[test]
+fn what_comes_back_fits_into_one_list() {
+    let signature: Signature = "in int n, out double v[n], out double w[n]".parse().unwrap();
+    let check = |n: i32| signature.check_arguments(&[Some(Value::Int(n)), None, None]);
+    assert_eq!(check(1 << 24), Ok(()));
+    assert_eq!(
+        check((1 << 24) + 1).unwrap_err().to_string(),
+        "expected at most 268435456 bytes of all values that go one way, found 268435472"
+    );
+    assert!(matches!(check(1 << 25), Err(ValueError::AllTooLarge { .. })));
+    assert!(matches!(check((1 << 25) + 1), Err(ValueError::TooLarge { .. })));
+    assert!(matches!(check(-1), Err(ValueError::Size { .. })));
+}
+
+#[test]
+fn values_that_are_elsewhere_are_not_looked_for() {
+    let signature: Signature = "in int n, in double v[n]".parse().unwrap();
+    let values = [Some(Value::Int(3)), None];
+    assert!(matches!(signature.check_arguments(&values), Err(ValueError::Missing { .. })));
+    assert_eq!(signature.check_arguments_but(&values, |parameter| parameter.name == "v"), Ok(()));
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
 use pliant_control::client::{self, Command, Event, SubmissionOutcome};
 use pliant_control::job::{ComparedEstimate, JobRecord};
@@ -14,7 +15,9 @@ use pliant_model::Time;
 use pliant_staging::FileSpec;
 use pliant_transport::Clock;
 use pliant_transport::not_sent;
-use pliant_wire::{Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, bounds, proto};
+use pliant_wire::proto::server_client::ServerClient;
+use pliant_wire::{CallAnswer, Submission, SubmissionRefusal, SubmitAnswer, SubmittedWork, bounds, proto};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::error::is_broken;
@@ -22,6 +25,8 @@ use super::{CALL, Client, ClientError};
 
 /// The shortest deadline of a submission.
 const SHORTEST_CALL: Duration = Duration::from_secs(2);
+/// The shortest deadline with which the end of a call is waited for in its submission.
+const CALL_LIMIT_MIN: Duration = Duration::from_secs(5);
 /// How many candidates are asked for.
 const BEST: u32 = 3;
 
@@ -106,16 +111,39 @@ impl Client {
     pub async fn submit(
         &self,
         order: &SubmitOrder,
+        step: impl FnMut(SubmissionStep<'_>) -> io::Result<()>,
+    ) -> Result<Box<JobRecord>, ClientError> {
+        self.submitted_order(order, step, None).await
+    }
+
+    /// Submits a call, and waits a little for its end: the record, and the outcome if the call has ended.
+    pub(super) async fn submit_call(
+        &self,
+        order: &SubmitOrder,
+    ) -> Result<(Box<JobRecord>, Vec<u8>), ClientError> {
+        let outcome = Mutex::default();
+        let record = self.submitted_order(order, |_| Ok(()), Some(&outcome)).await?;
+        Ok((record, outcome.into_inner()))
+    }
+
+    async fn submitted_order(
+        &self,
+        order: &SubmitOrder,
         mut step: impl FnMut(SubmissionStep<'_>) -> io::Result<()>,
+        outcome: Option<&Mutex<Vec<u8>>>,
     ) -> Result<Box<JobRecord>, ClientError> {
         let mut step = |reported: SubmissionStep<'_>| {
             step(reported).map_err(|error| ClientError::failed(error.to_string()))
         };
         let clock = Clock::start(Time(0));
         let until = Time(clock.now().0 + order.timeout.as_secs() as i64);
-        let mut machine = match &order.sent_to {
-            Some(server) => client::Submission::resumed(until, server.clone()),
-            None => client::Submission::new(until),
+        let mut machine = match (&order.sent_to, &order.only, &order.what) {
+            (Some(server), ..) => client::Submission::resumed(until, server.clone()),
+            // A call takes milliseconds, and so does a discovery.
+            (None, Some(server), SubmittedWork::Call(_)) if self.servers.known(server).is_some() => {
+                client::Submission::chosen(until, server.clone())
+            }
+            _ => client::Submission::new(until),
         };
         let mut event = Event::Begin;
         let mut why = String::new();
@@ -146,17 +174,28 @@ impl Client {
                     step(SubmissionStep::Submitting(&to.server))?;
                     let limit = limit(clock, until);
                     let asked = (compared, discovery);
-                    self.send(order, &to.server, &to.address, latest, asked, limit).await
+                    match self.server(&to.server, &to.address) {
+                        Ok(server) => {
+                            self.send(order, (&to.server, server), latest, asked, limit, outcome).await
+                        }
+                        Err(error) => Event::Rejected(Cause::Invalid.because(error.to_string())),
+                    }
                 }
                 Command::Repeat { server } => {
                     step(SubmissionStep::Submitting(&server))?;
-                    match self.address(&server).await {
-                        Ok(address) => {
+                    let event = match self.server_named(&server).await {
+                        Ok(channel) => {
                             let asked = (Vec::new(), DiscoverySummary::default());
-                            self.send(order, &server, &address, None, asked, limit(clock, until)).await
+                            let limit = limit(clock, until);
+                            self.send(order, (&server, channel), None, asked, limit, outcome).await
                         }
                         Err(error) => Event::Unreachable(error.to_string()),
+                    };
+                    if matches!(event, Event::Unreachable(_) | Event::Interrupted(_)) {
+                        // It may come up at another address.
+                        self.forget_server(&server);
                     }
+                    event
                 }
                 Command::WakeAt(at) => {
                     step(SubmissionStep::Waiting(&why))?;
@@ -190,16 +229,12 @@ impl Client {
     async fn send(
         &self,
         order: &SubmitOrder,
-        to: &Name,
-        address: &str,
+        (to, mut server): (&Name, ServerClient<Channel>),
         latest: Option<Time>,
         (compared, discovery): (Vec<ComparedEstimate>, DiscoverySummary),
         limit: Duration,
+        outcome: Option<&Mutex<Vec<u8>>>,
     ) -> Event {
-        let mut server = match self.server(to, address) {
-            Ok(server) => server,
-            Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
-        };
         let inputs: Vec<FileSpec> = order.inputs.iter().map(|(spec, _)| spec.clone()).collect();
         // An agent must not move a job from a server that the user chose.
         let pinned = order.only.is_some();
@@ -214,9 +249,9 @@ impl Client {
         let mut request = proto::SubmitRequest::from(&submission);
         // A repetition takes any completion. It goes without files first: a server with the job needs none, and they may be gone.
         if latest.is_none() {
-            match server.submit(self.request_within(request.clone(), limit)).await {
+            match self.answered(&mut server, request.clone(), limit, outcome).await {
                 Err(status) if lacks_files(&status) => {}
-                answer => return submit_event(answer),
+                answer => return answer.unwrap_or_else(|status| failed(&status)),
             }
         }
         for (spec, path) in &order.inputs {
@@ -233,7 +268,37 @@ impl Client {
             }
             request = proto::SubmitRequest::from(&submission);
         }
-        submit_event(server.submit(self.request_within(request, limit)).await)
+        self.answered(&mut server, request, limit, outcome).await.unwrap_or_else(|status| failed(&status))
+    }
+
+    /// The event of an answered submission. If the outcome of a call is wanted, its end is waited for a little.
+    async fn answered(
+        &self,
+        server: &mut ServerClient<Channel>,
+        request: proto::SubmitRequest,
+        limit: Duration,
+        outcome: Option<&Mutex<Vec<u8>>>,
+    ) -> Result<Event, Status> {
+        let Some(outcome) = outcome.filter(|_| limit >= CALL_LIMIT_MIN) else {
+            let answer = server.submit(self.request_within(request, limit)).await?;
+            return Ok(submit_event(Ok(answer)));
+        };
+        let answer = match server.call(self.request_within(request.clone(), limit)).await {
+            // An earlier version of the server.
+            Err(status) if status.code() == Code::Unimplemented => {
+                let answer = server.submit(self.request_within(request, limit)).await?;
+                return Ok(submit_event(Ok(answer)));
+            }
+            answer => answer?.into_inner(),
+        };
+        Ok(match CallAnswer::try_from(answer) {
+            Ok(CallAnswer::Accepted(end)) => {
+                *outcome.lock() = end.outcome;
+                Event::Accepted(Box::new(end.job))
+            }
+            Ok(CallAnswer::Refused(declined)) => declined_event(declined),
+            Err(malformed) => Event::Interrupted(malformed.to_string()),
+        })
     }
 }
 
@@ -273,8 +338,10 @@ pub(super) fn submit_event(answer: Result<tonic::Response<proto::SubmitReply>, S
 fn declined_event(declined: SubmissionRefusal) -> Event {
     match declined.now {
         Some(now) => Event::Refused(AdmissionRefusal::Stale { now }),
-        // No server takes another user's key.
-        None if declined.cause == Cause::KeyTaken => Event::Rejected(declined.cause.because(declined.why)),
+        // No server takes another user's key, and no other one has the data.
+        None if matches!(declined.cause, Cause::KeyTaken | Cause::NoData) => {
+            Event::Rejected(declined.cause.because(declined.why))
+        }
         None => Event::Refused(AdmissionRefusal::Other(declined.cause.because(declined.why))),
     }
 }

@@ -64,7 +64,7 @@ pub enum Command {
         /// The summary of the discovery.
         discovery: DiscoverySummary,
     },
-    /// Submit again to a server that may have accepted before; any completion is accepted.
+    /// Submit to a server that the user chose, or again to one that may have accepted before; any completion is accepted.
     Repeat {
         /// The server.
         server: Name,
@@ -110,6 +110,8 @@ pub fn refusals(found: &DiscoveryResult) -> Vec<(Option<Name>, Reason)> {
 enum State {
     Idle,
     Discovering,
+    /// Submits to the server that the user chose, without a discovery.
+    SubmittingToChosen,
     Submitting,
     /// Waits before the same submission goes to the same server again.
     WaitingToRepeat,
@@ -130,6 +132,8 @@ pub struct Submission {
     pause: Span,
     /// The server that an earlier client sent the submission to without learning the outcome.
     sent_to: Option<Name>,
+    /// The server that the user chose, if no discovery is needed.
+    chosen: Option<Name>,
     candidates: Vec<EstimationVector>,
     next: usize,
     /// A candidate of this discovery could not be reached; it may come back.
@@ -149,6 +153,7 @@ impl Submission {
             discoveries: 0,
             pause: Span(1),
             sent_to: None,
+            chosen: None,
             candidates: Vec::new(),
             next: 0,
             unreached: false,
@@ -164,15 +169,37 @@ impl Submission {
         Submission { sent_to: Some(sent_to), ..Submission::new(until) }
     }
 
+    /// Makes a submission that goes to the server that the user chose, without a discovery: there is nothing to compare. If that
+    /// server refuses it or cannot be reached, a discovery shows what there is.
+    pub fn chosen(until: Time, server: Name) -> Submission {
+        Submission { chosen: Some(server), ..Submission::new(until) }
+    }
+
     /// Handles an event and returns the next command; none if the event is not expected.
     pub fn on(&mut self, now: Time, event: Event) -> Option<Command> {
         Some(match (&self.state, event) {
             (State::Idle, Event::Begin) => match self.sent_to.clone() {
                 Some(server) => self.resume(server),
-                None => self.discover(),
+                None => match self.chosen.clone() {
+                    Some(server) => {
+                        self.state = State::SubmittingToChosen;
+                        Command::Repeat { server }
+                    }
+                    None => self.discover(),
+                },
             },
-            (State::Resuming | State::Submitting, Event::Accepted(record)) => {
+            (State::Resuming | State::Submitting | State::SubmittingToChosen, Event::Accepted(record)) => {
                 self.end(SubmissionOutcome::Accepted(record))
+            }
+            (State::SubmittingToChosen, Event::Refused(_) | Event::Unreachable(_)) => self.discover(),
+            (State::SubmittingToChosen, Event::Rejected(reason)) => {
+                self.reasons.push((self.chosen.clone(), reason));
+                self.give_up()
+            }
+            (State::SubmittingToChosen, Event::Interrupted(why)) => {
+                // From now on only that server can say what became of it.
+                self.sent_to = self.chosen.take();
+                self.repeat(now, why, State::WaitingToResume)
             }
             (State::Resuming, Event::Refused(refused)) => self.refused_in_doubt(refused.to_string()),
             (State::Resuming, Event::Rejected(reason)) => self.refused_in_doubt(reason.why),

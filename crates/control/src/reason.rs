@@ -50,11 +50,15 @@ pub enum Cause {
     Resources,
     /// It would complete after its deadline.
     Deadline,
+    /// A call names data that are not at the server, or not the user's.
+    NoData,
+    /// What a call has stay at the server exceeds the bounds of its user.
+    DataBounds,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 20] = [
+    pub const ALL: [Cause; 22] = [
         Cause::Unknown,
         Cause::NotOffered,
         Cause::Invalid,
@@ -75,6 +79,8 @@ impl Cause {
         Cause::Banned,
         Cause::Resources,
         Cause::Deadline,
+        Cause::NoData,
+        Cause::DataBounds,
     ];
 
     /// True if a later try may succeed.
@@ -86,6 +92,9 @@ impl Cause {
             Self::KeyTaken | Self::NoNumbersLeft | Self::NoAccount | Self::Banned | Self::Resources => false,
             // Other jobs may end early, but that is no reason to wait for.
             Self::Deadline => false,
+            Self::NoData => false,
+            // Data expire, and can be deleted, but nothing waits for that.
+            Self::DataBounds => false,
         }
     }
 
@@ -117,6 +126,8 @@ impl Cause {
             Self::Banned => "banned",
             Self::Resources => "resources",
             Self::Deadline => "deadline",
+            Self::NoData => "no-data",
+            Self::DataBounds => "data-bounds",
         }
     }
 

@@ -288,6 +288,35 @@ fn a_resumed_submission_goes_to_its_server_only() {
 }
 
 #[test]
+fn a_chosen_server_gets_the_submission_without_a_discovery() {
+    let chosen = |events: Vec<(i64, Event)>, expected: &[&str]| {
+        let events = [vec![(0, Event::Begin)], events].concat();
+        check_of(Submission::chosen(Time(60), "a".parse().unwrap()), events, expected);
+    };
+    let unreachable = || Event::Unreachable("down".to_owned());
+    let interrupted = || Event::Interrupted("reset".to_owned());
+    let rejected = || Event::Rejected(Cause::NoData.because("no data"));
+    chosen(vec![(0, accepted())], &["a again", "accepted"]);
+    chosen(vec![(0, rejected())], &["a again", "refused (a: no data)"]);
+    // Nothing was accepted: a discovery shows what there is.
+    for event in [unreachable(), stale()] {
+        chosen(
+            vec![(0, event), (0, found(&["a"])), (0, accepted())],
+            &["a again", "ask", "a by 160", "accepted"],
+        );
+    }
+    // It may have been accepted there, and nowhere else.
+    chosen(
+        vec![(0, interrupted()), (1, Event::Due), (1, unreachable()), (3, Event::Due), (3, accepted())],
+        &["a again", "wake 1", "a again", "wake 3", "a again", "accepted"],
+    );
+    chosen(
+        vec![(0, interrupted()), (1, Event::Due), (1, rejected())],
+        &["a again", "wake 1", "a again", "unknown at a (no data)"],
+    );
+}
+
+#[test]
 fn an_unreachable_server_is_tried_again_until_time_is_up() {
     let down = || Event::Unreachable("down".to_owned());
     let retry = |at: i64| vec![(at, Event::Due), (at, found(&["a", "b"])), (at, stale()), (at, down())];

@@ -391,7 +391,10 @@ impl<C: Child> ParentConnection<C> {
         }
         Some(Box::pin(async move {
             let look = move |archive: &mut dyn Archive| archive.status_updates(last_sent, PAGE);
-            Ok(ReadPage::Updates(last, archived(&archive, look).await?))
+            let mut page = archived(&archive, look).await?;
+            // Later ones are in the journal, and may not be synced.
+            page.retain(|update| update.seq <= last);
+            Ok(ReadPage::Updates(last, page))
         }))
     }
 

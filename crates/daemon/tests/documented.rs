@@ -138,6 +138,7 @@ fn every_key_is_on_its_page() {
         ("services.md", "part of server.toml", &scaling),
         ("services.md", "part of server.toml", &resources),
         ("services.md", "part of server.toml", &parameter),
+        ("services.md", "part of server.toml", "[stored_data]\n"),
         ("client.md", "client.toml", ""),
         ("client.md", "client.toml", "[tls]\n"),
     ] {

@@ -10,7 +10,7 @@
 //! Guarantees of both, tested in `tests/journal`:
 //!
 //! - A commit that returns survives `kill -9`. It is synced to the disk, so it also survives a power failure if the disk
-//!   keeps synced data. With [`Durability::Process`] a power failure may lose the last commits.
+//!   keeps synced data. With [`Durability::Process`], of a journal or of a batch, a power failure may lose the last commits.
 //! - A commit that fails changes nothing and can be repeated. If its outcome was unknown (the connection broke), the
 //!   repetition finds out, and the batch counts once.
 //! - On a full disk a commit fails with [`JournalError::Full`]. The daemon then accepts nothing new and retries.
@@ -57,9 +57,10 @@ pub struct Inodes {
 }
 
 /// The failures that a commit survives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum Durability {
     /// A power failure: each commit is synced to the disk.
+    #[default]
     Power,
     /// Any end of the process. A power failure may lose whole commits, the last ones; for daemons whose clients repeat
     /// the lost requests.
@@ -107,6 +108,14 @@ pub trait Journal: Send {
     /// not follow the journal's end, or has a part of a snapshot with entries that were never committed;
     /// [`JournalError::Deposed`] if another daemon leads.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
+
+    /// Syncs what batches with [`Durability::Process`] have committed. Any later commit of a batch with [`Durability::Power`] does that,
+    /// too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::commit`].
+    fn sync(&mut self) -> Result<(), JournalError>;
 
     /// Checks that no other daemon has taken the journal over. A commit does that by itself; this is for what a leader does
     /// outside of its journal.

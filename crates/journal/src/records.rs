@@ -1,5 +1,7 @@
 //! The records of a journal and the filter of its archive.
 
+use crate::Durability;
+
 /// One event of a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -121,6 +123,8 @@ pub struct Batch {
     pub updates_acknowledged: Option<u64>,
     /// A part of a snapshot. A later commit of the same part replaces it.
     pub snapshot_part: Option<SnapshotPart>,
+    /// What its commit survives. A power failure loses no commit without all later ones. PostgreSQL syncs every commit.
+    pub durability: Durability,
 }
 
 impl Batch {

@@ -23,12 +23,6 @@ enum Argument {
     Memory(Vec<u64>, usize),
 }
 
-/// Whether a parameter is a floating-point number that goes by value.
-pub(crate) fn is_float(parameter: &Parameter) -> bool {
-    let is_float = matches!(parameter.kind, ParameterType::Scalar(scalar) if !scalar.is_whole());
-    is_float && parameter.direction == Direction::In
-}
-
 impl<'a> Buffers<'a> {
     /// Those of a call with these arguments. The path of each file is among them, also of one that is written.
     pub(crate) fn of(signature: &'a Signature, values: &[Option<Value>]) -> Result<Buffers<'a>, String> {

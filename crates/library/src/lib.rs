@@ -30,10 +30,7 @@ use pliant_calls::{Signature, SignatureError, Value, decode, encode};
 use buffers::Buffers;
 use function::Function;
 
-/// The most floating-point numbers that go to a function by value.
-pub const FLOATS_MAX: usize = 8;
-/// The most other arguments of a function.
-pub const WORDS_MAX: usize = 32;
+pub use pliant_calls::{C_FLOATS_MAX as FLOATS_MAX, C_WORDS_MAX as WORDS_MAX};
 
 /// Why a function does not answer calls.
 #[derive(Debug, thiserror::Error)]
@@ -57,28 +54,30 @@ pub enum LibraryError {
     /// Calls cannot be read, or answers not written.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// Standard output cannot be used.
-    #[error("standard output: {0}")]
+    /// Standard input or output cannot be used.
+    #[error("standard streams: {0}")]
     Output(#[from] io::Error),
 }
 
-/// Answers calls on standard input until it ends. What the library prints goes to standard error.
+/// Answers calls on standard input until it ends. What the library prints goes to standard error, and it reads nothing from standard
+/// input: a function that does would take the next call.
 ///
 /// # Errors
 /// The library cannot be loaded, or the pipes break.
 pub fn serve(library: &Path, function: &str, signature: &str) -> Result<(), LibraryError> {
     let mut out = File::from(rustix::io::dup(rustix::stdio::stdout()).map_err(io::Error::from)?);
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(io::Error::from)?;
+    let mut calls = File::from(rustix::io::dup(rustix::stdio::stdin()).map_err(io::Error::from)?);
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?).map_err(io::Error::from)?;
     let signature: Signature = signature.parse()?;
     check(&signature)?;
     let function = Function::load(library, function).map_err(LibraryError::Load)?;
-    answer_calls(&signature, &function, &mut io::stdin().lock(), &mut out)
+    answer_calls(&signature, &function, &mut calls, &mut out)
 }
 
 /// Whether every parameter can be passed.
 fn check(signature: &Signature) -> Result<(), LibraryError> {
-    let floats = signature.parameters().iter().filter(|parameter| buffers::is_float(parameter)).count();
-    let words = signature.parameters().len() - floats;
+    let (words, floats) = signature.c_arguments();
     match floats > FLOATS_MAX || words > WORDS_MAX {
         true => Err(LibraryError::Parameters { words, floats }),
         false => Ok(()),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pliant_calls::{Parameter, ParameterType, Signature, Value, decode, encode};
+use pliant_calls::{Parameter, ParameterType, Signature, Value, encode};
 use pliant_staging::{FileName, open_file};
 
 /// Arguments of a call that are what its signature says.
@@ -41,13 +41,24 @@ pub(crate) enum Returned {
 pub(crate) struct CallResults(Vec<Option<Value>>);
 
 impl CallArguments {
-    /// Reads the arguments of a call.
+    /// The arguments of a call.
     ///
     /// # Errors
     /// They are not what the signature says, or a file has no valid name.
-    pub(crate) fn decode(signature: Signature, bytes: &[u8]) -> Result<CallArguments, String> {
-        let values = decode(bytes).map_err(|error| error.to_string())?;
-        signature.check_arguments(&values).map_err(|error| error.to_string())?;
+    pub(crate) fn new(signature: Signature, values: Vec<Option<Value>>) -> Result<CallArguments, String> {
+        CallArguments::new_but(signature, values, |_| false)
+    }
+
+    /// The same, where the values of some parameters are elsewhere: they are not looked for.
+    ///
+    /// # Errors
+    /// As of [`CallArguments::new`].
+    pub(crate) fn new_but(
+        signature: Signature,
+        values: Vec<Option<Value>>,
+        is_elsewhere: impl Fn(&Parameter) -> bool,
+    ) -> Result<CallArguments, String> {
+        signature.check_arguments_but(&values, is_elsewhere).map_err(|error| error.to_string())?;
         let mut files = BTreeMap::new();
         for (at, (parameter, value)) in signature.parameters().iter().zip(&values).enumerate() {
             if let Some(Value::File(name)) = value {
@@ -56,6 +67,15 @@ impl CallArguments {
             }
         }
         Ok(CallArguments { signature, values, files })
+    }
+
+    pub(crate) fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The argument at the position of a parameter.
+    pub(crate) fn value(&self, at: usize) -> Option<&Value> {
+        self.values.get(at)?.as_ref()
     }
 
     /// The input files that they name.
@@ -152,6 +172,16 @@ impl CallArguments {
 }
 
 impl CallResults {
+    /// The result at the position of a parameter.
+    pub(crate) fn value(&self, at: usize) -> Option<&Value> {
+        self.0.get(at)?.as_ref()
+    }
+
+    /// The same, which does not come back then.
+    pub(crate) fn take(&mut self, at: usize) -> Option<Value> {
+        self.0.get_mut(at)?.take()
+    }
+
     /// Their bytes.
     ///
     /// # Errors
@@ -188,8 +218,8 @@ mod tests {
     ];
 
     fn arguments(name: &str) -> Result<CallArguments, String> {
-        let bytes = encode(&[Some(Value::File(name.to_owned())), None]).unwrap();
-        CallArguments::decode("inout file data, out file copy".parse().unwrap(), &bytes)
+        let values = vec![Some(Value::File(name.to_owned())), None];
+        CallArguments::new("inout file data, out file copy".parse().unwrap(), values)
     }
 
     #[test]

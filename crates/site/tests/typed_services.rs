@@ -6,9 +6,10 @@ use std::path::Path;
 
 use pliant_calls::{Array, Value, encode};
 use pliant_config::{ContentError, Source};
+use pliant_control::names::Key;
 use pliant_model::{Procs, Span};
 use pliant_site::services::{Catalogue, DEFAULT_IDLE, Prepared, Refusal};
-use pliant_wire::TypedCall;
+use pliant_wire::{KeptParameter, StoredArgument, TypedCall};
 
 const HEAD: &str = "[[service]]\nname = \"f\"\nspeedup = \"rigid:1\"\nruntime = \"10s\"\n";
 
@@ -90,6 +91,33 @@ fn declarations_say_where_they_are_wrong() {
         (3, 12),
         "`resident`: expected true, since a library is loaded once, found false",
     );
+    check(
+        "command = [\"/bin/sh\", \"-c\", \"echo {text}\"]\nsignature = [\"in string text\"]\n",
+        (1, 30),
+        "`command`: expected no string in the script of an interpreter, found `{text}`, which would be read as a part of it",
+    );
+    check(
+        "command = [\"/usr/bin/env\", \"perl\", \"-e\", \"print {text}\"]\nsignature = [\"in string text\"]\n",
+        (1, 43),
+        "`command`: expected no string in the script of an interpreter, found `{text}`, which would be read as a part of it",
+    );
+    assert!(
+        read(
+            "command = [\"sh\", \"-c\", \"echo $1\", \"sh\", \"{text}\"]\nsignature = [\"in string text\"]\n"
+        )
+        .is_ok()
+    );
+    let many: String = (0..9).map(|number| format!("\"in double x{number}\", ")).collect();
+    check(
+        &format!("signature = [{many}]\nlibrary = \"/l.so\"\n"),
+        (2, 11),
+        "`signature`: expected at most 32 arguments of a function besides 8 floating-point numbers by value, found 0 and 9",
+    );
+    check(
+        "idempotent = true\ncommand = [\"f\"]\n",
+        (1, 14),
+        "`idempotent`: expected it with `signature` only, found it without",
+    );
     let with = |parameter: &str| {
         format!(
             "{command}signature = [\"in int n\", \"out int m\", \"out int k\", \"in double v[n]\"]\n[service.parameters.{parameter}\n"
@@ -135,6 +163,8 @@ fn prepared(catalogue: &Catalogue, values: &[Option<Value>]) -> Result<Prepared,
         service: "f".into(),
         arguments: Default::default(),
         values: encode(values).unwrap().into(),
+        stored: Vec::new(),
+        kept: Vec::new(),
     };
     catalogue.find("f", &"alice".parse().unwrap()).unwrap().prepare_call(&call, "/opt/pliant", None)
 }
@@ -179,6 +209,8 @@ fn a_call_is_checked_and_planned_by_its_numbers() {
         service: "f".into(),
         arguments: numbers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
         values: Default::default(),
+        stored: Vec::new(),
+        kept: Vec::new(),
     };
     let service = catalogue.find("f", &"alice".parse().unwrap()).unwrap();
     let ready = service.prepare_call(&call(&[("n", "50"), ("x", "1")]), "/opt/pliant", None).unwrap();
@@ -194,4 +226,67 @@ fn a_library_is_called_by_a_resident_process_of_ours() {
     assert_eq!(catalogue.all().next().unwrap().call.as_ref().unwrap().resident, Some(DEFAULT_IDLE));
     let call = prepared(&catalogue, &[Some(Value::Int(1))]).unwrap().call.unwrap();
     assert_eq!(call.resident_command().0, ["/opt/pliant", "call-library", "/opt/l.so", "f", "in int n"]);
+}
+
+#[test]
+fn an_idempotent_service_runs_again_if_its_host_fails() {
+    for (keys, requeue) in [("", 0), ("idempotent = false\n", 0), ("idempotent = true\n", 3)] {
+        let catalogue =
+            read(&format!("{keys}signature = [\"in int n\"]\nresident = true\ncommand = [\"f\"]\n")).unwrap();
+        assert_eq!(prepared(&catalogue, &[Some(Value::Int(1))]).unwrap().work.requeue, requeue, "{keys}");
+    }
+}
+
+#[test]
+fn data_at_the_server_are_of_vectors_matrices_and_bounded_strings() {
+    let catalogue = read(
+        "signature = [\"in int n\", \"in double v[n]\", \"out double w[n][n]\", \"in string free\", \"in file data\"]\n\
+         resident = true\ncommand = [\"f\"]\n",
+    )
+    .unwrap();
+    let key = Key([1; 16]);
+    let call = |stored: &[&str], kept: &[&str]| {
+        let values = [
+            Some(Value::Int(10)),
+            Some(Value::Vector(Array::Double(vec![0.5; 10]))).filter(|_| !stored.contains(&"v")),
+            None,
+            Some(Value::String("x".to_owned())),
+            Some(Value::File("data".to_owned())),
+        ];
+        let call = TypedCall {
+            service: "f".into(),
+            arguments: Default::default(),
+            values: encode(&values).unwrap().into(),
+            stored: stored
+                .iter()
+                .map(|name| StoredArgument { parameter: (*name).to_owned(), data: key })
+                .collect(),
+            kept: kept
+                .iter()
+                .map(|name| KeptParameter { parameter: (*name).to_owned(), data: key, returned: false })
+                .collect(),
+        };
+        catalogue.find("f", &"alice".parse().unwrap()).unwrap().prepare_call(&call, "/opt/pliant", None)
+    };
+    let ready = call(&["v"], &["w"]).unwrap().call.unwrap();
+    assert_eq!((ready.stored["v"], ready.kept["w"].data, ready.has_data()), (key, key, true));
+    // 100 numbers, and what is around them.
+    assert_eq!(ready.kept["w"].bytes, 864);
+    assert!(!call(&[], &[]).unwrap().call.unwrap().has_data());
+    let refused = |stored: &[&str], kept: &[&str]| call(stored, kept).unwrap_err().to_string();
+    let of_data = |found: &str| {
+        format!("expected data of a vector, a matrix or a string with a capacity, found `{found}`")
+    };
+    assert_eq!(refused(&[], &["n"]), format!("call of `f`: `n`: {}", of_data("in int n")));
+    assert_eq!(refused(&[], &["free"]), format!("call of `f`: `free`: {}", of_data("in string free")));
+    assert_eq!(refused(&[], &["data"]), format!("call of `f`: `data`: {}", of_data("in file data")));
+    assert_eq!(refused(&[], &["q"]), "call of `f`: expected a parameter of the signature, found `q`");
+    assert_eq!(
+        refused(&["v", "v"], &[]),
+        "call of `f`: expected each parameter once among the data of a call, found `v` twice"
+    );
+    assert_eq!(
+        refused(&["w"], &[]),
+        "call of `f`: `w`: expected data for a parameter that goes to the service, found `out double w[n][n]`"
+    );
 }

@@ -54,8 +54,11 @@ macro_rules! for_each_message {
             questions_about_prospects: ProspectsQuery;
             files: FileSpec;
             submissions: Submission;
+            queries_of_stored_data: StoredDataQuery;
+            lists_of_stored_data: StoredDataList;
             submitted_jobs: SubmittedJob;
             answers_to_submissions: SubmitAnswer;
+            answers_to_calls: CallAnswer;
             explanations: Explanation;
             uploads: Upload;
             downloads: Download;

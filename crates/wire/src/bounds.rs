@@ -126,6 +126,12 @@ pub const PERIOD_S: RangeInclusive<i64> = 1..=7 * 86_400;
 
 /// The encoded arguments of a call of a typed service in a submission, and its outcome in an answer, in bytes.
 pub const CALL_BYTES_MAX: usize = 256 << 10;
+/// The most parameters of a call.
+pub const CALL_PARAMETERS_MAX: usize = 64;
+/// The most data that calls of a user leave at a server.
+pub const STORED_DATA_MAX: usize = 10_000;
+/// The most data that are deleted at once.
+pub const DELETED_DATA_MAX: usize = 1_000;
 /// The longest signature of a typed service, in bytes.
 pub const SIGNATURE_TEXT_BYTES_MAX: usize = 16 << 10;
 /// The longest value of an argument, in bytes.

@@ -30,6 +30,8 @@ enumeration! {
         Banned,
         Resources,
         Deadline,
+        NoData,
+        DataBounds,
     }
 }
 

@@ -48,6 +48,7 @@ mod resources;
 mod runtimes;
 mod server;
 mod signed;
+mod stored_data;
 mod submission;
 mod table;
 #[cfg(test)]
@@ -93,10 +94,12 @@ pub use multi_job::{InstanceBatch, InstanceCall, ProspectsQuery, prospects_answe
 pub use offer::{Offer, OfferedArgument, OfferedService};
 pub use output::{InstanceEnd, Outcome, cut_notice, is_cut};
 pub use runtimes::{Runtimes, expectation_reply};
-pub use server::{SubmissionRefusal, SubmitAnswer};
+pub use server::{CallAnswer, SubmissionRefusal, SubmitAnswer};
 pub use signed::SignedTasks;
+pub use stored_data::{StoredDataList, StoredDataQuery, StoredDatum};
 pub use submission::{
-    CALL_ARGUMENTS, CALL_OUTCOME, Script, Submission, SubmittedJob, SubmittedWork, TypedCall,
+    CALL_ARGUMENTS, CALL_OUTCOME, KeptParameter, Script, StoredArgument, Submission, SubmittedJob,
+    SubmittedWork, TypedCall,
 };
 
 pub use pieces::{Pieces, in_pieces};

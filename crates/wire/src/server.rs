@@ -10,7 +10,7 @@ use pliant_policy::batch::order::{Factor, PriorityParts};
 use super::field::{self, *};
 use super::table::{message, one_of};
 use super::types::AN_ESTIMATE;
-use super::{Malformed, bounds, proto};
+use super::{CallEnd, Malformed, bounds, proto};
 
 message! {
     /// The refusal of a submission. A server of a later version may have a reason that this client does not know: `word` is
@@ -34,6 +34,15 @@ pub enum SubmitAnswer {
     /// The work is accepted, now or before.
     Accepted(Box<JobRecord>),
     /// The work is refused.
+    Refused(SubmissionRefusal),
+}
+
+/// What a server answers to a submission of a call for whose end it waits.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CallAnswer {
+    /// The call is accepted, now or before; its record, with its outcome if it has ended.
+    Accepted(Box<CallEnd>),
+    /// The call is refused.
     Refused(SubmissionRefusal),
 }
 
@@ -107,6 +116,11 @@ message! {
 
 one_of! {
     proto::SubmitReply { answer: proto::submit_reply::Answer } <=> SubmitAnswer {
+        Accepted <=> Accepted(boxed(nested())),
+        Refused <=> Refused(nested()),
+    }
+
+    proto::CallReply { answer: proto::call_reply::Answer } <=> CallAnswer {
         Accepted <=> Accepted(boxed(nested())),
         Refused <=> Refused(nested()),
     }

@@ -98,6 +98,32 @@ message! {
         arguments: BTreeMap<String, String> = ARGUMENTS,
         /// Its arguments, encoded; empty if they are in the input file [`CALL_ARGUMENTS`].
         values: ExactText = CALL_VALUES,
+        /// Its arguments that are at the server, from earlier calls.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        stored: Vec<StoredArgument> = list(nested(), bounds::CALL_PARAMETERS_MAX).exact(),
+        /// Its values that stay at the server.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<KeptParameter> = list(nested(), bounds::CALL_PARAMETERS_MAX).exact(),
+    }
+
+    /// An argument of a call that is at the server.
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+    proto::StoredArgument <=> pub struct StoredArgument {
+        /// The parameter. Whether the service has it is not checked here.
+        parameter: String = word("the name of a parameter", bounds::NAME_BYTES_MAX).exact(),
+        /// The key of the data.
+        data: Key = KEY,
+    }
+
+    /// A parameter of a call whose value stays at the server: the result of one that comes back, the argument of another.
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+    proto::KeptParameter <=> pub struct KeptParameter {
+        /// The parameter. Whether the service has it is not checked here.
+        parameter: String = word("the name of a parameter", bounds::NAME_BYTES_MAX).exact(),
+        /// The key of the data. Data of the same user with that key are replaced.
+        data: Key = KEY,
+        /// Whether the value comes back, too.
+        returned: bool,
     }
 }
 

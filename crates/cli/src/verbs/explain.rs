@@ -237,6 +237,8 @@ fn why_not(cause: Cause) -> &'static str {
         Cause::Banned => "an operator had banned this user",
         Cause::Resources => "it did not have, or did not count, the resources that the job needs",
         Cause::Deadline => "it would have completed the job after its deadline",
+        Cause::NoData => "data that the call names were not there",
+        Cause::DataBounds => "the user had too much data there",
     }
 }
 

@@ -30,6 +30,19 @@ pub enum CallError {
         /// Why.
         source: io::Error,
     },
+    /// Data that the call names are not at their server: they have expired, were deleted, or are another user's.
+    NoData(ClientError),
+    /// What the call has stay at the server is more than its user may have there.
+    DataBounds(ClientError),
+    /// The call names data of another server than the one to which it goes.
+    StoredElsewhere {
+        /// The parameter.
+        parameter: String,
+        /// The server to which the call goes.
+        server: Name,
+        /// The server that has the data.
+        found: Name,
+    },
     /// No server accepts the call.
     Refused(ClientError),
     /// A daemon is down or does not answer: the same may work later.
@@ -46,6 +59,8 @@ impl CallError {
             causes if causes.iter().all(|cause| matches!(cause, Cause::Unreachable | Cause::NoAnswer)) => {
                 CallError::Unavailable(error)
             }
+            causes if causes.contains(&Cause::NoData) => CallError::NoData(error),
+            causes if causes.contains(&Cause::DataBounds) => CallError::DataBounds(error),
             _ => CallError::Refused(error),
         }
     }
@@ -59,6 +74,10 @@ impl CallError {
             }
             Self::Encoding(_) => Some("pass large data as a file"),
             Self::File { .. } => None,
+            Self::StoredElsewhere { .. } => {
+                Some("data of two servers cannot be arguments of one call: pass one of them as a value")
+            }
+            Self::NoData(error) | Self::DataBounds(error) => error.hint(),
             Self::Refused(error) | Self::Unavailable(error) | Self::Other(error) => error.hint(),
         }
     }
@@ -85,6 +104,10 @@ impl std::fmt::Display for CallError {
             }
             Self::Values(error) => error.fmt(f),
             Self::Encoding(error) => error.fmt(f),
+            Self::StoredElsewhere { parameter, server, found } => {
+                write!(f, "`{parameter}`: expected data at server {server}, found data at server {found}")
+            }
+            Self::NoData(error) | Self::DataBounds(error) => error.fmt(f),
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Refused(error) | Self::Unavailable(error) | Self::Other(error) => error.fmt(f),
         }

@@ -2,13 +2,14 @@
 
 mod error;
 mod files;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use pliant_calls::frame::{self, FrameKind};
-use pliant_calls::{ParameterType, Signature, Value, decode, encode};
+use pliant_calls::{Parameter, ParameterType, Signature, Value, decode, encode};
 use pliant_control::job::{Exit, JobRecord};
 use pliant_control::names::{Handle, Key, Name};
 use pliant_staging::ResultName;
@@ -20,6 +21,7 @@ use tonic::Code;
 use super::{Client, ClientError, DOWN_POLL, LOST_POLL, SubmitOrder};
 
 pub use error::CallError;
+pub use stored::{Keep, StoredData};
 
 /// How many submissions of calls, and how many waits for calls, a client has under way at a time; others wait for their turn.
 /// Both together are fewer than a server answers on one connection.
@@ -63,6 +65,11 @@ pub struct CallOrder {
     pub values: Vec<Option<Value>>,
     /// The local paths of files, by the position of their parameter: read before the call, or written after it.
     pub files: BTreeMap<usize, PathBuf>,
+    /// Arguments that are at the server from earlier calls, by the position of their parameter. The call goes to that server.
+    pub stored: BTreeMap<usize, StoredData>,
+    /// Values that stay at the server after the call, by the position of their parameter: the result of one that comes back, the
+    /// argument of another.
+    pub keep: BTreeMap<usize, Keep>,
     /// How long the submission is tried.
     pub timeout: Duration,
 }
@@ -74,6 +81,7 @@ pub struct StartedCall {
     pub job: Handle,
     signature: Signature,
     files: BTreeMap<usize, PathBuf>,
+    keep: BTreeMap<usize, Keep>,
 }
 
 /// How a call ended.
@@ -96,7 +104,8 @@ pub enum CallEnd {
 impl CallOrder {
     /// A call of the service with these arguments, at the best server, without files, tried for a minute.
     pub fn new(service: TypedService, values: Vec<Option<Value>>) -> CallOrder {
-        CallOrder { service, server: None, values, files: BTreeMap::new(), timeout: Duration::from_secs(60) }
+        let (files, stored, keep) = Default::default();
+        CallOrder { service, server: None, values, files, stored, keep, timeout: Duration::from_secs(60) }
     }
 }
 
@@ -156,15 +165,30 @@ impl Client {
     ///
     /// The values are not what the signature says, a file cannot be read, or no server accepts the call.
     pub async fn start_call(&self, order: &CallOrder) -> Result<StartedCall, CallError> {
+        self.submitted_call(order, false).await.map(|(call, ..)| call)
+    }
+
+    /// Submits a call; if it is waited for, and ends soon, with its record and its outcome.
+    async fn submitted_call(
+        &self,
+        order: &CallOrder,
+        waits: bool,
+    ) -> Result<(StartedCall, JobRecord, Vec<u8>), CallError> {
         let _turn = self.call_turns.submissions.acquire().await.expect("it is never closed");
-        let CallOrder { service, server, files, timeout, .. } = order;
+        let CallOrder { service, files, timeout, .. } = order;
         let signature = &service.signature;
+        let server = stored::server_of(order)?;
         let values = with_file_names(order);
-        signature.check_arguments(&values)?;
+        let is_stored = |parameter: &Parameter| {
+            signature.position(&parameter.name).is_some_and(|at| order.stored.contains_key(&at))
+        };
+        signature.check_arguments_but(&values, is_stored)?;
         let arguments = numbers(signature, &values);
         let encoded = encode(&values)?;
         let mut staged = files::staged(signature, files).await?;
-        let mut call = TypedCall { service: service.name.clone(), arguments, values: Default::default() };
+        let (stored, kept) = (stored::arguments(order)?, stored::kept(order)?);
+        let mut call =
+            TypedCall { service: service.name.clone(), arguments, values: Default::default(), stored, kept };
         // Until the submission is over.
         let mut _arguments = None;
         if encoded.len() <= CALL_BYTES_MAX {
@@ -176,12 +200,17 @@ impl Client {
         }
         let submission = SubmitOrder {
             inputs: staged,
-            only: server.clone(),
+            only: server,
             timeout: *timeout,
             ..SubmitOrder::new(Key(rand::random()), SubmittedWork::Call(call))
         };
-        let record = self.submit(&submission, |_| Ok(())).await.map_err(CallError::of_submission)?;
-        Ok(StartedCall { job: record.handle, signature: signature.clone(), files: files.clone() })
+        let submitted = match waits {
+            true => self.submit_call(&submission).await,
+            false => self.submit(&submission, |_| Ok(())).await.map(|record| (record, Vec::new())),
+        };
+        let (record, outcome) = submitted.map_err(CallError::of_submission)?;
+        let (signature, files, keep) = (signature.clone(), files.clone(), order.keep.clone());
+        Ok((StartedCall { job: record.handle.clone(), signature, files, keep }, *record, outcome))
     }
 
     /// How a call ended; none if it has not.
@@ -253,8 +282,12 @@ impl Client {
     ///
     /// As for [`Client::start_call`] and [`Client::wait_call`].
     pub async fn call(&self, order: &CallOrder) -> Result<CallEnd, CallError> {
-        let call = self.start_call(order).await?;
-        self.wait_call(&call).await
+        let (call, record, outcome) = self.submitted_call(order, true).await?;
+        // A call that was moved is asked for where it is.
+        match record.state.is_final() && *record.server() == call.job.server {
+            true => self.end_of(&call, record, outcome).await,
+            false => self.wait_call(&call).await,
+        }
     }
 
     /// The job as soon as it has ended, or after a while.

@@ -178,6 +178,9 @@ pub enum Event {
         /// The highest number; 0 if there is none.
         highest: u32,
     },
+    /// The host failed, and the journal may lack the last jobs of before that: their numbers, which their users may know, are not
+    /// given again.
+    SkipNumbers,
     /// The journal is an older copy of itself that was put back: what the agents know. From now on the journal has another number
     /// for the parent.
     Restored {

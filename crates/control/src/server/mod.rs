@@ -84,6 +84,8 @@ use waiting::Waiting;
 
 /// Size of the blocks of job numbers that a new journal skips.
 const NUMBERS: u32 = 100_000;
+/// How many job numbers are skipped after a failure of the host: more than there are jobs without a synced record.
+const SKIPPED: u32 = 10_000;
 
 /// The configuration of a server.
 #[derive(Clone, PartialEq, Debug)]
@@ -266,6 +268,7 @@ impl Server {
             }
             Event::Denied { by, act } => audit(now, Actor::User(by), AuditAct::Deny, None, act, commands),
             Event::Numbered { highest } => self.start_numbering_after(highest),
+            Event::SkipNumbers => self.next = self.next.saturating_add(SKIPPED),
             Event::Restored { journal, highest, known } => {
                 self.restored(now, journal, highest, known, commands);
             }

@@ -391,6 +391,14 @@ fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
     let mut bench = Bench::new("cbf", 4);
     bench.deliver(Event::Numbered { highest: u32::MAX - 5 });
     assert_eq!(bench.submit(rigid(1, 1, 1)), Answer::Refused(AdmissionRefusal::NoNumbersLeft));
+    let mut bench = Bench::new("cbf", 4);
+    bench.accepted(rigid(1, 1, 1));
+    bench.deliver(Event::SkipNumbers);
+    assert_eq!(
+        bench.accepted(rigid(1, 1, 1)).handle.number,
+        10_002,
+        "none that a user may know is given again"
+    );
     // A server that has numbered jobs continues by itself.
     let mut bench = Bench::new("cbf", 4);
     bench.accepted(rigid(1, 1, 1));

@@ -24,6 +24,7 @@ use toml::Spanned;
 use super::agent::{audit_days, check_jobs_days, history_bytes, history_days};
 use super::job_limits::{DiskQuota, JobLimitsFile};
 use super::node::NodeFile;
+use super::stored_data::StoredDataFile;
 use super::{
     ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
     socket_address, wrong_value,
@@ -111,6 +112,9 @@ pub struct ServerFile {
     /// Limits on its users.
     #[serde(default)]
     pub limits: LimitsFile,
+    /// What calls may leave here.
+    #[serde(default)]
+    pub stored_data: StoredDataFile,
     /// The file systems that its cluster shares with its users.
     #[serde(default)]
     pub shared: SharedFileSystems,
@@ -264,6 +268,7 @@ impl ServerFile {
         }
         self.check_address()?;
         self.check_resident_services()?;
+        self.stored_data.check()?;
         match &self.cluster.external() {
             Some(settings) => self.cluster.check_external(settings)?,
             None if !(1..=1_000_000).contains(&self.cluster.procs) => {

@@ -67,6 +67,12 @@ where
     ) -> Result<MachineHost<M>, MachineError> {
         let id = journal.id();
         let recovered = recover(journal.as_mut(), |at| new(id, at), restore)?;
+        // A process before may not have synced its last commits, and their status updates go to the parent now.
+        match journal.sync() {
+            Err(error) if !error.is_transient() => return Err(error.into()),
+            Err(error) => tracing::warn!(%error, "the journal cannot be synced now"),
+            Ok(()) => {}
+        }
         let (mailbox, inbox) = mailbox();
         let (clock, health) = (recovered.clock, JournalHealth::default());
         Ok(MachineHost { mailbox, clock, health, recovered, journal, inbox })

@@ -10,8 +10,12 @@
 //! latest after [`UNWRITTEN`]. If it is lost, it is as if it had not been sent. What turned out to change nothing (a
 //! refusal: [`Machine::is_without_effect`]) is not journaled either; it is answered once all that was sent before it
 //! is durable, since it may rest on that.
+//!
+//! Events may come that must survive the end of the process only ([`Durability::Process`]): a batch of them is committed without
+//! waiting for the disk ([`syncing`]).
 
 mod questions;
+mod syncing;
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -20,13 +24,14 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use pliant_control::replay::Machine;
-use pliant_journal::{Batch, Entry, Journal, JournalError};
+use pliant_journal::{Batch, Durability, Entry, Journal, JournalError};
 use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
 use tokio::sync::oneshot;
 
 use self::questions::ANSWERING;
+use self::syncing::Unsynced;
 use super::crash_points::{self, CrashPoint};
 use super::digest::digest;
 use super::disk_space::DiskSpace;
@@ -64,8 +69,12 @@ pub trait Driver<M: Machine>: Send {
     /// The machine takes this now: the commands of questions that are carried out next follow from it.
     fn before_event(&mut self, _event: &M::Event) {}
 
-    /// Carries a command out. `notice` is the journal's number of the status updates that the command keeps.
+    /// Carries a command out. `notice` is the journal's number of the status updates that the command keeps; none yet if they do not
+    /// survive a power failure.
     fn carry_out(&mut self, machine: &M, now: Time, command: M::Command, notice: Option<u64>);
+
+    /// The status updates up to that number, which was withheld from [`Driver::carry_out`], survive a power failure now.
+    fn synced(&mut self, _notice: u64) {}
 
     /// Called after each attempt to commit a batch.
     fn committed(&mut self, _machine: &M) {}
@@ -105,6 +114,7 @@ pub(crate) fn run<M: Machine, D: Driver<M>>(
         held: VecDeque::new(),
         postponed: VecDeque::new(),
         unwritten_since: None,
+        unsynced: Unsynced::default(),
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
         // An earlier process may have left parts of a snapshot.
@@ -141,6 +151,8 @@ struct Runner<M: Machine, D> {
     postponed: VecDeque<Question<M>>,
     /// When the first event came into the present batch.
     unwritten_since: Option<Instant>,
+    /// What was committed and does not survive a power failure yet.
+    unsynced: Unsynced,
     snapshots: Snapshots,
     /// The entries that the snapshot under way contains, since the one before.
     before_snapshot: Since,
@@ -160,18 +172,20 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.leader_checks.answer(self.journal.as_mut(), &self.health)?;
             self.disk.observe(self.journal.as_mut(), &self.health);
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
-                self.deliver(M::due());
+                self.deliver(M::due(), Durability::Power);
             }
             self.add_part();
             if self.is_pressing() || !going {
                 self.commit()?;
                 self.compact()?;
             } else if self.batch.is_empty() {
-                self.follow();
+                self.follow()?;
                 self.compact()?;
             }
+            self.sync_if_due()?;
         }
         self.answer_postponed(Duration::MAX);
+        self.sync()?;
         self.last_snapshot()
     }
 
@@ -200,6 +214,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         let mut answering = self.answer_postponed(ANSWERING);
         let due = self.next_due().map_or(IDLE, |due| self.clock.until(due).min(IDLE));
         let due = self.snapshots.look_in(Instant::now()).map_or(due, |look_in| look_in.min(due));
+        let due = self.sync_in(due);
         let due = if self.postponed.is_empty() { due } else { Duration::ZERO };
         let mut next = match self.held.pop_front() {
             Some(input) => Some(input),
@@ -214,7 +229,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             match input {
                 Input::Event(event, waits) => {
                     bytes += waits.bytes;
-                    self.deliver(event);
+                    self.deliver(event, waits.durability);
                 }
                 Input::Question(question) if answering < ANSWERING => answering += self.answer(question),
                 Input::Question(question) => self.postponed.push_back(question),
@@ -239,7 +254,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         self.batch.updates_acknowledged = before.max(Some(sequence));
     }
 
-    fn deliver(&mut self, event: M::Event) {
+    fn deliver(&mut self, event: M::Event, durability: Durability) {
         let text = (!M::is_question(&event))
             .then(|| serde_json::to_string(&event).expect("events are plain data with text keys"));
         crash_points::received(&event);
@@ -254,6 +269,9 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.history.record(self.sequence, &text);
             let entry =
                 Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
+            // The strongest that one of its events asks for.
+            let is_first = self.batch.entries.is_empty();
+            self.batch.durability = if is_first { durability } else { self.batch.durability.min(durability) };
             self.batch.entries.push(entry);
         }
         for command in commands {
@@ -273,9 +291,9 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
     /// Makes the batch durable, however long that takes, and carries out what follows.
     fn commit(&mut self) -> Result<(), MachineError> {
         if self.batch.is_empty() {
-            self.follow();
-            return Ok(());
+            return self.follow();
         }
+        self.decide_durability();
         let mut failures = 0_u32;
         loop {
             let begun = Instant::now();
@@ -316,35 +334,15 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             }
         }
         self.is_at(CrashPoint::AfterJournal);
+        self.note_committed();
         self.batch = Batch::default();
         self.unwritten_since = None;
-        self.follow();
-        Ok(())
+        self.follow()
     }
 
     /// It is there with the present batch.
     fn is_at(&self, point: CrashPoint) {
         crash_points::reached_by_events(point, self.batch.entries.iter().map(|entry| entry.event.as_str()));
-    }
-
-    /// Carries out what waited for what is durable now.
-    fn follow(&mut self) {
-        self.let_go();
-        if self.backlog.is_empty() {
-            return;
-        }
-        let (machine, now) = self.shared.at_present();
-        for (command, notice) in self.backlog.drain(..) {
-            self.driver.carry_out(&machine, now, command, notice);
-        }
-    }
-
-    /// Nothing is left to be written.
-    fn let_go(&mut self) {
-        for waits in self.barriers.drain(..) {
-            // The caller may have gone.
-            let _ = waits.send(());
-        }
     }
 
     /// Waits a little, answering questions and keeping everything else for later. False if the daemon is to stop.

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, MutexGuard};
 use pliant_control::names::User;
 use pliant_control::replay::Machine;
+use pliant_journal::Durability;
 use pliant_model::Time;
 use pliant_telemetry::names;
 use pliant_transport::Clock;
@@ -53,14 +54,16 @@ pub(super) struct Waits {
     waiting: Arc<Waiting>,
     /// How long it is, if a client says.
     pub(super) bytes: usize,
+    /// What the commit of the event must survive before what follows from it is carried out.
+    pub(super) durability: Durability,
 }
 
 impl Waits {
-    fn among(waiting: &Arc<Waiting>, bytes: usize) -> Waits {
+    fn among(waiting: &Arc<Waiting>, bytes: usize, durability: Durability) -> Waits {
         waiting.events.fetch_add(1, Ordering::Relaxed);
         waiting.bytes.fetch_add(bytes, Ordering::Relaxed);
         waiting.show();
-        Waits { waiting: waiting.clone(), bytes }
+        Waits { waiting: waiting.clone(), bytes, durability }
     }
 
     /// True if there are more than there may be, this one included.
@@ -140,13 +143,28 @@ pub enum Rejected {
 impl<M: Machine> Mailbox<M> {
     /// Sends the machine an event that has happened.
     pub fn send(&self, event: M::Event) -> Result<(), Stopped> {
-        let waits = Waits::among(&self.waiting, 0);
+        self.send_durable(event, Durability::Power)
+    }
+
+    /// As [`Mailbox::send`], where the commit of the event must survive no more than that.
+    pub fn send_durable(&self, event: M::Event, durability: Durability) -> Result<(), Stopped> {
+        let waits = Waits::among(&self.waiting, 0, durability);
         self.sender.send(Input::Event(event, waits)).map_err(|_| Stopped)
     }
 
     /// Sends the machine an event that a client wants, of so many bytes, unless too much waits already.
     pub fn try_send(&self, event: M::Event, bytes: usize) -> Result<(), Rejected> {
-        let waits = Waits::among(&self.waiting, bytes);
+        self.try_send_durable(event, bytes, Durability::Power)
+    }
+
+    /// As [`Mailbox::try_send`], where the commit of the event must survive no more than that.
+    pub fn try_send_durable(
+        &self,
+        event: M::Event,
+        bytes: usize,
+        durability: Durability,
+    ) -> Result<(), Rejected> {
+        let waits = Waits::among(&self.waiting, bytes, durability);
         if waits.is_too_much() {
             return Err(Rejected::Busy);
         }
@@ -202,7 +220,7 @@ impl<M: Machine> Mailbox<M> {
         self.ask(locked).await
     }
 
-    /// Waits until everything that was sent before is durable.
+    /// Waits until everything that was sent before survives a power failure.
     pub async fn settled(&self) -> Result<(), Stopped> {
         let (sender, receiver) = oneshot::channel();
         self.sender.send(Input::Barrier(sender)).map_err(|_| Stopped)?;

@@ -8,6 +8,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Token};
 use pliant_control::reason::Cause;
 use pliant_control::server::{AdmissionRefusal, Answer, Event, Submit};
+use pliant_journal::Durability;
 use pliant_site::services::Refusal;
 use pliant_staging::{FileSpec, UploadSet};
 use pliant_telemetry::{RequestId, names};
@@ -65,8 +66,15 @@ impl Service {
         let sample = self.sample(&caller.user, &what, &made);
         let PreparedWork { prepared, batch, account } = made;
         let account = account.map(String::from);
-        // The estimates of a batch are those of its server alone.
-        let pinned = pinned || batch.is_some();
+        let has_data = prepared.call.as_ref().is_some_and(|call| call.has_data());
+        if has_data && let Err(refusal) = self.check_data(&caller.user, &prepared, account.is_some()).await {
+            let refused = AdmissionRefusal::Other(refusal.cause().because(with_hint(&refusal)));
+            metrics::counter!(names::SUBMISSIONS_REFUSED, "reason" => refused.word()).increment(1);
+            log_call!(info, caller.user, owner = %caller.user, reason = refused.word(), "refused");
+            return Ok(SubmitAnswer::Refused(SubmissionRefusal::from(&refused)));
+        }
+        // The estimates of a batch are those of its server alone, and data are at one.
+        let pinned = pinned || batch.is_some() || has_data;
         prepared.check_inputs(&inputs).map_err(|refusal| refused(&refusal))?;
         let sent = UploadSet::of_owner(caller.user.clone(), shared.unwrap_or(key));
         let (store, files) = (self.host.store.clone(), inputs.clone());
@@ -79,6 +87,8 @@ impl Service {
         };
         blocking(uploaded).await?;
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
+        // Its caller waits, and a call that is lost with its host is reported.
+        let durability = if prepared.is_resident() { Durability::Process } else { Durability::Power };
         // A batch says what it runs by itself, and goes to no other server.
         let submitted = batch.is_none().then_some(what);
         let links = shared.map(|key| (key, inputs.clone()));
@@ -119,7 +129,8 @@ impl Service {
             claim: Some(Box::new(claim)),
         };
         self.refresh_listing().await;
-        let sent = self.send(|reply| Event::Submit { reply, submit: Box::new(submit) }, bytes);
+        let event = |reply| Event::Submit { reply, submit: Box::new(submit) };
+        let sent = self.send_durable(event, bytes, durability);
         match answer_to(reserved.sent(sent)?).await? {
             Answer::Accepted(record) => {
                 tracing::info!(
@@ -183,8 +194,18 @@ impl Service {
         event: impl FnOnce(Token) -> Event,
         bytes: usize,
     ) -> Result<Reply<Answer>, Status> {
+        self.send_durable(event, bytes, Durability::Power)
+    }
+
+    /// The same, where the commit of the event must survive no more than that before it is answered.
+    fn send_durable(
+        &self,
+        event: impl FnOnce(Token) -> Event,
+        bytes: usize,
+        durability: Durability,
+    ) -> Result<Reply<Answer>, Status> {
         let reply = self.replies.wait();
-        let sent = self.mailbox.try_send(event(reply.token()), bytes);
+        let sent = self.mailbox.try_send_durable(event(reply.token()), bytes, durability);
         sent.map(|()| reply).map_err(|why| match why {
             Rejected::Busy => Status::unavailable("the server is busy; ask again"),
             Rejected::Stopped => stopping(),
@@ -245,9 +266,13 @@ pub(super) fn journaled_bytes(request_bytes: usize, payload: &Payload) -> usize 
     payload.bytes().max(request_bytes)
 }
 
-fn refused(refusal: &Refusal) -> Status {
+fn with_hint(refusal: &Refusal) -> String {
     let hint = refusal.hint();
-    let message = if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") };
+    if hint.is_empty() { refusal.to_string() } else { format!("{refusal}; {hint}") }
+}
+
+fn refused(refusal: &Refusal) -> Status {
+    let message = with_hint(refusal);
     match refusal {
         // Asking again changes nothing.
         Refusal::InputBytes { .. } => Status::out_of_range(message),

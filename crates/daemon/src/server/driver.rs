@@ -16,6 +16,7 @@ use super::closures::Closures;
 use super::cluster::Cluster;
 use super::execution::observer::JobObserver;
 use super::execution::{Execution, ExecutionId, Runner};
+use super::job_ends::JobEnds;
 use super::offer::FreeProcs;
 use super::peer_servers::PeerServers;
 use super::subjobs::SubjobDriver;
@@ -34,6 +35,8 @@ pub(super) struct ServerDriver {
     pub(super) peers: PeerServers,
     pub(super) subjobs: SubjobDriver,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
+    /// Who waits for the ends of jobs.
+    pub(super) ends: JobEnds,
     pub(super) upward: Upward,
     /// The free processors that the agent is notified of.
     pub(super) free: FreeProcs,
@@ -75,8 +78,10 @@ impl Driver<Server> for ServerDriver {
                 if let Some(sequence) = notice {
                     self.upward.status_update(sequence);
                 }
+                let record = Arc::from(record);
+                self.ends.reported(&record);
                 // There may be no watchers.
-                let _ = self.changes.send(Arc::from(record));
+                let _ = self.changes.send(record);
             }
             Command::Subjob(command) => self.subjobs.carry_out(machine, command),
             // The last space of the disk is for the journal.
@@ -94,6 +99,10 @@ impl Driver<Server> for ServerDriver {
                 }
             }
         }
+    }
+
+    fn synced(&mut self, notice: u64) {
+        self.upward.status_update(notice);
     }
 
     fn committed(&mut self, machine: &Server) {

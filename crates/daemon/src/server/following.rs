@@ -1,24 +1,55 @@
-//! Jobs that clients watch.
+//! Jobs that clients watch, wait for and end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
+use pliant_control::names::{Handle, Token};
+use pliant_control::server::{Answer, Event};
 use pliant_site::JobFolder;
-use pliant_staging::{FileName, ResultName};
+use pliant_telemetry::RequestId;
 use pliant_wire::bounds::CALL_BYTES_MAX;
-use pliant_wire::{CALL_OUTCOME, CallEnd, proto};
+use pliant_wire::{self as wire, CallAnswer, CallEnd, Submission, SubmitAnswer, proto};
 use tokio::sync::{broadcast, mpsc};
-use tonic::Status;
+use tonic::{Code, Response, Status};
 
+use super::job_ends::{JobEnd, WaitedJob};
 use super::service::{Service, stopping};
 use crate::host::stopped;
 
 /// How long a client waits for the end of a call before it asks again.
 const CALL_WAIT: Duration = Duration::from_secs(20);
+/// The same of a client that has just submitted the call: others of its calls may wait to be submitted.
+const SUBMITTED_CALL_WAIT: Duration = Duration::from_secs(1);
 
 impl Service {
+    /// Has the machine withdraw or end a job.
+    pub(super) async fn end(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+        event: impl FnOnce(Token, u32, Caller) -> Event,
+    ) -> Result<Response<proto::Job>, Status> {
+        let Some(number) = self.number(handle).await? else {
+            return Ok(Response::new((&self.archived(caller, handle).await?).into()));
+        };
+        match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
+            Answer::Cancelling(record) | Answer::Elsewhere(record) => {
+                Ok(Response::new((&record.without_signatures()).into()))
+            }
+            // It may have ended long ago.
+            _ => {
+                let record = self.archived(caller, handle).await.inspect_err(|status| {
+                    if status.code() == Code::NotFound && !caller.operator {
+                        self.denied(caller, &format!("end {handle}, which is no job of theirs"));
+                    }
+                })?;
+                Ok(Response::new((&record).into()))
+            }
+        }
+    }
+
     /// Sends each change of a job until it has ended.
     pub(super) async fn follow(
         &self,
@@ -57,50 +88,55 @@ impl Service {
 
     /// The record of a job as soon as it has ended, or after a while, with the outcome of a call if that is small.
     pub(super) async fn end_of_call(&self, caller: &Caller, handle: &str) -> Result<CallEnd, Status> {
-        // Before the present state is looked up, so that no change is missed.
-        let changes = self.changes.subscribe();
+        // Before the present state is looked up, so that no end is missed.
+        let end = self.ends.wait(WaitedJob::Handle(wire::handle_of(handle)?));
         let record = self.find(caller, handle).await?;
-        let is_here = |record: &JobRecord| *record.server() == self.offer.info.name;
-        if record.state.is_final() || !is_here(&record) {
-            return Ok(self.with_outcome(record).await);
-        }
-        let ended = tokio::select! {
-            ended = self.changed_to_end(caller, &record, changes) => Some(ended?),
-            () = tokio::time::sleep(CALL_WAIT) => None,
-            () = stopped(self.stop.clone()) => return Err(stopping()),
-        };
-        match ended {
-            Some(ended) => Ok(self.with_outcome(ended).await),
+        match self.end_within(&record, end, CALL_WAIT).await? {
+            Some(end) => Ok(end),
             None => Ok(CallEnd { job: self.find(caller, handle).await?, outcome: Vec::new() }),
         }
     }
 
-    /// The record of a job that has ended, or has left this server.
-    async fn changed_to_end(
+    /// Accepts a call, and answers as soon as it has ended, or after a while.
+    pub(super) async fn ended_call(
         &self,
-        caller: &Caller,
+        caller: Caller,
+        id: RequestId,
+        submission: Submission,
+        request_bytes: usize,
+    ) -> Result<CallAnswer, Status> {
+        // Before it is accepted, so that no end is missed.
+        let end = self.ends.wait(WaitedJob::Key(submission.key));
+        let record = match self.accept(caller, id, submission, request_bytes).await? {
+            SubmitAnswer::Accepted(record) => *record,
+            SubmitAnswer::Refused(refused) => return Ok(CallAnswer::Refused(refused)),
+        };
+        // It is accepted, whatever comes now: without its end the client asks for that.
+        let end = match self.end_within(&record, end, SUBMITTED_CALL_WAIT).await {
+            Ok(Some(end)) => end,
+            Ok(None) | Err(_) => CallEnd { job: record, outcome: Vec::new() },
+        };
+        Ok(CallAnswer::Accepted(Box::new(end)))
+    }
+
+    /// The end of a job, if it comes within that time.
+    async fn end_within(
+        &self,
         record: &JobRecord,
-        mut changes: broadcast::Receiver<Arc<JobRecord>>,
-    ) -> Result<JobRecord, Status> {
-        let is_over =
-            |record: &JobRecord| record.state.is_final() || *record.server() != self.offer.info.name;
-        loop {
-            match changes.recv().await {
-                Ok(change) if change.handle == record.handle && is_over(&change) => {
-                    let JobRecord { compared, discovery, .. } = record.clone();
-                    return Ok(JobRecord { compared, discovery, ..(*change).clone().without_signatures() });
-                }
-                Ok(_) => {}
-                // Too many changes of other jobs at once: read the record.
-                Err(broadcast::error::RecvError::Lagged(_)) => {
-                    let found = self.find(caller, &record.handle.to_string()).await?;
-                    if is_over(&found) {
-                        return Ok(found);
-                    }
-                }
-                Err(broadcast::error::RecvError::Closed) => return Err(stopping()),
-            }
+        mut end: JobEnd,
+        within: Duration,
+    ) -> Result<Option<CallEnd>, Status> {
+        if self.ends.is_over(record) {
+            return Ok(Some(self.with_outcome(record.clone()).await));
         }
+        let ended = tokio::select! {
+            ended = end.record() => ended.ok_or_else(stopping)?,
+            () = tokio::time::sleep(within) => return Ok(None),
+            () = stopped(self.stop.clone()) => return Err(stopping()),
+        };
+        let JobRecord { compared, discovery, .. } = record.clone();
+        let ended = JobRecord { compared, discovery, ..(*ended).clone().without_signatures() };
+        Ok(Some(self.with_outcome(ended).await))
     }
 
     /// The record with the outcome of the call, if that is in the folder of the job and small.
@@ -110,21 +146,8 @@ impl Service {
             return CallEnd { job, outcome: Vec::new() };
         }
         let dir = self.host.dir(&job.handle, job.requeues);
-        let name: FileName = CALL_OUTCOME.parse().expect("it is the name of a file");
-        let read = async {
-            let mut stream = JobFolder::open(&dir, None, &ResultName::File(name), 0).await.ok()?;
-            let mut outcome = Vec::new();
-            loop {
-                let (piece, rest) = stream.piece(CALL_BYTES_MAX + 1 - outcome.len()).await.ok()?;
-                outcome.extend_from_slice(&piece);
-                if piece.is_empty() || outcome.len() > CALL_BYTES_MAX {
-                    return Some(outcome);
-                }
-                stream = rest;
-            }
-        };
         // A job that is no call has none; one that is long, or cannot be read now, is fetched as a result.
-        let outcome = read.await.filter(|outcome| outcome.len() <= CALL_BYTES_MAX).unwrap_or_default();
+        let outcome = JobFolder::call_outcome(&dir, CALL_BYTES_MAX).await.unwrap_or_default();
         CallEnd { job, outcome }
     }
 }

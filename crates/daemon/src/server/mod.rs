@@ -3,6 +3,7 @@
 mod accepting;
 mod accounts;
 mod admin;
+mod boot;
 mod change;
 mod claims;
 mod closures;
@@ -14,6 +15,7 @@ mod explorations;
 mod files;
 mod following;
 mod handover;
+mod job_ends;
 mod jobs_disk;
 mod jobs_folder;
 mod links;
@@ -28,6 +30,7 @@ mod prospects;
 mod root;
 mod sealing;
 mod service;
+mod stored_data;
 mod subjobs;
 mod submitted;
 mod upkeep;
@@ -39,6 +42,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use accounts::Accounts;
+use boot::Boot;
 use claims::Claims;
 use closures::Closures;
 use cluster::{Cluster, FreshListings};
@@ -64,6 +68,7 @@ use pliant_wire::proto::server_server::ServerServer;
 use pliant_wire::proto::subjobs_server::SubjobsServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
 use service::Service;
+use stored_data::StoredData;
 use subjobs::{Coordinators, SubjobDriver, TaskPorts};
 use tokio::sync::{broadcast, watch};
 use user_metrics::UserMetrics;
@@ -105,7 +110,8 @@ pub async fn serve(
     for warning in &of_accounts {
         tracing::warn!("{warning}");
     }
-    let machine = recover(&file).await?;
+    let boot = Boot::read(&file.state, file.has_resident_services()).map_err(unusable("state folder"))?;
+    let machine = recover(&file, &boot).await?;
     let (comparison, stop) = Comparison::new(&file.state, stop);
     let (shown, tls) = (info(&file, machine.machine().procs(), file.address()), certificates.client.clone());
     let compared = comparison.before_start(&file, shown, tls, machine).await?;
@@ -120,11 +126,13 @@ pub async fn serve(
     let (upward, outbound) = upward(machine.next_update());
     let (is_numbered, numbered) = watch::channel(machine.machine().is_numbered());
     let (changes, _) = broadcast::channel(CHANGES);
+    let ends = job_ends::JobEnds::new(file.name.clone());
     let replies = Replies::new(&clock);
     let advertised = file.advertise.clone().unwrap_or_else(|| front.address.to_string());
     let task_ports = TaskPorts::new(host.clone(), mailbox.clone(), &advertised);
     task_ports.resume(machine.machine());
-    let runner = resume(&host, machine.machine(), &mailbox, &task_ports);
+    let runner = resume(&host, machine.machine(), &boot, &mailbox, &task_ports);
+    front.tasks.spawn(boot.noted(mailbox.clone()));
     let cluster = file.cluster.external().map(|settings| {
         Cluster::start(host.clone(), mailbox.clone(), settings, machine.machine(), clock, halted.clone())
     });
@@ -178,6 +186,7 @@ pub async fn serve(
             coordinators: Coordinators::new(host.clone(), mailbox.clone(), &client_tls),
         },
         changes: changes.clone(),
+        ends: ends.clone(),
         upward,
         free,
         closures: closures.clone(),
@@ -231,6 +240,7 @@ pub async fn serve(
         sealing: sealing::Sealing::new(file.cluster.limits.disk_bytes.bytes()),
         denials: crate::denials::Denials::default(),
         changes,
+        ends,
         stop: halted,
     };
     let links = links::Service::new(client_tls, file.listen.ip());
@@ -292,6 +302,7 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
         submitters,
         supervisor,
         residents: pliant_site::processes::Residents::default(),
+        data: StoredData::new(&file.state, file.stored_data),
         runtime: tokio::runtime::Handle::current(),
     })
 }
@@ -300,6 +311,7 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
 fn resume(
     host: &Arc<Host>,
     machine: &Server,
+    boot: &Boot,
     mailbox: &Mailbox<Server>,
     task_ports: &TaskPorts,
 ) -> Runner<JobObserver> {
@@ -308,7 +320,9 @@ fn resume(
     let jobs = machine.running().map(|(_, run, cancelling)| (run, cancelling));
     let subjobs = machine.running_subjobs().map(|(_, run, cancelling)| (run, cancelling));
     for (run, cancelling) in jobs.chain(subjobs) {
-        if let Some(execution) = Execution::of_run(host, machine, run) {
+        if let Some(execution) = Execution::of_run(host, machine, run)
+            && !boot.has_ended(&execution, cancelling, mailbox)
+        {
             runner.resume(execution, cancelling);
         }
     }
@@ -350,7 +364,7 @@ fn routes(front: &Front, service: Service, links: links::Service, message_bytes:
 }
 
 /// The server, recovered from its journal; waits while another one leads.
-async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> {
+async fn recover(file: &ServerFile, boot: &Boot) -> Result<MachineHost<Server>, DaemonError> {
     let config = machine_config(file)?;
     let wanted = (config.procs, config.policy.clone(), config.host.clone());
     let (again, state, postgres) = (config.clone(), file.state.clone(), file.postgres.clone());
@@ -389,6 +403,11 @@ async fn recover(file: &ServerFile) -> Result<MachineHost<Server>, DaemonError> 
     let host = match host.machine().priority().is_none_or(|present| *present == priority) {
         true => host,
         false => journal_event(host, Event::PrioritySettings(Box::new(priority))).await?,
+    };
+    let host = match boot.is_other() {
+        // Again if the server is killed before the boot is noted.
+        true => journal_event(host, Event::SkipNumbers).await?,
+        false => host,
     };
     let limits = file.waiting_limits();
     match host.machine().waiting_limits() == limits {

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_transport::{Peer, ServerTls};
-use tonic::Status;
+use pliant_control::access::Caller;
+use pliant_transport::{Peer, Role, ServerTls};
+use tonic::{Request, Status};
 
-use crate::gate::Pass;
+use super::files::Sender;
+use super::service::Service;
+use crate::gate::{self, Pass};
 
 /// How often the certificates of callers that only listen are looked at.
 const POLL_PERIOD: Duration = Duration::from_secs(5);
@@ -16,6 +19,28 @@ pub(super) struct OpenCall {
     pub(super) pass: Option<Pass>,
     pub(super) tls: Arc<ServerTls>,
     pub(super) peer: Peer,
+}
+
+impl Service {
+    /// Lets in a sender of files: their owner, or a server that hands a job over.
+    pub(super) fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, OpenCall), Status> {
+        let peer = gate::caller(request)?.peer;
+        if peer.role == Role::Server {
+            let name = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
+            let sender = Sender::Server(name);
+            let pass = request.extensions().get().cloned();
+            return Ok((sender, OpenCall { pass, tls: self.tls.clone(), peer }));
+        }
+        let (caller, open) = self.open(request)?;
+        Ok((Sender::User(caller.user), open))
+    }
+
+    /// Lets in a call that stays open.
+    pub(super) fn open<T>(&self, request: &Request<T>) -> Result<(Caller, OpenCall), Status> {
+        let (caller, pass) = self.gate.user(request)?;
+        let peer = gate::caller(request)?.peer;
+        Ok((caller, OpenCall { pass: Some(pass), tls: self.tls.clone(), peer }))
+    }
 }
 
 impl OpenCall {

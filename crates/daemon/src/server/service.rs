@@ -7,31 +7,30 @@ use pliant_control::access::Caller;
 use pliant_control::explain::Explanation;
 use pliant_control::handoff::Reply;
 use pliant_control::job::JobRecord;
-use pliant_control::names::{Handle, Token};
 use pliant_control::server::{Answer, Event, Server};
 use pliant_staging::{ResultName, StagingError};
 use pliant_telemetry::{RequestId, spawn_of_call};
-use pliant_transport::{Role, ServerTls};
+use pliant_transport::ServerTls;
 use pliant_wire::{self as wire, Prepare, ProspectsQuery, Submission, proto};
 use prost::Message;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::claims::Claims;
 use super::closures::Closures;
 use super::cluster::FreshListings;
 use super::execution::Host;
 use super::explorations::Explorations;
-use super::files::{self, Known, Sender};
+use super::files::{self, Known};
 use super::handover::source;
+use super::job_ends::JobEnds;
 use super::machines::Machines;
 use super::offer::ServiceOffer;
-use super::open_call::OpenCall;
 use super::sealing::Sealing;
 use crate::call_log::log_call;
 use crate::denials::Denials;
-use crate::gate::{self, Gate};
+use crate::gate::Gate;
 use crate::host::SharedArchive;
 use crate::host::{JournalHealth, Mailbox, Replies, stopped};
 
@@ -65,6 +64,7 @@ pub(super) struct Service {
     /// Which refusals for lack of rights the audit trail gets.
     pub(super) denials: Denials,
     pub(super) changes: broadcast::Sender<Arc<JobRecord>>,
+    pub(super) ends: JobEnds,
     pub(super) stop: watch::Receiver<bool>,
 }
 
@@ -295,6 +295,26 @@ impl proto::server_server::Server for Service {
         Ok(Response::new((&end).into()))
     }
 
+    async fn call(
+        &self,
+        request: Request<proto::SubmitRequest>,
+    ) -> Result<Response<proto::CallReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let bytes = request.get_ref().encoded_len();
+        let submission = Submission::try_from(request.into_inner())?;
+        Ok(Response::new((&self.ended_call(caller, id, submission, bytes).await?).into()))
+    }
+
+    async fn stored_data(
+        &self,
+        request: Request<proto::StoredDataRequest>,
+    ) -> Result<Response<proto::StoredDataReply>, Status> {
+        let (caller, _pass) = self.gate.user(&request)?;
+        let query = wire::StoredDataQuery::try_from(request.into_inner())?;
+        Ok(Response::new((&self.data_of(&caller, query).await?).into()))
+    }
+
     async fn prepare(
         &self,
         request: Request<proto::PrepareRequest>,
@@ -432,54 +452,6 @@ impl proto::server_server::Server for Service {
     ) -> Result<Response<proto::ServicesReply>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         Ok(Response::new((&self.offer.offered(&caller)).into()))
-    }
-}
-
-impl Service {
-    /// Has the machine withdraw or end a job.
-    async fn end(
-        &self,
-        caller: &Caller,
-        handle: &Handle,
-        event: impl FnOnce(Token, u32, Caller) -> Event,
-    ) -> Result<Response<proto::Job>, Status> {
-        let Some(number) = self.number(handle).await? else {
-            return Ok(Response::new((&self.archived(caller, handle).await?).into()));
-        };
-        match self.call(|reply| event(reply, number, caller.clone()), 0).await? {
-            Answer::Cancelling(record) | Answer::Elsewhere(record) => {
-                Ok(Response::new((&record.without_signatures()).into()))
-            }
-            // It may have ended long ago.
-            _ => {
-                let record = self.archived(caller, handle).await.inspect_err(|status| {
-                    if status.code() == Code::NotFound && !caller.operator {
-                        self.denied(caller, &format!("end {handle}, which is no job of theirs"));
-                    }
-                })?;
-                Ok(Response::new((&record).into()))
-            }
-        }
-    }
-
-    /// Lets in a sender of files: their owner, or a server that hands a job over.
-    fn open_to_send<T>(&self, request: &Request<T>) -> Result<(Sender, OpenCall), Status> {
-        let peer = gate::caller(request)?.peer;
-        if peer.role == Role::Server {
-            let name = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
-            let sender = Sender::Server(name);
-            let pass = request.extensions().get().cloned();
-            return Ok((sender, OpenCall { pass, tls: self.tls.clone(), peer }));
-        }
-        let (caller, open) = self.open(request)?;
-        Ok((Sender::User(caller.user), open))
-    }
-
-    /// Lets in a call that stays open.
-    pub(super) fn open<T>(&self, request: &Request<T>) -> Result<(Caller, OpenCall), Status> {
-        let (caller, pass) = self.gate.user(request)?;
-        let peer = gate::caller(request)?.peer;
-        Ok((caller, OpenCall { pass: Some(pass), tls: self.tls.clone(), peer }))
     }
 }
 

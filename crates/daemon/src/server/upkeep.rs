@@ -81,6 +81,7 @@ impl Upkeep {
     /// One upkeep cycle. Uploads come first: no account is asked for anything there.
     pub(super) async fn once(&self, now: Time) {
         self.collect_uploads().await;
+        self.expire_data().await;
         // Start gates come first of what an account has.
         let mut left = self.gates().await;
         left.extend(self.jobs(now).await);
@@ -91,6 +92,16 @@ impl Upkeep {
             async move { mailbox.leads().await }
         };
         self.removals.remove(left, leads).await;
+    }
+
+    /// Deletes data that no call has named for long.
+    async fn expire_data(&self) {
+        self.mailbox.leads().await;
+        let data = self.host.data.clone();
+        let deleted = blocking(&self.host.folder, move |_| data.expire()).await;
+        if deleted > 0 {
+            tracing::info!(data = deleted, "data of calls have expired");
+        }
     }
 
     /// The start gates of no job.

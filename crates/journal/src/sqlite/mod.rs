@@ -35,6 +35,8 @@ pub(super) struct Sqlite {
     tail: Tail,
     /// None if it is open for reading only.
     reserve: Option<Reserve>,
+    /// What the journal as a whole survives, and what the next commit would.
+    durability: (Durability, Durability),
     /// Locked while the journal is open for writing. Dropped last.
     _lock: Option<File>,
 }
@@ -56,7 +58,8 @@ impl Sqlite {
         let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
         let reserve = Reserve::new(&path)?;
         free_pages::convert(&path, &connection, reserve.free_bytes()?);
-        Ok(Sqlite { connection, path, id, tail, reserve: Some(reserve), _lock: Some(lock) })
+        let durability = (durability, durability);
+        Ok(Sqlite { connection, path, id, tail, reserve: Some(reserve), durability, _lock: Some(lock) })
     }
 
     /// Opens the journal of a folder for reading; none if there is none. Another process may write it meanwhile.
@@ -69,7 +72,20 @@ impl Sqlite {
         let connection = schema::open_read_only(&path).map_err(|error| failed(&path, &error))?;
         schema::check(&path, &connection)?;
         let (id, tail) = schema::metadata(&connection).map_err(|error| failed(&path, &error))?;
-        Ok(Some(Sqlite { connection, path, id, tail, reserve: None, _lock: None }))
+        let durability = (Durability::Power, Durability::Power);
+        Ok(Some(Sqlite { connection, path, id, tail, reserve: None, durability, _lock: None }))
+    }
+
+    /// Has the next commits survive what a batch asks for, and what the journal as a whole does.
+    fn set_durability(&mut self, wanted: Durability) -> Result<(), JournalError> {
+        let (least, present) = self.durability;
+        // The weaker of both.
+        let wanted = wanted.max(least);
+        if wanted != present {
+            schema::set_durability(&self.connection, wanted).map_err(|error| failed(&self.path, &error))?;
+            self.durability.1 = wanted;
+        }
+        Ok(())
     }
 
     /// Runs `work` in a transaction, which is committed if `work` succeeds and rolled back otherwise.
@@ -119,12 +135,23 @@ impl Journal for Sqlite {
             return self.transact(|_, db| queries::check_repeated(db, batch));
         };
         let path = self.path.clone();
+        self.set_durability(batch.durability)?;
         self.transact(|transaction, db| {
             write(transaction, batch, &fresh).map_err(|error| failed(&path, &error))?;
             batch.snapshot_part.as_ref().map_or(Ok(()), |part| queries::store_part(db, part))
         })?;
         self.tail = fresh.tail;
         Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        let path = self.path.clone();
+        self.set_durability(Durability::Power)?;
+        // A commit syncs the whole log, those of others before it included.
+        self.transact(|transaction, _| {
+            let written = transaction.execute("UPDATE metadata SET last_entry = last_entry", []);
+            written.map(drop).map_err(|error| failed(&path, &error))
+        })
     }
 
     /// The folder is locked as long as the journal is open.

@@ -120,12 +120,7 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), JournalE
 
 fn configure(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    let synchronous = match durability {
-        Durability::Power => "FULL",
-        // The log is synced before its pages go into the file, so that the file stays whole if the log is lost.
-        Durability::Process => "NORMAL",
-    };
-    connection.pragma_update(None, "synchronous", synchronous)?;
+    set_durability(connection, durability)?;
     connection.pragma_update(None, "wal_autocheckpoint", AUTOCHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_LIMIT_BYTES as i64)?;
     // In KiB because it is negative. Indexes of jobs are written in random order.
@@ -133,6 +128,16 @@ fn configure(connection: &Connection, durability: Durability) -> rusqlite::Resul
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
+}
+
+/// Has the next commits survive that.
+pub(super) fn set_durability(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
+    let synchronous = match durability {
+        Durability::Power => "FULL",
+        // The log is synced before its pages go into the file, so that the file stays whole if the log is lost.
+        Durability::Process => "NORMAL",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)
 }
 
 /// Opens a journal for reading while its daemon writes.

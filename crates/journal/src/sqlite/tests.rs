@@ -52,6 +52,27 @@ fn a_commit_is_synced() {
     assert_eq!(synchronous, 2, "FULL");
 }
 
+#[test]
+fn a_batch_that_only_a_process_end_must_survive_is_synced_later() {
+    let folder = TempDir::new().unwrap();
+    let mut journal = Sqlite::open(folder.path(), Durability::Power).unwrap();
+    let synchronous = |journal: &Sqlite| {
+        journal.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)).unwrap()
+    };
+    journal.commit(&Batch { durability: Durability::Process, ..entries(1, 1, 1) }).unwrap();
+    assert_eq!(synchronous(&journal), 1, "NORMAL");
+    journal.sync().unwrap();
+    assert_eq!(synchronous(&journal), 2, "FULL");
+    journal.commit(&Batch { durability: Durability::Process, ..entries(2, 2, 1) }).unwrap();
+    journal.commit(&entries(3, 3, 1)).unwrap();
+    assert_eq!(synchronous(&journal), 2, "FULL");
+    drop(journal);
+    let mut journal = Sqlite::open(folder.path(), Durability::Process).unwrap();
+    journal.commit(&entries(4, 4, 1)).unwrap();
+    assert_eq!(synchronous(&journal), 1, "the journal as a whole asks for no more");
+    assert_eq!(journal.entries(0, 9).unwrap(), entries(1, 4, 1).entries);
+}
+
 /// The query plan: which index is read how.
 fn plan(connection: &Connection, text: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();

@@ -98,7 +98,7 @@ fn a_recorded_database_is_written_further() {
         local_jobs: records::local_jobs(),
         audit: records::audit(),
         updates_acknowledged: Some(2),
-        snapshot_part: None,
+        ..Batch::default()
     };
     journal.commit(&batch).unwrap();
     let unfinished = records::unfinished_part();

@@ -36,6 +36,7 @@ pub(super) fn server_event(event: &server::Event) -> String {
         Event::Forget { server, by, why, .. } => format!("{server} declared lost by {by}: {why}"),
         Event::Denied { by, act } => format!("Denied to {by}: {act}"),
         Event::Numbered { highest } => format!("Numbered after {highest}"),
+        Event::SkipNumbers => "Numbers skipped after a failure of the host".to_owned(),
         Event::Restored { highest, known, .. } => {
             format!("Restored, numbered after {highest}, {} jobs known", known.len())
         }

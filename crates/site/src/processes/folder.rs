@@ -228,7 +228,8 @@ impl Folder {
         Ok(true)
     }
 
-    /// Claims a call, as [`Folder::claim`] does a job. Its folder was made a moment ago and has no other supervisor.
+    /// Claims a call of a resident process, as [`Folder::claim`] does a job. Its folder was made a moment ago and has no other
+    /// supervisor. The claim need not survive a failure of the host: then no call that was handed over is begun again.
     pub(super) fn claim_call(&self, started: &Started) -> Result<bool, FolderError> {
         let path = self.path.join(STARTED);
         let mut marker = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
@@ -236,9 +237,7 @@ impl Folder {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
             Err(error) => return Err(self.failed(STARTED, "create")(error)),
         };
-        // File systems with a journal keep a new file's name with its content.
-        let written =
-            json(started).and_then(|content| marker.write_all(&content)).and_then(|()| marker.sync_all());
+        let written = json(started).and_then(|content| marker.write_all(&content));
         if let Err(error) = written {
             let _ = fs::remove_file(&path);
             return Err(self.failed(STARTED, "write")(error));

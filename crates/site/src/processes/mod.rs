@@ -110,8 +110,9 @@ pub use streams::Streams;
 pub use supervisor::{SuperviseError, supervise};
 pub(crate) use supervisor::{no_such_folder, program_in, why as why_not_started};
 pub(crate) use survivors::Marks;
+pub use survivors::boot_id;
 pub use tasks::{
-    ADDRESS_VARIABLE, BatchSpec, CallSpec, InstanceRun, OUTPUT_BYTES, OutputFrom, ParameterFormat,
+    ADDRESS_VARIABLE, BatchSpec, CallSpec, InstanceRun, KEPT, OUTPUT_BYTES, OutputFrom, ParameterFormat,
     SubjobSpec, TaskEnd, TaskInput, TaskList, TaskRun, TasksEnd, longest_of_batch, run_tasks, task_ends,
     task_ends_length,
 };

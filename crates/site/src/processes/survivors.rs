@@ -19,7 +19,7 @@ const AT_MOST: Duration = Duration::from_secs(5);
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Names this boot of the host; empty if the system does not say.
-pub(super) fn boot_id() -> String {
+pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 

@@ -1,15 +1,18 @@
 //! Calls of typed services: what is declared of them, and what a job carries out.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use pliant_calls::{ParameterType, ScalarType, Signature};
+use pliant_calls::{Parameter, ParameterType, ScalarType, Signature, decode};
 use pliant_control::exact_text::ExactText;
+use pliant_control::names::Key;
 use pliant_model::{Procs, Span};
 use pliant_staging::TASKS;
 use pliant_wire::{CALL_ARGUMENTS, TypedCall};
 use serde::{Deserialize, Serialize};
 
 use super::argument::{Argument, ArgumentKind};
+use super::data;
 use super::prepared::Prepared;
 use super::refusal::Refusal;
 use super::service::Service;
@@ -20,6 +23,9 @@ use crate::word::Word;
 
 /// After how long without a call a resident process is ended, if its service does not say.
 pub const DEFAULT_IDLE: Span = Span(600);
+
+/// How often a call of an idempotent service is carried out again after failures of its host.
+const REPEATED_MAX: u32 = 3;
 
 /// How a typed service is called.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,6 +38,8 @@ pub struct CallDeclaration {
     pub resident: Option<Span>,
     /// The function of a shared library that carries out calls, in a process of our own; none if there is a command.
     pub(crate) library: Option<LibraryFunction>,
+    /// Whether a call may be carried out again if its host failed before it was concluded.
+    pub idempotent: bool,
 }
 
 /// What is declared of a parameter besides its type.
@@ -72,9 +80,26 @@ pub struct PreparedCall {
     numbers: BTreeMap<String, String>,
     /// The arguments; empty if they are in an input file.
     values: ExactText,
+    /// The arguments that are at the server, by parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stored: BTreeMap<String, Key>,
+    /// The values that stay at the server, by parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept: BTreeMap<String, KeptValue>,
     /// The resident process that carries it out, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<ResidentCall>,
+}
+
+/// A value that stays at the server after a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct KeptValue {
+    /// The key of the data.
+    pub data: Key,
+    /// Whether it comes back, too.
+    pub returned: bool,
+    /// How many bytes it has, at most.
+    pub bytes: u64,
 }
 
 /// The resident process of a service.
@@ -95,7 +120,7 @@ impl LibraryFunction {
 impl CallDeclaration {
     /// The arguments by which its jobs are planned: the numbers that go to the service.
     pub(super) fn number_arguments(&self) -> BTreeMap<String, Argument> {
-        let argument = |parameter: &pliant_calls::Parameter| {
+        let argument = |parameter: &Parameter| {
             let ParameterType::Scalar(scalar) = parameter.kind else { return None };
             let declared = self.parameters.get(&parameter.name).cloned().unwrap_or_default();
             // A number that is not finite has no text that is planned with.
@@ -141,13 +166,21 @@ impl Service {
         let (numbers, mut files) = match is_in_file {
             true => (call.arguments.clone(), vec![CALL_ARGUMENTS.parse().expect("it is the name of a file")]),
             false => {
-                let bytes = call.values.as_bytes();
-                let given = CallArguments::decode(declared.signature.clone(), bytes).map_err(wrong)?;
+                let values = decode(call.values.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+                let is_stored =
+                    |parameter: &Parameter| call.stored.iter().any(|one| one.parameter == parameter.name);
+                let given =
+                    CallArguments::new_but(declared.signature.clone(), values, is_stored).map_err(wrong)?;
                 (given.numbers(), given.files().cloned().collect())
             }
         };
+        let stored = data::stored(&declared.signature, &call.stored).map_err(wrong)?;
+        let kept = data::kept(&declared.signature, &call.kept, &numbers).map_err(wrong)?;
         let mut prepared = self.prepare(&numbers, pliant, learned)?;
         prepared.inputs.append(&mut files);
+        if declared.idempotent {
+            prepared.work.requeue = REPEATED_MAX;
+        }
         let names: Vec<String> =
             declared.signature.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         let fill = |word: &Template| word.fill_but(&names, &BTreeMap::new(), pliant);
@@ -163,6 +196,8 @@ impl Service {
                 .collect(),
             numbers,
             values: call.values.clone(),
+            stored,
+            kept,
             resident: declared.resident.map(|idle| ResidentCall { idle_s: idle.0.max(1).unsigned_abs() }),
         };
         let runner = [pliant.to_owned(), "run-tasks".to_owned(), format!("../{TASKS}")];
@@ -176,8 +211,18 @@ impl Service {
 }
 
 impl PreparedCall {
-    /// What a job carries out that has `walltime` on `procs` processors.
-    pub fn spec(&self, procs: Procs, walltime: Span, grace_s: u64) -> CallSpec {
+    /// Whether it names data at the server, or leaves some there.
+    pub fn has_data(&self) -> bool {
+        !self.stored.is_empty() || !self.kept.is_empty()
+    }
+
+    /// What a job carries out that has `walltime` on `procs` processors; `data` is the file of data at the server.
+    pub fn spec(
+        &self,
+        (procs, walltime): (Procs, Span),
+        grace_s: u64,
+        data: impl Fn(&Key) -> PathBuf,
+    ) -> CallSpec {
         // What the parameters are is open until the call is carried out.
         let program = self.program.iter().map(|word| word.with_size(procs, walltime));
         let environment = self.environment.iter();
@@ -189,6 +234,8 @@ impl PreparedCall {
             outputs: self.outputs.clone(),
             numbers: self.numbers.clone(),
             values: self.values.clone(),
+            stored: self.stored.iter().map(|(name, key)| (name.clone(), data(key))).collect(),
+            kept: self.kept.iter().map(|(name, kept)| (name.clone(), kept.returned)).collect(),
             procs: procs.0,
             walltime_s: walltime.0.max(1).unsigned_abs(),
             grace_s,

@@ -54,6 +54,7 @@ pub struct Declared {
     pub(super) parameters: BTreeMap<Spanned<String>, Spanned<DeclaredParameter>>,
     pub(super) resident: Option<Spanned<bool>>,
     pub(super) idle: Option<Spanned<String>>,
+    pub(super) idempotent: Option<Spanned<bool>>,
     pub(super) library: Option<Spanned<String>>,
     pub(super) function: Option<Spanned<String>>,
 }

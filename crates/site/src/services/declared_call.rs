@@ -1,9 +1,9 @@
-//! The keys of a typed service in a server's configuration: `signature`, `[service.parameters.NAME]`, `resident`, `idle`, `library`
-//! and `function`.
+//! The keys of a typed service in a server's configuration: `signature`, `[service.parameters.NAME]`, `resident`, `idle`,
+//! `idempotent`, `library` and `function`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pliant_calls::{Parameter, ParameterType, Signature};
+use pliant_calls::{C_FLOATS_MAX, C_WORDS_MAX, Parameter, ParameterType, Signature};
 use pliant_config::{ContentError, Source};
 use pliant_staging::FileName;
 use serde::Deserialize;
@@ -64,15 +64,17 @@ pub(crate) fn read_call(
         parameters.insert(name.get_ref().clone(), read);
     }
     check_outputs(&signature, &parameters, declared, resident.is_some(), source)?;
-    Ok(Some(CallDeclaration { signature, parameters, resident, library }))
+    let idempotent = declared.idempotent.as_ref().is_some_and(|idempotent| *idempotent.get_ref());
+    Ok(Some(CallDeclaration { signature, parameters, resident, library, idempotent }))
 }
 
 fn first_typed_key(declared: &Declared) -> Option<(&'static str, std::ops::Range<usize>)> {
     let parameter = declared.parameters.keys().next().map(|name| ("parameters", name.span()));
     let resident = declared.resident.as_ref().map(|value| ("resident", value.span()));
+    let idempotent = declared.idempotent.as_ref().map(|value| ("idempotent", value.span()));
     let texts = [("idle", &declared.idle), ("library", &declared.library), ("function", &declared.function)];
     let text = texts.into_iter().find_map(|(key, value)| Some((key, value.as_ref()?.span())));
-    parameter.or(resident).or(text)
+    parameter.or(resident).or(idempotent).or(text)
 }
 
 fn read_signature(
@@ -138,6 +140,14 @@ fn read_library(
             message,
             "letters, digits and `_`; it is the name of the service if it is not given",
         ));
+    }
+    let (words, floats) = signature.c_arguments();
+    if words > C_WORDS_MAX || floats > C_FLOATS_MAX {
+        let message = format!(
+            "`signature`: expected at most {C_WORDS_MAX} arguments of a function besides {C_FLOATS_MAX} floating-point numbers by value, \
+             found {words} and {floats}"
+        );
+        return Err(source.error(library.span(), message, "pass several numbers as one vector"));
     }
     Ok(Some(LibraryFunction { library: path.clone(), function, signature: signature.to_string() }))
 }
@@ -307,6 +317,7 @@ pub(crate) fn check_parameters_used(
     if call.resident.is_some() {
         return Ok(());
     }
+    check_no_text_in_script(declared, &call.signature, command, source)?;
     let words = command.iter().chain(environment.values());
     let sizes = call.signature.parameters().iter().flat_map(|parameter| parameter.kind.sizes());
     let sizes = sizes.flat_map(pliant_calls::Size::parameters);
@@ -326,4 +337,42 @@ pub(crate) fn check_parameters_used(
         }
         _ => Ok(()),
     }
+}
+
+/// Programs that read a word of their command as a script.
+const INTERPRETERS: [&str; 14] = [
+    "ash", "bash", "dash", "fish", "ksh", "lua", "node", "perl", "php", "python", "python3", "ruby", "sh",
+    "zsh",
+];
+
+/// A text that a user wrote would be a part of the script that an interpreter gets as a word, as in `sh -c "echo {text}"`.
+fn check_no_text_in_script(
+    declared: &Declared,
+    signature: &Signature,
+    command: &[Template],
+    source: &Source,
+) -> Result<(), ContentError> {
+    let Some(words) = declared.command.as_ref().map(Spanned::get_ref) else { return Ok(()) };
+    let interpreter = words
+        .iter()
+        .position(|word| INTERPRETERS.iter().any(|name| word.get_ref().rsplit('/').next() == Some(name)));
+    let Some(interpreter) = interpreter else { return Ok(()) };
+    let is_text = |name: &&str| {
+        let parameter = signature.position(name).map(|at| &signature.parameters()[at]);
+        parameter.is_some_and(|parameter| matches!(parameter.kind, ParameterType::String { .. }))
+    };
+    let is_script_option =
+        |word: &str| word.starts_with('-') && !word.starts_with("--") && word.ends_with(['c', 'e', 'r']);
+    for at in interpreter + 1..words.len() {
+        if is_script_option(words[at - 1].get_ref())
+            && let Some(name) = command[at].arguments().find(is_text)
+        {
+            let message = format!(
+                "`command`: expected no string in the script of an interpreter, found `{{{name}}}`, which would be read as a part of it"
+            );
+            let hint = "give it as a word of its own behind the script: [\"sh\", \"-c\", \"echo \\\"$1\\\"\", \"sh\", \"{text}\"]";
+            return Err(source.error(words[at].span(), message, hint));
+        }
+    }
+    Ok(())
 }

@@ -52,6 +52,11 @@ pub struct Bounds {
 }
 
 impl Prepared {
+    /// Whether a resident process carries it out.
+    pub fn is_resident(&self) -> bool {
+        self.call.as_ref().is_some_and(|call| call.resident.is_some())
+    }
+
     /// The same with that much more walltime.
     pub fn with_margin(mut self, margin: Span) -> Prepared {
         self.work.walltime = self.work.walltime + margin;

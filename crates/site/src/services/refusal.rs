@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pliant_control::names::{Name, User};
+use pliant_control::names::{Key, Name, User};
 use pliant_control::reason::Cause;
 use pliant_model::Span;
 use pliant_staging::FileName;
@@ -117,6 +117,18 @@ pub enum Refusal {
         /// What is wrong.
         problem: String,
     },
+    /// A call names data that are not here, or not of its user.
+    NoData {
+        /// The parameter.
+        parameter: String,
+        /// The key of the data.
+        data: Key,
+    },
+    /// What a call has stay at the server is more than its user may have.
+    DataBounds {
+        /// What is wrong.
+        problem: String,
+    },
     /// The service has no signature, or is called in another way.
     NotTyped {
         /// Its name.
@@ -142,6 +154,8 @@ impl Refusal {
             Self::Parameter { .. } | Self::Placeholder { .. } | Self::OnlyJobs { .. } => Cause::Invalid,
             Self::Values { .. } | Self::OnlyCalls { .. } => Cause::Invalid,
             Self::NotTyped { .. } => Cause::NotOffered,
+            Self::NoData { .. } => Cause::NoData,
+            Self::DataBounds { .. } => Cause::DataBounds,
         }
     }
 
@@ -167,6 +181,12 @@ impl Refusal {
             Self::Speedup(error) => error.hint(),
             Self::Values { .. } | Self::NotTyped { .. } => {
                 "`pliant servers --services` shows the signatures of typed services".to_owned()
+            }
+            Self::NoData { .. } => {
+                "pass the value itself; data expire, and are deleted by their user".to_owned()
+            }
+            Self::DataBounds { .. } => {
+                "delete data that are not needed any more, or have them come back".to_owned()
             }
             Self::OnlyCalls { .. } => {
                 "programs call it with values, through GridRPC or the client library".to_owned()
@@ -236,6 +256,14 @@ impl fmt::Display for Refusal {
             }
             Self::Speedup(error) => error.fmt(f),
             Self::Values { service, problem } => write!(f, "call of `{}`: {problem}", shown(service)),
+            Self::NoData { parameter, data } => {
+                write!(
+                    f,
+                    "`{}`: expected data of this user at this server, found none with the key {data}",
+                    shown(parameter)
+                )
+            }
+            Self::DataBounds { problem } => f.write_str(problem),
             Self::NotTyped { service } => {
                 write!(f, "expected a service with a signature, found `{}`, which has none", shown(service))
             }

@@ -32,6 +32,8 @@ struct Bench {
     residents: Residents,
     spec: ResidentSpec,
     calls: u32,
+    stored: BTreeMap<String, PathBuf>,
+    kept: BTreeMap<String, bool>,
 }
 
 /// A call under way, in its folder.
@@ -59,7 +61,8 @@ impl Bench {
             max_output_bytes: 100,
             limits: JobLimits::default(),
         };
-        Bench { root, residents: Residents::default(), spec, calls: 0 }
+        let (stored, kept) = Default::default();
+        Bench { root, residents: Residents::default(), spec, calls: 0, stored, kept }
     }
 
     async fn start(&mut self, mode: i32, walltime_s: u64) -> Call {
@@ -69,11 +72,12 @@ impl Bench {
         let vector = Value::Vector(Array::Double(vec![1.0, 10.0]));
         let text = |text: &str| Some(Value::String(text.to_owned()));
         let gate = self.root.path().join("gate");
+        let given = |name: &str, value| Some(value).filter(|_| !self.stored.contains_key(name));
         let values = [
             Some(Value::Int(mode)),
             Some(Value::Int(2)),
-            Some(matrix),
-            Some(vector),
+            given("a", matrix),
+            given("b", vector),
             Some(Value::File("data".to_owned())),
             None,
             None,
@@ -88,6 +92,8 @@ impl Bench {
             outputs: BTreeMap::new(),
             numbers: BTreeMap::new(),
             values: encode(&values).unwrap().into(),
+            stored: self.stored.clone(),
+            kept: self.kept.clone(),
             procs: 1,
             walltime_s,
             grace_s: 1,
@@ -218,4 +224,98 @@ async fn a_call_is_lost_with_its_supervisor_and_never_begun_twice() {
     drop(again);
     assert_eq!(fs::read_to_string(bench.root.path().join("gate")).unwrap(), "begun\n");
     assert!(bench.run(0).await.0.is_success());
+}
+
+#[tokio::test]
+async fn an_answer_without_a_call_is_no_answer_to_the_next_one() {
+    let mut bench = Bench::new(60);
+    let first = pid(&bench.run(7).await.1.unwrap());
+    for _ in 0..3 {
+        let next = pid(&bench.run(0).await.1.unwrap());
+        assert_ne!(next, first, "the process cannot be trusted with another call");
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_writes_without_end_holds_up_no_call() {
+    let mut bench = Bench::new(60);
+    let first = pid(&bench.run(8).await.1.unwrap());
+    for _ in 0..3 {
+        assert_eq!(pid(&bench.run(0).await.1.unwrap()), first);
+    }
+    let kept = fs::read_to_string(bench.root.path().join("jobs/2/stderr")).unwrap();
+    assert!(kept.len() < 200 && kept.ends_with("[pliant: further output was dropped]\n"), "{kept:?}");
+}
+
+#[tokio::test]
+async fn what_a_dead_process_has_started_ends_with_it() {
+    let mut bench = Bench::new(60);
+    let (exit, _) = bench.run(9).await;
+    assert_eq!(exit.outcome, Outcome::Signal(9));
+    let child: i32 = fs::read_to_string(bench.root.path().join("gate")).unwrap().trim().parse().unwrap();
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    assert!(rustix::process::test_kill_process(child).is_err(), "it was in a session of its own");
+}
+
+#[tokio::test]
+async fn values_stay_at_the_server_and_are_arguments_there() {
+    let mut bench = Bench::new(60);
+    bench.kept = [("a".to_owned(), true), ("b".to_owned(), false), ("text".to_owned(), true)].into();
+    let results = bench.run(0).await.1.unwrap();
+    let vector = Value::Vector(Array::Double(vec![21.0, 43.0]));
+    let text = Some(Value::String("done".to_owned()));
+    assert_eq!((&results[3], &results[6]), (&None, &text), "the vector stays, the text comes back, too");
+    let dir = bench.root.path().join("jobs/1/kept");
+    let read = |name: &str| decode(&fs::read(dir.join(name)).unwrap()).unwrap();
+    assert_eq!((read("b"), read("text")), (vec![Some(vector)], vec![text]));
+    bench.kept.clear();
+    bench.stored = ["a", "b"].map(|name| (name.to_owned(), dir.join(name))).into();
+    let results = bench.run(0).await.1.unwrap();
+    assert_eq!(results[3], Some(Value::Vector(Array::Double(vec![107.0, 235.0]))));
+    // Gone, or of another type than the parameter.
+    bench.stored.insert("b".to_owned(), dir.join("none"));
+    let why = bench.run(0).await.1.unwrap_err();
+    assert_eq!(why, "`b`: expected its data at the server, found none any more");
+    bench.stored.insert("b".to_owned(), dir.join("text"));
+    let why = bench.run(0).await.1.unwrap_err();
+    assert_eq!(why, "`b`: expected double[2], found string of 4 bytes");
+}
+
+#[tokio::test]
+async fn files_of_a_call_are_its_inputs_and_no_others() {
+    let bench = Bench::new(60);
+    let secret = bench.root.path().join("secret");
+    fs::write(&secret, "key of the server").unwrap();
+    let (dir, outside) = (bench.root.path().join("jobs/1"), secret.to_string_lossy().into_owned());
+    let call = |name: &str| CallSpec {
+        signature: "in file data, out file copy".to_owned(),
+        program: Vec::new(),
+        env: BTreeMap::new(),
+        formats: BTreeMap::new(),
+        outputs: BTreeMap::new(),
+        numbers: BTreeMap::new(),
+        // As it comes in an input file, which nothing has looked at before.
+        values: encode(&[Some(Value::File(name.to_owned())), None]).unwrap().into(),
+        stored: BTreeMap::new(),
+        kept: BTreeMap::new(),
+        procs: 1,
+        walltime_s: 60,
+        grace_s: 1,
+    };
+    for (number, name, expected) in [
+        (1, outside.as_str(), "a file name relative to the job's folder, without a leading `/`"),
+        (2, "../../../secret", "a file name without `.` and `..`"),
+        (3, "data", "an input file of the job"),
+    ] {
+        let dir = dir.with_file_name(number.to_string());
+        put_call(&dir, call(name)).unwrap();
+        if name == "data" {
+            std::os::unix::fs::symlink(&secret, dir.join("work/data")).unwrap();
+        }
+        let home = bench.root.path().join("resident");
+        let turn = bench.residents.turn("f").await;
+        let running = turn.hand_over((&supervisor(), &home), &bench.spec, &dir).await.unwrap();
+        let (_, outcome) = ended(&mut Call { running, dir }).await;
+        assert_eq!(outcome.unwrap_err(), format!("`data`: expected {expected}, found `{name}`"));
+    }
 }

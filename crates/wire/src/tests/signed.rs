@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pliant_control::coallocation::TaskSpec;
 use pliant_control::job::Work;
+use pliant_control::names::Key;
 use pliant_control::payload::Payload;
 use pliant_control::signed::{Digest, SignedClaim};
 use pliant_model::{Procs, Resources, Span, Speedup};
@@ -12,8 +13,9 @@ use proptest::prelude::*;
 
 use super::super::field::HasMessage;
 use super::super::{
-    Executable, InstanceBatch, InstanceCall, ParameterScript, Program, Script, Submission, SubmittedWork,
-    TaskArray, TaskProgram, TypedCall, proto, submission_digest, task_digest, tasks_digest,
+    Executable, InstanceBatch, InstanceCall, KeptParameter, ParameterScript, Program, Script, StoredArgument,
+    Submission, SubmittedWork, TaskArray, TaskProgram, TypedCall, proto, submission_digest, task_digest,
+    tasks_digest,
 };
 use super::samples::*;
 
@@ -82,7 +84,23 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
             values: values.to_vec().into(),
+            stored: Vec::new(),
+            kept: Vec::new(),
         })
+    };
+    let with_data = |key: u8, kept: Option<bool>| {
+        let (parameter, data) = ("a".to_owned(), Key([key; 16]));
+        let kept = kept.map(|returned| KeptParameter { parameter: parameter.clone(), data, returned });
+        let stored = if kept.is_none() { vec![StoredArgument { parameter, data }] } else { Vec::new() };
+        let (arguments, values) = (BTreeMap::new(), b"1".to_vec().into());
+        let call = TypedCall {
+            service: "one".to_owned(),
+            arguments,
+            values,
+            stored,
+            kept: kept.into_iter().collect(),
+        };
+        SubmittedWork::Call(call)
     };
     let changed = |change: fn(&mut Script)| {
         let mut script = script();
@@ -155,6 +173,10 @@ fn whatever_is_changed_of_a_submission_changes_its_digest() {
         call("pi", b"PLV", &[]),
         call("pi", b"PLW", &[]),
         call("pi", b"", &[("n", "1")]),
+        with_data(1, None),
+        with_data(2, None),
+        with_data(1, Some(false)),
+        with_data(1, Some(true)),
     ];
     let inputs = [
         vec![],

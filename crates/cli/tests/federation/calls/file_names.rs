@@ -100,6 +100,8 @@ async fn call(client: &Client, service: &str, name: &str, in_file: bool) -> Resu
         service: service.to_owned(),
         arguments: numbers.iter().map(|(name, number)| (name.to_string(), number.to_string())).collect(),
         values: Default::default(),
+        stored: Vec::new(),
+        kept: Vec::new(),
     };
     match in_file {
         true => inputs.push(input(CALL_ARGUMENTS, &arguments)),

@@ -1,5 +1,6 @@
 //! Calls of typed services: values of each type, by commands and by a resident process that dies, is killed and is cancelled.
 
+mod data;
 mod file_names;
 mod latency;
 mod resident;
@@ -161,6 +162,8 @@ async fn what_is_no_call_of_a_typed_service_is_refused() {
             service: service.into(),
             arguments: [("n".into(), "1".into())].into(),
             values: values.into(),
+            stored: Vec::new(),
+            kept: Vec::new(),
         })
     };
     let found = refused(call("succ", b"PLV\x01\x01\x00\x02\x01\0\0".to_vec())).await;
@@ -172,6 +175,8 @@ async fn what_is_no_call_of_a_typed_service_is_refused() {
         service: "say".into(),
         arguments: [("text".into(), "a".into())].into(),
         values: values.into(),
+        stored: Vec::new(),
+        kept: Vec::new(),
     }))
     .await;
     assert!(found.contains("expected a service with a signature, found `say`"), "{found}");

@@ -154,6 +154,46 @@ async fn a_call_survives_its_server_and_is_carried_out_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_lost_with_its_host_and_begun_again_only_if_that_is_declared() {
+    for keys in ["", "idempotent = true"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut federation, client, service) = resident(folder.path(), keys).await;
+        let running = client.start_call(&resident_order(&service, 6, folder.path())).await.unwrap();
+        let behind = client.start_call(&resident_order(&service, 0, folder.path())).await.unwrap();
+        begun(folder.path(), 1).await;
+        let state = federation.job_folder(&running.job).ancestors().nth(2).unwrap().to_owned();
+        assert!(state.join("boot").exists(), "{}", state.display());
+        federation.kill("lyon");
+        // As after a restart of the host, which ends all processes and may lose what was not synced.
+        fs::write(state.join("boot"), "another boot\n").unwrap();
+        federation.revive("lyon");
+        fs::write(folder.path().join("gate.open"), "").unwrap();
+        for call in [&running, &behind] {
+            match ended(&client, call).await {
+                CallEnd::Failed { exit: Exit::Lost(why), .. } if keys.is_empty() => {
+                    assert!(why.contains("restarted"), "{why}");
+                }
+                CallEnd::Completed(results) if !keys.is_empty() => {
+                    assert_eq!(results[3], doubles(&[21.0, 43.0]));
+                }
+                end => panic!("{keys}: {end:?}"),
+            }
+        }
+        begun(folder.path(), if keys.is_empty() { 1 } else { 2 }).await;
+        // The journal may have lacked the last calls, whose IDs their users have.
+        let next = client.start_call(&resident_order(&service, 0, folder.path())).await.unwrap();
+        assert!(next.job.number > 10_000, "{}", next.job);
+        ended(&client, &next).await;
+        federation.kill("lyon");
+        federation.revive("lyon");
+        let again = client.start_call(&resident_order(&service, 0, folder.path())).await.unwrap();
+        assert_eq!(again.job.number, next.job.number + 1, "in the same boot nothing is skipped");
+        ended(&client, &again).await;
+        drop(federation);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_process_ends_when_it_is_idle_and_with_its_server() {
     let folder = tempfile::tempdir().unwrap();
     let (mut federation, client, service) = resident(folder.path(), "idle = \"1s\"").await;

@@ -30,6 +30,18 @@ int main(void) {
         }
         if (mode == 2) raise(SIGKILL);
         if (mode == 4) printf("not a frame"), fwrite("rubbish rubbish rubbish rubbish", 1, 31, calls.out), fflush(calls.out);
+        if (mode == 8 && fork() == 0)
+            while (1) if (write(2, "flood ", 6) < 0) usleep(1000);
+        if (mode == 9 && fork() == 0) {
+            FILE *child = fopen(gate, "w");
+            setsid();
+            if (child) fprintf(child, "%d\n", (int)getpid()), fclose(child);
+            while (1) sleep(1);
+        }
+        if (mode == 9) {
+            while (access(gate, F_OK)) usleep(1000);
+            raise(SIGKILL);
+        }
         if (mode == 5 || mode == 6) {
             FILE *begun = fopen(gate, "a");
             if (begun) fputs("begun\n", begun), fclose(begun);
@@ -53,6 +65,7 @@ int main(void) {
         plr_text(&calls, PLR_FILE, calls.values[7].data);
         plr_none(&calls);
         plr_done(&calls);
+        if (mode == 7) plr_failed(&calls, "the answer to no call");
     }
     return next == 0 ? 0 : 1;
 }

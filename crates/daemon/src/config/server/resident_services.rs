@@ -5,11 +5,18 @@ use pliant_site::services::Service;
 use super::ServerFile;
 
 impl ServerFile {
+    /// Whether it declares a resident service.
+    pub(crate) fn has_resident_services(&self) -> bool {
+        self.resident_service().is_some()
+    }
+
+    fn resident_service(&self) -> Option<&Service> {
+        self.catalogue.all().find(|service| service.call.as_ref().is_some_and(|call| call.resident.is_some()))
+    }
+
     /// A resident process runs on this host as the server's own user.
     pub(super) fn check_resident_services(&self) -> Result<(), (&'static str, String)> {
-        let is_resident =
-            |service: &&Service| service.call.as_ref().is_some_and(|call| call.resident.is_some());
-        let Some(service) = self.catalogue.all().find(is_resident) else { return Ok(()) };
+        let Some(service) = self.resident_service() else { return Ok(()) };
         let found = match &self.accounts {
             _ if self.cluster.external().is_some() => "an external batch system",
             Some(accounts) if accounts.has_accounts() => "jobs that run as accounts",

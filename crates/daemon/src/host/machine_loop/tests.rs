@@ -54,7 +54,7 @@ impl Machine for Echo {
 
 /// Notes what it was to carry out.
 #[derive(Default)]
-pub(super) struct Notes(pub(super) Vec<Word>);
+pub(super) struct Notes(pub(super) Vec<Word>, pub(super) Vec<u64>);
 
 impl Driver<Echo> for Notes {
     fn keeps(&mut self, _command: &Word) -> DurableRecord {
@@ -64,15 +64,22 @@ impl Driver<Echo> for Notes {
     fn carry_out(&mut self, _machine: &Echo, _now: Time, command: Word, _notice: Option<u64>) {
         self.0.push(command);
     }
+
+    fn synced(&mut self, notice: u64) {
+        self.1.push(notice);
+    }
 }
 
 /// A journal in memory with what tests examine.
 #[derive(Clone, Default)]
-struct Memory(Arc<Mutex<Kept>>);
+pub(super) struct Memory(pub(super) Arc<Mutex<Kept>>);
 
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     entries: usize,
+    pub(super) commits: Vec<Durability>,
+    pub(super) syncs: usize,
+    pub(super) sync_failures: Vec<JournalError>,
     parts: Vec<SnapshotPart>,
     /// How often parts were refused, if there is no space for any.
     refused: Option<usize>,
@@ -110,8 +117,15 @@ impl Journal for Memory {
             return Err(JournalError::Failed { why: "string or blob too big".to_owned() });
         }
         kept.entries += batch.entries.len();
+        kept.commits.push(batch.durability);
         kept.parts.extend(batch.snapshot_part.clone());
         Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), JournalError> {
+        let mut kept = self.0.lock();
+        kept.syncs += 1;
+        kept.sync_failures.pop().map_or(Ok(()), Err)
     }
 
     fn snapshot_part(&mut self, _seq: u64, _part: u32) -> Result<Vec<u8>, JournalError> {
@@ -189,6 +203,7 @@ pub(super) fn runner() -> Runner<Echo, Notes> {
         held: VecDeque::new(),
         postponed: VecDeque::new(),
         unwritten_since: None,
+        unsynced: Unsynced::default(),
         snapshots: Snapshots::new(),
         before_snapshot: Since::default(),
         is_long: false,
@@ -201,10 +216,10 @@ pub(super) fn runner() -> Runner<Echo, Notes> {
 fn what_promises_nothing_waits_for_the_next_commit() {
     let mut runner = runner();
     assert!(!runner.is_pressing(), "there is nothing to commit");
-    runner.deliver(Word::Early);
+    runner.deliver(Word::Early, Durability::Power);
     assert_eq!(runner.driver.0, [Word::Ask]);
     assert!(!runner.is_pressing());
-    runner.deliver(Word::Durable);
+    runner.deliver(Word::Durable, Durability::Power);
     assert_eq!(runner.driver.0, [Word::Ask], "not durable yet");
     assert!(runner.is_pressing());
     assert_eq!(runner.batch.entries.len(), 2);
@@ -216,11 +231,11 @@ fn what_promises_nothing_waits_for_the_next_commit() {
 #[test]
 fn nothing_waits_for_a_commit_for_ever() {
     let mut late = runner();
-    late.deliver(Word::Early);
+    late.deliver(Word::Early, Durability::Power);
     late.unwritten_since = Instant::now().checked_sub(UNWRITTEN);
     assert!(late.is_pressing(), "it has waited");
     let mut many = runner();
-    (0..BATCH).for_each(|_| many.deliver(Word::Early));
+    (0..BATCH).for_each(|_| many.deliver(Word::Early, Durability::Power));
     assert!(many.is_pressing(), "it is much");
 }
 
@@ -236,7 +251,7 @@ fn what_the_parent_has_kept_is_forgotten_with_the_next_commit() {
 #[test]
 fn a_barrier_falls_when_what_came_before_is_durable() {
     let mut runner = runner();
-    runner.deliver(Word::Early);
+    runner.deliver(Word::Early, Durability::Power);
     assert!(!runner.is_pressing());
     let (sender, mut settled) = oneshot::channel();
     runner.barriers.push(sender);
@@ -299,7 +314,7 @@ async fn who_acts_outside_of_the_journal_goes_on_only_if_the_daemon_leads() {
 #[test]
 fn questions_are_not_journaled() {
     let mut runner = runner();
-    runner.deliver(Word::Ask);
+    runner.deliver(Word::Ask, Durability::Power);
     assert_eq!((&runner.driver.0[..], runner.batch.entries.len(), runner.sequence), (&[Word::Ask][..], 0, 0));
     assert_eq!(digest::<Echo>(&[Word::Ask, Word::Durable]), digest::<Echo>(&[Word::Durable]));
     assert_ne!(digest::<Echo>(&[Word::Durable]), digest::<Echo>(&[]));
@@ -308,19 +323,19 @@ fn questions_are_not_journaled() {
 #[test]
 fn what_changed_nothing_is_not_journaled_and_waits_for_what_came_before() {
     let mut runner = runner();
-    runner.deliver(Word::Refused);
+    runner.deliver(Word::Refused, Durability::Power);
     assert!(!runner.is_pressing(), "there is nothing to commit");
-    runner.follow();
+    runner.follow().unwrap();
     assert_eq!((&runner.driver.0[..], runner.sequence), (&[Word::Refused][..], 0));
     // It may rest on something that is not durable yet.
-    runner.deliver(Word::Durable);
-    runner.deliver(Word::Refused);
+    runner.deliver(Word::Durable, Durability::Power);
+    runner.deliver(Word::Refused, Durability::Power);
     assert!(runner.is_pressing());
     assert_eq!((runner.driver.0.len(), runner.batch.entries.len()), (1, 1));
     runner.commit().unwrap();
     assert_eq!(runner.driver.0[1..], [Word::Durable, Word::Refused]);
-    runner.deliver(Word::Early);
-    runner.deliver(Word::Refused);
+    runner.deliver(Word::Early, Durability::Power);
+    runner.deliver(Word::Refused, Durability::Power);
     assert!(runner.is_pressing(), "a call waits for an answer");
 }
 
@@ -336,7 +351,7 @@ fn go_on(runner: &mut Runner<Echo, Notes>, is_done: impl Fn(&Runner<Echo, Notes>
     let begun = Instant::now();
     while !is_done(runner) {
         assert!(begun.elapsed() < Duration::from_secs(60), "in vain");
-        runner.deliver(Word::Durable);
+        runner.deliver(Word::Durable, Durability::Power);
         runner.add_part();
         runner.commit().unwrap();
         runner.compact().unwrap();
@@ -476,7 +491,7 @@ fn at_the_end_there_is_a_snapshot_of_what_is_new() {
     let (mut runner, journal) = snapshotting(1_000);
     runner.last_snapshot().unwrap();
     assert_eq!(journal.0.lock().parts, [], "nothing has happened");
-    runner.deliver(Word::Durable);
+    runner.deliver(Word::Durable, Durability::Power);
     runner.commit().unwrap();
     runner.last_snapshot().unwrap();
     let part = SnapshotPart { seq: 1, at: 0, part: 0, bytes: b"null".to_vec(), is_last: true };

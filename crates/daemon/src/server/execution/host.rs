@@ -20,6 +20,7 @@ use super::Failure;
 use super::folder_names::{FolderKey, SubjobFolder};
 use crate::config::ClusterFile;
 use crate::server::accounts::Accounts;
+use crate::server::stored_data::StoredData;
 
 /// The folders in that folder: of jobs, of subjobs, of requests, and of the start gates of jobs.
 const JOBS: &str = "jobs";
@@ -51,6 +52,8 @@ pub(in crate::server) struct Host {
     pub(in crate::server) supervisor: Vec<OsString>,
     /// The resident processes of services.
     pub(in crate::server) residents: Residents,
+    /// What calls have left for later calls.
+    pub(in crate::server) data: StoredData,
     /// What runs the tasks of this daemon.
     pub(in crate::server) runtime: runtime::Handle,
 }
@@ -235,6 +238,7 @@ impl Host {
             submitters: Submitters::default(),
             supervisor: supervisor.iter().map(OsString::from).collect(),
             residents: Residents::default(),
+            data: StoredData::new(folder, crate::config::StoredDataFile::default()),
             runtime: runtime::Handle::current(),
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pliant_control::coallocation::SubjobId;
 use pliant_control::optional::server::{self as optional, Journaled, TimedEvent};
 use pliant_control::server::{Event, Server, SubjobEvent};
+use pliant_journal::Durability;
 use pliant_model::{JobId, TimeMs};
 use pliant_site::JobFolder;
 use pliant_site::processes::TaskEnd;
@@ -31,6 +32,10 @@ pub(in crate::server) trait Observer: Clone + Send + Sync + 'static {
     fn details(&self, execution: &Execution) -> impl Future<Output = ()> + Send;
     /// Reports the end.
     fn ended(&self, id: ExecutionId, end: End);
+    /// Reports the end of a call of a resident process, which need not survive a power failure.
+    fn ended_call(&self, id: ExecutionId, end: End) {
+        self.ended(id, end);
+    }
 }
 
 /// Notifies the machine of a server.
@@ -62,6 +67,11 @@ impl Observer for JobObserver {
         let ExecutionId::Job(job) = id else { return };
         // A server that has stopped finds out when it starts again.
         let _ = self.mailbox.send(Event::Batch(end.of_job(job)));
+    }
+
+    fn ended_call(&self, id: ExecutionId, end: End) {
+        let ExecutionId::Job(job) = id else { return };
+        let _ = self.mailbox.send_durable(Event::Batch(end.of_job(job)), Durability::Process);
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pliant_control::exact_text::ExactText;
 use pliant_control::job::JobRecord;
+use pliant_control::names::Key;
 use pliant_site::processes::{RunSpec, TaskList, put_call};
 use pliant_site::services::PreparedCall;
 use pliant_site::{JobFiles, JobFolder};
@@ -99,7 +100,8 @@ impl Execution {
         let call = program.prepared.call.as_ref();
         let tasks = tasks.or_else(|| {
             let grace_s = u64::from(host.cluster.grace_s);
-            call.map(|call| TaskList::Call(Box::new(call.spec(*procs, *walltime, grace_s))).text())
+            let data = |key: &Key| host.data.path(&record.owner, key);
+            call.map(|call| TaskList::Call(Box::new(call.spec((*procs, *walltime), grace_s, data))).text())
         });
         if spec.account.is_some() {
             let shared = if program.shared.is_some() { program.inputs.as_slice() } else { &[] };
@@ -140,7 +142,9 @@ impl Execution {
     ) -> Result<(), Failure> {
         let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
         let failed = |error: io::Error| Failure::of_files("its files cannot be put in place", &error);
-        put_call(dir, call.spec(*procs, *walltime, u64::from(host.cluster.grace_s))).map_err(failed)?;
+        let data = |key: &Key| host.data.path(&record.owner, key);
+        put_call(dir, call.spec((*procs, *walltime), u64::from(host.cluster.grace_s), data))
+            .map_err(failed)?;
         if let Some(submitted) = program.submitted_job(record.pinned) {
             keep_submitted(dir, submitted)?;
         }

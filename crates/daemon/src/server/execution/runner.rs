@@ -14,6 +14,7 @@ use pliant_site::JobFolder;
 use pliant_site::processes::{self, AccountFailures, Ending, ProcessState, Running};
 use tokio::sync::watch;
 
+use self::resident::CallRun;
 use super::observer::Observer;
 use super::{End, Execution, ExecutionId, Failure, Host, MISSING, Timers, Work, blocking, complaint, find};
 use crate::host::stopped;
@@ -85,15 +86,24 @@ impl<O: Observer> Runner<O> {
         let (stop, stopping) = watch::channel(ending);
         self.stops.lock().insert(execution.id, stop);
         let (own, execution) = (self.clone(), Arc::new(execution));
+        let call = execution.call().map(Arc::new);
         self.host.runtime.spawn(async move {
-            let end = own.run(&execution, restarted, &stopping).await;
+            let resident = call.as_ref().filter(|call| call.is_resident());
+            let end = own.run(&execution, resident, restarted, &stopping).await;
+            if let Some(call) = &call {
+                own.keep_data(&execution, call, &end).await;
+            }
             if let End::Recorded { exit, .. } = &end
                 && !exit.left.is_empty()
             {
                 tracing::warn!(job = %execution, processes = ?exit.left, "a job has ended with processes that its user may not signal: end them as root");
             }
             own.stops.lock().remove(&execution.id);
-            own.report(&execution, end).await;
+            match resident {
+                // It has no instances, and no tasks.
+                Some(_) => own.observer.ended_call(execution.id, end),
+                None => own.report(&execution, end).await,
+            }
         });
     }
 
@@ -101,12 +111,14 @@ impl<O: Observer> Runner<O> {
     async fn run(
         &self,
         execution: &Arc<Execution>,
+        call: Option<&Arc<CallRun>>,
         restarted: bool,
         stopping: &watch::Receiver<bool>,
     ) -> End {
         let is_stopping = || *stopping.borrow();
-        // The journal may be an older copy of itself, from before a start.
-        let mut running = match restarted || !execution.is_repeatable() {
+        // The journal may be an older copy of itself, from before a start. A call is looked for once its turn has come.
+        let is_call = call.is_some() && !execution.had_started;
+        let mut running = match restarted || !(execution.is_repeatable() || is_call) {
             true => match self.found(execution, restarted, is_stopping()).await {
                 Ok(running) => running,
                 Err(end) => return end,
@@ -116,7 +128,7 @@ impl<O: Observer> Runner<O> {
         loop {
             let ending = match running.take() {
                 Some(running) => self.follow(execution, running, stopping).await,
-                None => match self.started(execution, stopping).await {
+                None => match self.started(execution, call, stopping).await {
                     Ok(running) => self.follow(execution, running, stopping).await,
                     Err(end) => return end,
                 },
@@ -131,7 +143,7 @@ impl<O: Observer> Runner<O> {
                     let why = why.map(|why| complaint(&why, &execution.dir));
                     let why = why.unwrap_or_else(|| "its supervisor ended without a reason".to_owned());
                     // The supervisor of a resident process may have ended before the turn of this call came.
-                    if !execution.is_repeatable() && !execution.is_resident() {
+                    if !execution.is_repeatable() && call.is_none() {
                         return End::NotStarted(why);
                     }
                     why
@@ -171,10 +183,11 @@ impl<O: Observer> Runner<O> {
     async fn started(
         &self,
         execution: &Arc<Execution>,
+        call: Option<&Arc<CallRun>>,
         stopping: &watch::Receiver<bool>,
     ) -> Result<Running, End> {
-        if execution.is_resident() {
-            return self.started_resident(execution, stopping).await;
+        if let Some(call) = call {
+            return self.started_resident(execution, call, stopping).await;
         }
         let walltime = Duration::from_secs(execution.allocation.walltime.0.max(0).unsigned_abs());
         let (mut warned, mut failures) = (false, AccountFailures::default());

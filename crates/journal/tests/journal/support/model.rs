@@ -158,7 +158,7 @@ fn step(
                 local_jobs: Vec::new(),
                 audit: Vec::new(),
                 updates_acknowledged: acknowledged.map(|part| ((before + updates) as f64 * part) as u64),
-                snapshot_part: None,
+                ..Batch::default()
             };
             journal.commit(&batch).unwrap();
             model.commit(&batch);

@@ -10,6 +10,7 @@
 //! control it.
 
 mod call;
+mod call_outcome;
 mod client;
 mod emptying;
 mod gate;

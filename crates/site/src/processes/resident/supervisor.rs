@@ -136,11 +136,9 @@ impl Supervisor {
             }
             let left = self.process.as_ref().map(|_| idle.saturating_sub(idle_since.elapsed()));
             match self.next(left.unwrap_or(Duration::from_secs(3600))) {
-                Some(Event::Answer { process, answer }) if self.is_present(process) => {
-                    // Nothing was asked: it has ended, or cannot be trusted with the next call.
-                    let what = if matches!(answer, Ok(None)) { "has ended" } else { "has written something" };
-                    complain(&io::Error::other(format!("the resident process {what} without a call")));
-                    self.process.take().map(|process| process.end(grace));
+                Some(Event::Signal) => {
+                    self.process.iter().for_each(Process::reap_orphans);
+                    self.replace_broken();
                 }
                 None if left.is_some() && idle_since.elapsed() >= idle => {
                     self.process.take().map(|process| process.close(grace));
@@ -151,8 +149,14 @@ impl Supervisor {
         self.process.take().map(|process| process.close(grace));
     }
 
-    fn is_present(&self, number: u64) -> bool {
-        self.process.as_ref().is_some_and(|process| process.number == number)
+    /// Ends a process that has ended, or has written something without a call: it cannot be trusted with the next one.
+    fn replace_broken(&mut self) {
+        let is_broken = |process: &mut Process| process.group.is_over() || process.has_spoken();
+        if let Some(process) = self.process.take_if(is_broken) {
+            let what = if process.group.is_over() { "has ended" } else { "has written something" };
+            complain(&io::Error::other(format!("the resident process {what} without a call")));
+            process.end(Duration::from_secs(self.spec.grace_s));
+        }
     }
 
     /// The next event within that time, but for those that are noted here.
@@ -231,9 +235,7 @@ impl Supervisor {
 
     /// The group of the process, which is started if there is none.
     fn present_process(&mut self) -> Result<super::super::group::ProcessGroup, String> {
-        if let Some(ended) = self.process.take_if(|process| process.group.is_over()) {
-            ended.end(Duration::ZERO);
-        }
+        self.replace_broken();
         if self.process.is_none() {
             self.started += 1;
             self.process = Some(Process::start(&self.spec, &self.home, self.started, &self.sender)?);
@@ -271,7 +273,7 @@ impl Supervisor {
             let Some(process) = &self.process else { break failed("no process".to_owned()) };
             match event {
                 Some(Event::Answer { process: number, answer }) if number == process.number => {
-                    break self.answered(answer, &arguments, &folder.work());
+                    break self.answered(answer, spec, &arguments, &folder.work());
                 }
                 _ => {}
             }
@@ -301,6 +303,7 @@ impl Supervisor {
     fn answered(
         &mut self,
         answer: Result<Option<(Header, Vec<u8>)>, FrameError>,
+        spec: &CallSpec,
         arguments: &CallArguments,
         work: &Path,
     ) -> CallEnd {
@@ -308,7 +311,14 @@ impl Supervisor {
         let grace = Duration::from_secs(self.spec.grace_s);
         match answer {
             Ok(Some((Header { kind: FrameKind::Result, .. }, payload))) => {
-                match results(&payload, arguments, work) {
+                let kept = match results(&payload, arguments, work) {
+                    Ok(results) => match spec.keep(arguments, results, work) {
+                        Ok(results) => Ok(results),
+                        Err(why) => return failed(why),
+                    },
+                    Err(why) => Err(why),
+                };
+                match kept {
                     Ok(results) => {
                         CallEnd { results: Ok(results), ..CallEnd::failed("", Outcome::ExitCode(0)) }
                     }

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use pliant_calls::frame::{self, FrameKind, Header, REASON_BYTES_MAX};
-use pliant_calls::{Array, Parameter, ParameterType, ScalarType, Signature, VALUES_BYTES_MAX, Value};
+use pliant_calls::{Array, Parameter, ParameterType, ScalarType, Signature, VALUES_BYTES_MAX, Value, decode};
 use pliant_control::exact_text::ExactText;
 use pliant_staging::{FileName, open_file};
 use pliant_wire::{CALL_ARGUMENTS, CALL_OUTCOME, Outcome};
 use serde::{Deserialize, Serialize};
 
 use super::TasksEnd;
+use super::call_data::stored_value;
 use super::process::{OUTPUT_AT_MOST, TaskPlace, TaskProcess};
 use crate::call_values::{CallArguments, CallResults, Given, Returned};
 use crate::processes::inputs::Inputs;
@@ -67,6 +68,12 @@ pub struct CallSpec {
     pub numbers: BTreeMap<String, String>,
     /// The arguments; empty if they are in an input file.
     pub values: ExactText,
+    /// The files of arguments that are at the server, by parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stored: BTreeMap<String, PathBuf>,
+    /// The parameters whose values stay at the server, and whether they come back, too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kept: BTreeMap<String, bool>,
     /// The processors of the job.
     pub procs: u32,
     /// The walltime of the job in seconds.
@@ -89,7 +96,14 @@ impl CallSpec {
                 &from_file
             }
         };
-        let arguments = CallArguments::decode(signature, bytes)?;
+        let mut values = decode(bytes).map_err(|error| format!("{CALL_ARGUMENTS}: {error}"))?;
+        for (name, file) in &self.stored {
+            let at = signature.position(name).filter(|at| *at < values.len());
+            let at =
+                at.ok_or_else(|| format!("`{name}`: expected a parameter of the signature, found none"))?;
+            values[at] = Some(stored_value(file).map_err(|error| format!("`{name}`: {error}"))?);
+        }
+        let arguments = CallArguments::new(signature, values)?;
         arguments.check_files(work)?;
         for (parameter, given) in arguments.named() {
             // Its job was planned and checked with the numbers that the client stated.
@@ -125,7 +139,7 @@ impl CallSpec {
         if let Err(reason) = &outcome {
             eprintln_reason(reason);
         }
-        write_outcome(here, outcome.as_ref().map_err(String::as_str))?;
+        write_outcome(here, outcome.as_ref().map_err(String::as_str))?.sync_all()?;
         Ok(end)
     }
 
@@ -171,7 +185,9 @@ impl CallSpec {
                 ));
             }
         }
-        let results = self.results(&arguments, here, &stdout).map_err(failed)?;
+        let results = self.results(&arguments, here, &stdout);
+        let kept = results.and_then(|results| self.keep(&arguments, results, here));
+        let results = kept.map_err(failed)?;
         Ok(Some((results, TasksEnd::Succeeded)))
     }
 
@@ -315,9 +331,14 @@ fn read_elements(of: ScalarType, format: ParameterFormat, bytes: &[u8]) -> Resul
 }
 
 /// Reads a file that is not longer than that, through no link and without waiting for what a command may have put in its place.
-fn read_file(folder: &Path, name: &FileName, most: usize) -> io::Result<Vec<u8>> {
+pub(in crate::processes) fn read_file(folder: &Path, name: &FileName, most: usize) -> io::Result<Vec<u8>> {
     let opened = open_file(folder, name).map_err(io::Error::other)?;
     let file = opened.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    read_at_most(file, most)
+}
+
+/// The content of a file that is not longer than that.
+pub(super) fn read_at_most(file: File, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     match bytes.len() > most {
@@ -330,11 +351,12 @@ fn new_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Leaves the outcome of a call in its work folder, durably: its results, or why it failed.
+/// Leaves the outcome of a call in its work folder: its results, or why it failed. The caller syncs the file if it must survive a
+/// failure of the host.
 pub(in crate::processes) fn write_outcome(
     work: &Path,
     outcome: Result<&CallResults, &str>,
-) -> io::Result<()> {
+) -> io::Result<File> {
     let encoded = outcome.map(CallResults::encode);
     let (kind, payload) = match encoded {
         Ok(Ok(bytes)) => (FrameKind::Result, bytes),
@@ -351,7 +373,7 @@ pub(in crate::processes) fn write_outcome(
     let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + payload.len());
     frame::write(&mut bytes, Header::answer(kind, payload.len()), &payload)?;
     file.write_all(&bytes)?;
-    file.sync_all()
+    Ok(file)
 }
 
 fn reason_bytes(reason: &str) -> Vec<u8> {

@@ -8,6 +8,7 @@
 
 mod batch;
 pub(super) mod call;
+mod call_data;
 mod port;
 mod process;
 mod subjob;
@@ -24,6 +25,7 @@ use super::watch::Signals;
 
 pub use batch::{BatchSpec, InstanceRun, OUTPUT_BYTES, longest_of_batch};
 pub use call::{CallSpec, OutputFrom, ParameterFormat};
+pub use call_data::KEPT;
 pub use subjob::{ADDRESS_VARIABLE, SubjobSpec, TaskEnd, TaskInput, TaskRun, task_ends, task_ends_length};
 
 /// The programs that a job runs.

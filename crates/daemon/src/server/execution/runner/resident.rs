@@ -1,52 +1,72 @@
-//! Calls of resident processes: each waits for its turn, and is handed over.
+//! Calls of typed services: those of resident processes wait for their turns, and are handed over. What calls leave at the server is kept.
 
 use std::sync::Arc;
 
 use pliant_control::job::JobRecord;
-use pliant_site::processes::{ResidentSpec, Running};
+use pliant_site::processes::{self, ProcessState, ResidentSpec, Running, SpawnError};
 use pliant_site::services::PreparedCall;
 use tokio::sync::watch;
 
-use super::super::{End, Execution, Failure, Host, Program, Work};
+use super::super::{End, Execution, Failure, Host, Program, Work, blocking};
 use super::{AGAIN, Observer, Runner};
 use crate::host::stopped;
+
+/// A call of a typed service.
+pub(super) struct CallRun {
+    record: JobRecord,
+    program: Program,
+    call: PreparedCall,
+}
+
+impl CallRun {
+    /// Whether a resident process carries it out.
+    pub(super) fn is_resident(&self) -> bool {
+        self.call.resident.is_some()
+    }
+}
 
 impl Execution {
     /// Whether a resident process carries it out.
     pub(in crate::server) fn is_resident(&self) -> bool {
-        matches!(self.resident_call(), Ok(Some(_)))
+        self.call().is_some_and(|call| call.is_resident())
     }
 
-    /// The call that a resident process carries out; none of others.
-    fn resident_call(&self) -> Result<Option<(&JobRecord, Program)>, Failure> {
-        let Work::Job(record, program) = &self.work else { return Ok(None) };
-        let program: Program = program.read()?;
-        let is_resident = program.prepared.call.as_ref().is_some_and(|call| call.resident.is_some());
-        Ok(is_resident.then_some((&**record, program)))
+    /// The call that it is; none of others, and of one that cannot be read.
+    pub(super) fn call(&self) -> Option<CallRun> {
+        let Work::Job(record, program) = &self.work else { return None };
+        let program: Program = program.read().ok()?;
+        let call = program.prepared.call.as_deref()?.clone();
+        Some(CallRun { record: (**record).clone(), program, call })
     }
 }
 
 impl<O: Observer> Runner<O> {
+    /// Takes the data that a call has left, before anything else is notified of its end.
+    pub(super) async fn keep_data(&self, execution: &Execution, call: &CallRun, end: &End) {
+        let is_success = matches!(end, End::Recorded { exit, .. } if exit.is_success());
+        if !is_success || call.call.kept.is_empty() {
+            return;
+        }
+        let (data, owner, kept) = (self.host.data.clone(), call.record.owner.clone(), call.call.kept.clone());
+        let taken = blocking(&execution.dir, move |dir| data.take(&owner, dir, &kept)).await;
+        if let Err(error) = taken {
+            tracing::warn!(job = %execution, %error, "the data of a call cannot be kept: calls that name them are refused");
+        }
+    }
+
     /// Hands a call over to its resident process once its turn has come and its folder is ready.
     pub(super) async fn started_resident(
         &self,
         execution: &Arc<Execution>,
+        call: &Arc<CallRun>,
         stopping: &watch::Receiver<bool>,
     ) -> Result<Running, End> {
         let failed = |failure: Failure| {
             tracing::warn!(job = %execution, error = failure.reason, "cannot be started");
             End::NotStarted(failure.public)
         };
-        let (record, program) = match execution.resident_call() {
-            Ok(Some(found)) => found,
-            Ok(None) => return Err(End::NotStarted("it is no call".to_owned())),
-            Err(failure) => return Err(failed(failure)),
-        };
-        let Some(call) = program.prepared.call.clone() else {
-            return Err(End::NotStarted("it is no call".to_owned()));
-        };
-        let (record, program) = (Arc::new(record.clone()), Arc::new(program));
-        let spec = resident_spec(&self.host, &program, &call);
+        let program = &call.program;
+        let spec = resident_spec(&self.host, program, &call.call);
         let home = self.host.resident_dir(&program.prepared.name);
         let command: Vec<_> =
             self.host.supervisor.iter().take(1).cloned().chain(["run-resident".into()]).collect();
@@ -56,9 +76,17 @@ impl<O: Observer> Runner<O> {
                 turn = self.host.residents.turn(&program.prepared.name) => turn,
                 () = stopped(stopping.clone()) => return Err(End::Cancelled),
             };
-            let (own, what, of, call) =
-                (self.clone(), execution.clone(), (record.clone(), program.clone()), call.clone());
-            let prepare = move || what.prepare_call(&own.host, (&of.0, &of.1), &call);
+            let (own, what, of) = (self.clone(), execution.clone(), call.clone());
+            let prepare = move || {
+                // What cannot be seen proves nothing, least of all that it may be started.
+                let unseen = |error| Failure { may_pass: true, ..SpawnError::from(error).into() };
+                match processes::find(&what.dir).map_err(unseen)? {
+                    ProcessState::NeverStarted => {
+                        what.prepare_call(&own.host, (&of.record, &of.program), &of.call).map(|()| None)
+                    }
+                    found => Ok(Some(found)),
+                }
+            };
             let prepared = match tokio::task::spawn_blocking(prepare).await {
                 Ok(prepared) => prepared,
                 Err(error) if error.is_panic() => {
@@ -67,11 +95,15 @@ impl<O: Observer> Runner<O> {
                 // The runtime is shutting down, and this task with it.
                 Err(_) => std::future::pending().await,
             };
-            if *stopping.borrow() {
-                return Err(End::Cancelled);
-            }
+            let is_stopping = *stopping.borrow();
             let started = match prepared {
-                Ok(()) => {
+                Ok(Some(ProcessState::Running(running))) => return Ok(running),
+                Ok(Some(ProcessState::Ended(exit))) => {
+                    return Err(End::Recorded { exit, asked: is_stopping, earlier: true });
+                }
+                Ok(Some(ProcessState::Lost(why))) => return Err(why.into()),
+                _ if is_stopping => return Err(End::Cancelled),
+                Ok(Some(ProcessState::NeverStarted) | None) => {
                     tracing::info!(job = %execution, request = program.request, "call");
                     self.observer.starting(execution);
                     turn.hand_over((&command, &home), &spec, &execution.dir).await.map_err(Failure::from)
