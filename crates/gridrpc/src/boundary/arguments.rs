@@ -36,7 +36,7 @@ struct Destination {
 }
 
 // SAFETY: the addresses are written by the one thread of the program that reports the end of the session; until then they are only kept.
-// C leaves its memory to the library from the call until that report.
+// The outputs belong to the library from the call until that report, or until grpc_cancel or grpc_finalize has returned, as grpc.h says.
 unsafe impl Send for Destinations {}
 
 fn wrong(parameter: &Parameter, expected: &str, found: &str) -> Failure {
