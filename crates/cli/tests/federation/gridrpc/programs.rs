@@ -95,6 +95,17 @@ impl Programs {
         library
     }
 
+    /// The names of the symbols that the shared library exports, sorted.
+    pub(super) fn exported(&self) -> Vec<String> {
+        let output =
+            Command::new("nm").args(["-D", "--defined-only", "-j"]).arg(library("so")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut names: Vec<String> =
+            String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        names.sort();
+        names
+    }
+
     /// Compiles one of the test programs in C.
     pub(super) fn test_program(&self, name: &str) -> PathBuf {
         let source = workspace().join("crates/gridrpc/tests/c").join(name);
