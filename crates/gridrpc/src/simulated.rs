@@ -17,6 +17,8 @@ use crate::federation::{Call, CallOutcome, Federation, Function, OnEnd, Results,
 pub(crate) enum Behaviour {
     /// Ends at once: an output is the successor of the first argument, or as many ones as it has elements.
     Succeed,
+    /// Ends at once: the second argument, a matrix, comes back with each number doubled.
+    Double,
     /// Ends at once, failed.
     Fail,
     /// Runs until the test ends or cancels it.
@@ -142,6 +144,15 @@ fn results(call: &Call) -> Results {
     parameters.iter().enumerate().map(output).collect()
 }
 
+/// A matrix with each number doubled.
+fn doubled(value: &Value) -> Value {
+    let Value::Matrix { rows, columns, elements: pliant_calls::Array::Double(elements) } = value else {
+        panic!("expected a matrix of double, found {}", value.describe())
+    };
+    let elements = elements.iter().map(|number| 2.0 * number).collect();
+    Value::Matrix { rows: *rows, columns: *columns, elements: pliant_calls::Array::Double(elements) }
+}
+
 struct SimulatedCall {
     number: u64,
     federation: SimulatedFederation,
@@ -198,6 +209,9 @@ impl Federation for SimulatedFederation {
         };
         match behaviour {
             Behaviour::Succeed => on_end(CallOutcome::Completed(results(&call))),
+            Behaviour::Double => {
+                on_end(CallOutcome::Completed(vec![None, call.arguments[1].as_ref().map(doubled)]))
+            }
             Behaviour::Fail => {
                 let text = format!("exit code {number}");
                 on_end(CallOutcome::Failed(Failure::new(Code::SessionFailed, text)));

@@ -5,6 +5,7 @@
 
 mod arguments;
 pub mod calls;
+pub mod diet;
 mod entry;
 pub mod errors;
 pub mod functions;

@@ -29,10 +29,10 @@ const ALL: &str = "in char a, in int b, in long c, in float d, in double e, in s
                    inout string t[16]";
 
 /// An initialized library, finalized at the end.
-struct Initialized<'a>(#[expect(dead_code, reason = "held until the end")] MutexGuard<'a, ()>);
+pub(super) struct Initialized<'a>(#[expect(dead_code, reason = "held until the end")] MutexGuard<'a, ()>);
 
 impl Initialized<'_> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let guard = ONE_TEST.lock();
         let federation = SimulatedFederation::new(&[
             ("succ", "in int n, out int m", Behaviour::Succeed),
@@ -41,6 +41,7 @@ impl Initialized<'_> {
             ("lie", "in int n, out int m", Behaviour::Lie),
             ("panic", "in int n, out int m", Behaviour::Panic),
             ("vector", "in int n, inout double v[n]", Behaviour::Succeed),
+            ("double-matrix", "in int n, inout double a[2][n]", Behaviour::Double),
             ("file", "in file f, out int m", Behaviour::Succeed),
             ("nothing", "", Behaviour::Succeed),
         ]);

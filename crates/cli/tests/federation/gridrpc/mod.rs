@@ -250,9 +250,30 @@ async fn refusals_and_daemons_that_are_down_have_their_codes() {
     assert_eq!(printed, "kill\n0 wrong\n");
 }
 
+/// The inputs of a profile of DIET come first, then what goes both ways.
+const EVERYTHING_OF_DIET: &str = r#"["in int n", "in string word", "in file source", "inout long v[n]", "out string shouted[32]", "out file copy", "out float half"]"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_with_the_functions_of_diet_runs() {
+    let programs = Programs::new();
+    let transpose = programs.shared(&workspace().join("crates/gridrpc/tests/c/transpose.c"));
+    let signature = |line: &str| match line.strip_prefix("signature = ") {
+        Some(_) => format!("signature = {EVERYTHING_OF_DIET}"),
+        None => line.to_owned(),
+    };
+    let everything: Vec<String> = EVERYTHING.lines().map(signature).collect();
+    let services = [&with_library(TRANSPOSE, &transpose), SERVICES, &everything.join("\n")].join("\n");
+    let federation = federation(&services).await;
+    let (diet, config) = (programs.test_program("diet.c"), client_file(&federation));
+    assert_eq!(run(&diet, &[&config]), "right\n");
+    if let Some(printed) = run_checked(&diet, &[&config]) {
+        assert_eq!(printed, "right\n");
+    }
+}
+
 /// A program may have functions of any other name.
 #[test]
-fn the_library_exports_the_functions_of_its_header_only() {
+fn the_library_exports_the_functions_of_its_headers_only() {
     let header = |path: &str, of: &str| -> Vec<String> {
         let name = |line: &str| {
             let (before, _) = line.split_once('(')?;
@@ -264,6 +285,9 @@ fn the_library_exports_the_functions_of_its_header_only() {
     };
     let mut declared = header("crates/gridrpc/include/grpc.h", "grpc_");
     assert_eq!(declared.len(), 24, "{declared:?}");
+    let of_diet = header("crates/gridrpc/include/diet/DIET_client.h", "diet_");
+    assert_eq!(of_diet.len(), 29, "{of_diet:?}");
+    declared.extend(of_diet);
     declared.sort();
     assert_eq!(Programs::new().exported(), declared);
 }

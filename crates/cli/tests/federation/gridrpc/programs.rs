@@ -68,7 +68,9 @@ impl Programs {
         command.args((compiler == "cc").then_some("-std=c99"));
         // What is tested on purpose.
         command.args((name == "hostile_c").then_some("-Wno-use-after-free"));
-        command.arg("-I").arg(workspace().join("crates/gridrpc/include"));
+        for folder in ["include", "include/diet"] {
+            command.arg("-I").arg(workspace().join("crates/gridrpc").join(folder));
+        }
         command.arg("-o").arg(&program).arg(source);
         match linked {
             Linked::Shared => {
