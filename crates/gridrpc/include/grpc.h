@@ -136,6 +136,23 @@ size_t pliant_grpc_error_text(grpc_sessionid_t session, char *buffer, size_t siz
 grpc_error_t pliant_grpc_call_array(grpc_function_handle_t *handle, void **arguments, size_t count);
 grpc_error_t pliant_grpc_call_array_async(grpc_function_handle_t *handle, grpc_sessionid_t *session, void **arguments, size_t count);
 
+/* What an exploration has completed. */
+typedef struct {
+    unsigned int mandatory; /* mandatory requests that are completed */
+    unsigned int optional;  /* optional requests that are completed */
+    unsigned int failed;    /* requests that have failed */
+    double late_s;          /* seconds from the deadline to the end of the last mandatory request; 0 if it was in time */
+} pliant_grpc_exploration_t;
+
+/*
+ * Calls a service with many sets of arguments, on cores that servers have for explorations. The mandatory requests are completed in any
+ * case, the optional ones as far as cores are free before the deadline. The options are those of the command `pliant explore`,
+ * without --out, for example "simulate", "--vary", "seed=1..100", "--min", "10", "--deadline", "30s". The output of request N is
+ * the file out/N in the folder, which must be empty or have an earlier exploration with the same options; that one is resumed.
+ * Returns once the exploration is over; the last pointer may be null.
+ */
+grpc_error_t pliant_grpc_explore(const char *const *options, size_t count, const char *folder, pliant_grpc_exploration_t *exploration);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,7 +1,7 @@
 //! What the library needs of a federation: [`live`](crate::live) asks a real one, tests a simulated one.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,6 +52,19 @@ pub(crate) enum CallOutcome {
     Cancelled,
 }
 
+/// What an exploration has completed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Explored {
+    /// Mandatory requests that are completed.
+    pub(crate) mandatory: u32,
+    /// Optional requests that are completed.
+    pub(crate) optional: u32,
+    /// Requests that have failed.
+    pub(crate) failed: u32,
+    /// How long after the deadline the last mandatory request was completed, in seconds; 0 if it was in time.
+    pub(crate) late_s: f64,
+}
+
 /// What is notified once a call has ended: once, on a thread of the federation.
 pub(crate) type OnEnd = Box<dyn FnOnce(CallOutcome) + Send>;
 
@@ -62,6 +75,9 @@ pub(crate) trait Federation: Send + Sync {
 
     /// Starts a call, and returns once a server has accepted it.
     fn start(&self, call: Call, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>>;
+
+    /// Runs the exploration of these options in a folder until it is over, on this thread.
+    fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored>;
 
     /// Cancels what is under way, for some seconds at most, and lets every function that waits return.
     fn close(&self);

@@ -2,6 +2,7 @@
 //! in safe code.
 
 use std::mem;
+use std::path::Path;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, CallOutcome, Federation, OnEnd};
+use crate::federation::{Call, CallOutcome, Explored, Federation, OnEnd};
 use crate::handles::{Binding, HandleAddress, Handles};
 use crate::sessions::{Deliver, NewSession, SessionId, Sessions};
 
@@ -191,6 +192,11 @@ impl Library {
     /// Starts a call.
     pub(crate) fn call_async(&self, prepared: PreparedCall) -> Outcome<SessionId> {
         self.start(prepared, true)
+    }
+
+    /// Runs an exploration until it is over.
+    pub(crate) fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {
+        self.federation.explore(options, folder)
     }
 
     fn start(&self, prepared: PreparedCall, is_asynchronous: bool) -> Outcome<SessionId> {

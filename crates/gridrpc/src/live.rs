@@ -3,6 +3,8 @@
 //! The library owns a runtime. Everything that touches a socket is a task of it. Its threads block all signals: handlers of the program run in
 //! threads of the program, and a connection that breaks does not end the program by SIGPIPE.
 
+mod exploration;
+
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, watch};
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, CallOutcome, Federation, Function, OnEnd, RunningCall};
+use crate::federation::{Call, CallOutcome, Explored, Federation, Function, OnEnd, RunningCall};
 
 /// How long [`Federation::close`] waits for cancellations.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -241,6 +243,10 @@ impl Federation for LiveFederation {
         });
         let started = wait.recv().unwrap_or_else(|_| Err(without_answer()))?;
         Ok(Arc::new(LiveCall { started, shared: self.shared.clone() }))
+    }
+
+    fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {
+        self.shared.explore(options, folder)
     }
 
     fn close(&self) {

@@ -1,6 +1,7 @@
 //! A simulated federation for tests: functions that the test ends as it likes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use pliant_client::calls::TypedService;
 use pliant_control::names::Name;
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, CallOutcome, Federation, Function, OnEnd, Results, RunningCall};
+use crate::federation::{Call, CallOutcome, Explored, Federation, Function, OnEnd, Results, RunningCall};
 
 /// What happens to calls of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,6 +225,11 @@ impl Federation for SimulatedFederation {
             Behaviour::Run => drop(self.state.lock().running.insert(number, (call, on_end))),
         }
         Ok(Arc::new(SimulatedCall { number, federation: self.clone() }))
+    }
+
+    fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {
+        let mandatory = options.len() as u32;
+        Ok(Explored { mandatory, optional: 2, failed: 1, late_s: folder.as_os_str().len() as f64 })
     }
 
     fn close(&self) {

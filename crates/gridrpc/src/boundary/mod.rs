@@ -8,6 +8,7 @@ pub mod calls;
 pub mod diet;
 mod entry;
 pub mod errors;
+pub mod explorations;
 pub mod functions;
 pub mod variadic;
 

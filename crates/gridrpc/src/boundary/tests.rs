@@ -10,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::FunctionHandle;
 use super::calls::*;
 use super::errors::*;
+use super::explorations::{Exploration, pliant_grpc_explore};
 use super::functions::*;
 use crate::code::Code;
 use crate::library;
@@ -309,6 +310,31 @@ fn neither_a_wrong_result_nor_a_panic_touches_the_program() {
         assert_eq!(pliant_grpc_call_array(&raw mut *nothing, null(), 0), 0);
     }
     assert_eq!(out, [7, 7]);
+}
+
+#[test]
+fn an_exploration_has_options_and_a_folder() {
+    let _library = Initialized::new();
+    let options = [c"simulate".as_ptr(), c"--min".as_ptr(), null()];
+    let bytes = [-1_i8 as c_char, 0];
+    let mut explored = std::mem::MaybeUninit::<Exploration>::uninit();
+    let to = explored.as_mut_ptr();
+    // SAFETY: pointers to what the function asks for, and to a variable of its size.
+    let explored = unsafe {
+        assert_eq!(pliant_grpc_explore(options.as_ptr(), 2, c"out".as_ptr(), null_mut()), 0);
+        assert_eq!(pliant_grpc_explore(options.as_ptr(), 2, c"out".as_ptr(), to), 0);
+        for (options, count, folder) in [
+            (options.as_ptr(), 3, c"out".as_ptr()),
+            (options.as_ptr(), usize::MAX, c"out".as_ptr()),
+            (null(), 1, c"out".as_ptr()),
+            ([bytes.as_ptr()].as_ptr(), 1, c"out".as_ptr()),
+            (options.as_ptr(), 2, null()),
+        ] {
+            assert_eq!(pliant_grpc_explore(options, count, folder, to), Code::OtherErrorCode.number());
+        }
+        to.read()
+    };
+    assert_eq!(explored.counts(), (2, 2, 1, 3.0));
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn the_library_exports_the_functions_of_its_headers_only() {
         file(path).lines().filter_map(name).collect()
     };
     let mut declared = header("crates/gridrpc/include/grpc.h", "grpc_");
-    assert_eq!(declared.len(), 24, "{declared:?}");
+    assert_eq!(declared.len(), 25, "{declared:?}");
     let of_diet = header("crates/gridrpc/include/diet/DIET_client.h", "diet_");
     assert_eq!(of_diet.len(), 29, "{of_diet:?}");
     declared.extend(of_diet);
@@ -297,7 +297,8 @@ async fn the_examples_run() {
     let programs = Programs::new();
     let examples = workspace().join("examples/gridrpc");
     let mmul = programs.shared(&examples.join("mmul.c"));
-    let federation = federation(&with_library(&file("examples/gridrpc/services.toml"), &mmul)).await;
+    let services = with_library(&file("examples/gridrpc/services.toml"), &mmul);
+    let federation = federation(&format!("{services}\n[optional]\ncores = 2\n")).await;
     let config = client_file(&federation);
     let check = |compiler: &str, source: &str, expected: &str| {
         if let Some(program) = programs.compile(compiler, &examples.join(source), Linked::Shared) {
@@ -309,6 +310,13 @@ async fn the_examples_run() {
     check("cc", "parameter_study.c", largest);
     check("c++", "parameter_study.cpp", largest);
     check("gfortran", "parameter_study.f90", largest);
+    let folder = programs.path().join("explored");
+    let exploration = programs.compile("cc", &examples.join("exploration.c"), Linked::Shared).unwrap();
+    // The largest one is at the frequency 0.99 or 1.00; the latter is mandatory.
+    let printed = run(&exploration, &[&folder, &config]);
+    assert!(printed.starts_with("20 mandatory points, largest amplitude 5.0"), "{printed}");
+    // It is over, and gives its results again.
+    assert_eq!(run(&exploration, &[&folder, &config]), printed);
 }
 
 /// The service and the client of the guide, as they are written there.
