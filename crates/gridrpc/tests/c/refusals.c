@@ -3,8 +3,8 @@
  *
  *     refusals CLIENT_FILE
  *
- * The federation offers SUCC, which takes no negative number, and LOOP. The program prints "kill" and goes on once it has read a line: meanwhile, a test kills
- * the agent and the server. The exit code is 0 if every code is the expected one.
+ * The federation offers SUCC, which takes no negative number. The program prints "kill" and goes on once it has read a line:
+ * meanwhile, a test kills the agent and the server. The exit code is 0 if every code is the expected one.
  */
 #include <stdio.h>
 #include <string.h>

@@ -319,9 +319,9 @@ async fn the_examples_run() {
     assert_eq!(run(&exploration, &[&folder, &config]), printed);
 }
 
-/// The service and the client of the guide, as they are written there.
+/// The service and the clients of the guides, as they are written there.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_program_of_the_guide_runs() {
+async fn the_programs_of_the_guides_run() {
     let programs = Programs::new();
     let guide = file("docs/guides/gridrpc.md");
     let block = |name: &str| {
@@ -338,5 +338,13 @@ async fn the_program_of_the_guide_runs() {
     let lines = [&service, &text, &services].iter().map(|text| text.lines().count()).sum::<usize>();
     assert!(lines <= 50, "the guide promises fifty lines, and has {lines}");
     let federation = federation(&with_library(&services, &programs.shared(&mmul))).await;
-    assert_eq!(run(&compiled(&client), &[client_file(&federation)]), "19 22\n43 50\n");
+    let config = client_file(&federation);
+    assert_eq!(run(&compiled(&client), &[&config]), "19 22\n43 50\n");
+
+    // The same with the functions of DIET, as on their page.
+    let page = file("docs/guides/gridrpc-diet.md");
+    let code = page.split("```c\n").nth(1).unwrap().split("```").next().unwrap();
+    let client = programs.path().join("diet-client.c");
+    fs::write(&client, code).unwrap();
+    assert_eq!(run(&compiled(&client), &[&config]), "19 22\n43 50\n");
 }
