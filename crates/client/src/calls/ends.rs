@@ -87,7 +87,8 @@ pub(super) struct AwaitedCall<'a> {
 impl AwaitedCall<'_> {
     /// Waits for a notice: true if the call has ended, false if it may have.
     async fn notice(&mut self) -> bool {
-        if *self.notices.borrow_and_update() == Notice::Ended {
+        // Without marking it as seen: a notice that has come since the last one is seen below.
+        if *self.notices.borrow() == Notice::Ended {
             return true;
         }
         // The sender is kept as long as this exists.
