@@ -481,6 +481,7 @@ fn many_threads_share_the_sessions() {
         }
     });
     assert_eq!(test.delivered(), completed.load(Ordering::Relaxed));
+    assert_eq!(test.sessions().wait_all(), Ok(()), "some were only probed");
     assert_eq!(test.sessions().wait_any(), Ok(None));
     assert_eq!(completed.into_inner() + cancelled.into_inner(), THREADS * EACH);
 }
