@@ -8,6 +8,8 @@ fn main() {
         .include("include")
         .warnings(true)
         .compile("pliant_gridrpc_variadic");
-    // A later version with another interface can be installed next to this one.
+    // Programs record this name, which changes with the binary interface.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libpliant_gridrpc.so.0");
+    // Threads of the library may run until the process ends, also after `dlclose`.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

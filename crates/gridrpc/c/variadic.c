@@ -13,11 +13,18 @@ enum passed { BY_CHAR = 0, BY_INT = 1, BY_LONG = 2, BY_FLOAT = 3, BY_DOUBLE = 4,
 /* PARAMETERS_MAX of crates/calls; checked in src/boundary/calls.rs. */
 #define PARAMETERS_MAX 64
 
-/* Functions of Rust. The number of the binding shows whether another thread has bound the handle anew in between. */
-grpc_error_t pliant_gridrpc_signature(grpc_function_handle_t *handle, unsigned long long *binding,
+/* Neither exported by the library nor replaced by functions of programs. */
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/*
+ * Functions of Rust. The number of the binding shows whether another thread has bound the handle anew in between. These declarations hide
+ * their definitions, too: a linker takes the narrowest visibility.
+ */
+HIDDEN grpc_error_t pliant_gridrpc_signature(grpc_function_handle_t *handle, unsigned long long *binding,
                                       unsigned char passed[PARAMETERS_MAX], size_t *count);
-grpc_error_t pliant_gridrpc_call(grpc_function_handle_t *handle, unsigned long long binding, void **arguments, size_t count);
-grpc_error_t pliant_gridrpc_call_async(grpc_function_handle_t *handle, unsigned long long binding, grpc_sessionid_t *session,
+HIDDEN grpc_error_t pliant_gridrpc_call(grpc_function_handle_t *handle, unsigned long long binding, void **arguments,
+                                        size_t count);
+HIDDEN grpc_error_t pliant_gridrpc_call_async(grpc_function_handle_t *handle, unsigned long long binding, grpc_sessionid_t *session,
                                        void **arguments, size_t count);
 
 /* Arguments that were passed by value, and the address of each argument. */
@@ -60,7 +67,7 @@ static void read_arguments(struct arguments *read, const unsigned char *passed, 
     }
 }
 
-__attribute__((visibility("hidden"))) grpc_error_t pliant_gridrpc_variadic_call(grpc_function_handle_t *handle, ...)
+HIDDEN grpc_error_t pliant_gridrpc_variadic_call(grpc_function_handle_t *handle, ...)
 {
     struct arguments read;
     unsigned char passed[PARAMETERS_MAX];
@@ -77,8 +84,7 @@ __attribute__((visibility("hidden"))) grpc_error_t pliant_gridrpc_variadic_call(
     return pliant_gridrpc_call(handle, binding, read.addresses, count);
 }
 
-__attribute__((visibility("hidden"))) grpc_error_t pliant_gridrpc_variadic_call_async(grpc_function_handle_t *handle,
-                                                                                      grpc_sessionid_t *session, ...)
+HIDDEN grpc_error_t pliant_gridrpc_variadic_call_async(grpc_function_handle_t *handle, grpc_sessionid_t *session, ...)
 {
     struct arguments read;
     unsigned char passed[PARAMETERS_MAX];

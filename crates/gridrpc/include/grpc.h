@@ -30,7 +30,7 @@ typedef enum {
     GRPC_NOT_COMPLETED = 11,           /* the call is still under way */
     GRPC_NONE_COMPLETED = 12,          /* all of these calls are still under way */
     GRPC_OTHER_ERROR_CODE = 13,        /* another error: see its text */
-    GRPC_UNKNOWN_ERROR_CODE = 14,      /* what grpc_error_string knows an undefined code as */
+    GRPC_UNKNOWN_ERROR_CODE = 14,      /* its name is what grpc_error_string returns for an undefined code */
     GRPC_ALREADY_INITIALIZED = 15,     /* grpc_initialize has been called before */
     GRPC_LAST_ERROR_CODE = 16          /* the largest code */
 } grpc_error_t;
@@ -51,7 +51,10 @@ typedef int grpc_sessionid_t;
 
 /* Reads the client's file; a null pointer means the file that the command `pliant` would take. Connects with the first call. */
 grpc_error_t grpc_initialize(const char *config_file);
-/* Cancels the calls that are under way and frees everything. Functions that wait in other threads return GRPC_NOT_INITIALIZED. */
+/*
+ * Cancels the calls that are under way, ends the threads of the library and frees everything. Functions that wait in other
+ * threads return GRPC_NOT_INITIALIZED. A forked child does not have the library until it calls grpc_initialize itself.
+ */
 grpc_error_t grpc_finalize(void);
 
 /* A handle of a function, each call of which goes to the server that would complete it first. */
@@ -69,24 +72,43 @@ grpc_error_t grpc_get_handle(grpc_function_handle_t **handle, grpc_sessionid_t s
  * is an output is written into a buffer of the capacity in the signature, a file that is an output to the path given.
  */
 grpc_error_t grpc_call(grpc_function_handle_t *handle, ...);
-/* The same without waiting. Inputs are read before it returns, outputs are written by the function that reports the end. */
+/*
+ * The same without waiting. Inputs are read before it returns, outputs are written by the function that first reports the
+ * end: one that waits or probes.
+ *
+ * The memory of outputs belongs to the library from the call on, until such a function, grpc_cancel or grpc_cancel_all has
+ * returned for the session, or grpc_finalize has returned GRPC_NO_ERROR. Until then the program must not use, free or reuse
+ * it. GRPC_NOT_INITIALIZED, which other threads get during grpc_finalize, does not end that.
+ */
 grpc_error_t grpc_call_async(grpc_function_handle_t *handle, grpc_sessionid_t *session, ...);
 
-/* Cancels a session, and returns once it has ended. */
+/*
+ * Cancels a session, or each that no function that waits has reported, and returns once they have ended, within a minute.
+ * Outputs that are not written then are lost, also if the call had completed. If it fails, the sessions go on.
+ */
 grpc_error_t grpc_cancel(grpc_sessionid_t session);
 grpc_error_t grpc_cancel_all(void);
 
-/* GRPC_NO_ERROR if the session has completed, GRPC_NOT_COMPLETED if it is under way, GRPC_SESSION_FAILED if it failed. */
+/*
+ * GRPC_NO_ERROR if the session has completed, GRPC_NOT_COMPLETED if it is under way, GRPC_SESSION_FAILED if it failed. Its
+ * outputs are written. Functions that wait report it all the same.
+ */
 grpc_error_t grpc_probe(grpc_sessionid_t session);
-/* One of the sessions that has ended; GRPC_NONE_COMPLETED and GRPC_SESSIONID_VOID if none has. */
+/*
+ * One of the sessions that has ended, with its outcome: GRPC_SESSION_FAILED if it failed. GRPC_NONE_COMPLETED and
+ * GRPC_SESSIONID_VOID if none has. `ended` may be an element of the array.
+ */
 grpc_error_t grpc_probe_or(grpc_sessionid_t *sessions, size_t length, grpc_sessionid_t *ended);
 
-/* Wait for one session, for each of several, for one of several, for all, for any. GRPC_SESSION_FAILED if one has failed. */
+/*
+ * Wait for one session, for each of several, for one of several, for all, for any. GRPC_SESSION_FAILED if one has failed. An
+ * ID may be in an array several times.
+ */
 grpc_error_t grpc_wait(grpc_sessionid_t session);
 grpc_error_t grpc_wait_and(grpc_sessionid_t *sessions, size_t length);
 grpc_error_t grpc_wait_or(grpc_sessionid_t *sessions, size_t length, grpc_sessionid_t *ended);
 grpc_error_t grpc_wait_all(void);
-/* Each session once; GRPC_SESSIONID_VOID if all have been reported. */
+/* Each session once; GRPC_SESSIONID_VOID if functions that wait have reported all. */
 grpc_error_t grpc_wait_any(grpc_sessionid_t *ended);
 
 /* The name of a code. */
@@ -113,6 +135,23 @@ size_t pliant_grpc_error_text(grpc_sessionid_t session, char *buffer, size_t siz
  */
 grpc_error_t pliant_grpc_call_array(grpc_function_handle_t *handle, void **arguments, size_t count);
 grpc_error_t pliant_grpc_call_array_async(grpc_function_handle_t *handle, grpc_sessionid_t *session, void **arguments, size_t count);
+
+/* What an exploration has completed. */
+typedef struct {
+    unsigned int mandatory; /* mandatory requests that are completed */
+    unsigned int optional;  /* optional requests that are completed */
+    unsigned int failed;    /* requests that have failed */
+    double late_s;          /* seconds from the deadline to the end of the last mandatory request; 0 if it was in time */
+} pliant_grpc_exploration_t;
+
+/*
+ * Calls a service with many sets of arguments, on cores that servers have for explorations. The mandatory requests are completed in any
+ * case, the optional ones as far as cores are free before the deadline. The options are those of the command `pliant explore`,
+ * without --out, for example "simulate", "--vary", "seed=1..100", "--min", "10", "--deadline", "30s". The output of request N is
+ * the file out/N in the folder, which must be empty or have an earlier exploration with the same options; that one is resumed.
+ * Returns once the exploration is over; the last pointer may be null.
+ */
+grpc_error_t pliant_grpc_explore(const char *const *options, size_t count, const char *folder, pliant_grpc_exploration_t *exploration);
 
 #ifdef __cplusplus
 }

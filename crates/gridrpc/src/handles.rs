@@ -4,9 +4,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::{Code, Failure, Outcome};
 use crate::federation::Function;
+
+/// The last number of a binding. It outlives the library: a call that began before `grpc_finalize` must not take a later binding for its own.
+static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// The address of a handle in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -23,14 +27,13 @@ pub(crate) struct Binding {
 #[derive(Default)]
 pub(crate) struct Handles {
     bound: HashMap<HandleAddress, Binding>,
-    last: u64,
 }
 
 impl Handles {
     /// Binds the handle at that address. One that was bound there before, in memory that is used again, is forgotten.
     pub(crate) fn bind(&mut self, at: HandleAddress, function: Function) {
-        self.last += 1;
-        self.bound.insert(at, Binding { number: self.last, function: Arc::new(function) });
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        self.bound.insert(at, Binding { number, function: Arc::new(function) });
     }
 
     /// What the handle at that address is bound to.

@@ -16,5 +16,5 @@ mod sessions;
 #[cfg(test)]
 mod simulated;
 
-pub use boundary::{FunctionHandle, calls, errors, functions, variadic};
+pub use boundary::{FunctionHandle, calls, diet, errors, explorations, functions, variadic};
 pub use code::{Code, Failure};

@@ -1,17 +1,27 @@
 //! The library between `grpc_initialize` and `grpc_finalize`: handles and sessions over a federation. What the functions of the standard do,
 //! in safe code.
 
+use std::mem;
+use std::path::Path;
+use std::process;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, Federation, OnEnd};
+use crate::federation::{Call, CallOutcome, Explored, Federation, OnEnd};
 use crate::handles::{Binding, HandleAddress, Handles};
 use crate::sessions::{Deliver, NewSession, SessionId, Sessions};
 
 /// The library, if it is initialized.
 static LIBRARY: Mutex<Option<Arc<Library>>> = Mutex::new(None);
+/// The process that [`LIBRARY`] belongs to; 0 before the first initialization. A forked child has a copy of its parent's library without the
+/// threads of it, and neither uses nor frees that copy.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// How long a forked child waits for the lock of [`LIBRARY`], which a thread of its parent may have held.
+const FORKED_LOCK: Duration = Duration::from_secs(1);
 
 /// An initialized library.
 pub(crate) struct Library {
@@ -40,29 +50,59 @@ pub(crate) fn initialize(open: impl FnOnce() -> Outcome<Box<dyn Federation>>) ->
             "expected the first call of grpc_initialize, or one after grpc_finalize, found another one",
         )
     };
-    if LIBRARY.lock().is_some() {
+    if own()?.is_some() {
         return Err(already());
     }
     // Without the lock, since files are read.
     let library = Arc::new(Library::new(open()?));
-    let mut current = LIBRARY.lock();
-    if current.is_some() {
-        // Another thread was faster.
-        return Err(already());
+    {
+        let mut current = own()?;
+        if current.is_none() {
+            *current = Some(library);
+            return Ok(());
+        }
     }
-    *current = Some(library);
-    Ok(())
+    // Another thread has initialized the library in the meantime.
+    library.close();
+    Err(already())
+}
+
+/// The library of this process. In a forked child, the parent's is forgotten first.
+fn own() -> Outcome<MutexGuard<'static, Option<Arc<Library>>>> {
+    let held = || {
+        let text = "expected the library to be free in a forked process, found that its parent used it during the fork";
+        Failure::new(Code::OtherErrorCode, text)
+    };
+    let mut current = match OWNER.load(Ordering::Relaxed) {
+        owner if owner == 0 || owner == process::id() => LIBRARY.lock(),
+        _ => LIBRARY.try_lock_for(FORKED_LOCK).ok_or_else(held)?,
+    };
+    if OWNER.swap(process::id(), Ordering::Relaxed) != process::id() {
+        // Not dropped: its threads are only in the parent, and would be waited for.
+        mem::forget(current.take());
+    }
+    Ok(current)
+}
+
+/// An error in a process that has not initialized the library, without a lock that a thread of its parent may hold.
+fn expect_own() -> Outcome {
+    match OWNER.load(Ordering::Relaxed) == process::id() {
+        true => Ok(()),
+        false => Err(not_initialized()),
+    }
 }
 
 /// Ends what [`initialize`] began, and returns once no other function is in the library.
 pub(crate) fn finalize() -> Outcome {
+    expect_own()?;
     let library = LIBRARY.lock().take().ok_or_else(not_initialized)?;
     library.close();
     Ok(())
 }
 
-/// Does something with the initialized library.
-pub(crate) fn with<T>(act: impl FnOnce(&Library) -> Outcome<T>) -> Outcome<T> {
+/// Enters the initialized library, and runs a function there.
+pub(crate) fn enter<T>(act: impl FnOnce(&Library) -> Outcome<T>) -> Outcome<T> {
+    expect_own()?;
     let library = {
         let current = LIBRARY.lock();
         let library = current.clone().ok_or_else(not_initialized)?;
@@ -74,7 +114,7 @@ pub(crate) fn with<T>(act: impl FnOnce(&Library) -> Outcome<T>) -> Outcome<T> {
     act(&library)
 }
 
-/// Leaves the library when it is dropped, also if a panic comes by.
+/// Leaves the library when it is dropped, also during a panic.
 struct Inside<'a>(&'a Library);
 
 impl Drop for Inside<'_> {
@@ -95,7 +135,7 @@ impl Library {
         }
     }
 
-    /// Cancels everything, lets the functions of other threads return, and waits until they have.
+    /// Cancels everything, lets the functions of other threads return, waits until they have, and ends the threads of the library.
     pub(crate) fn close(&self) {
         self.sessions.close();
         self.federation.close();
@@ -103,6 +143,9 @@ impl Library {
         while *inside > 0 {
             self.left.wait(&mut inside);
         }
+        drop(inside);
+        // Not left to the last owner: a thread that has just returned may still hold the library for a moment.
+        self.federation.shut_down();
     }
 
     /// Initializes a handle.
@@ -151,12 +194,17 @@ impl Library {
         self.start(prepared, true)
     }
 
+    /// Runs an exploration until it is over.
+    pub(crate) fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {
+        self.federation.explore(options, folder)
+    }
+
     fn start(&self, prepared: PreparedCall, is_asynchronous: bool) -> Outcome<SessionId> {
         let PreparedCall { handle, binding, call, deliver } = prepared;
         let new = NewSession { handle: (handle, binding.number), is_asynchronous, deliver };
         let id = self.sessions.begin(new)?;
         let sessions = Arc::downgrade(&self.sessions);
-        let on_end: OnEnd = Box::new(move |outcome| {
+        let on_end: OnEnd = Box::new(move |outcome: CallOutcome| {
             if let Some(sessions) = sessions.upgrade() {
                 sessions.ended(id, outcome);
             }

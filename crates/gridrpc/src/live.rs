@@ -1,48 +1,77 @@
 //! A real federation, over the client library.
 //!
-//! The library owns a runtime. Everything that touches a socket is a task of it, and its threads take no signals: those go to the
-//! threads of the program, which a connection that breaks must not end by SIGPIPE.
+//! The library owns a runtime. Everything that touches a socket is a task of it. Its threads block all signals: handlers of the program run in
+//! threads of the program, and a connection that breaks does not end the program by SIGPIPE.
+
+mod exploration;
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use parking_lot::Mutex;
 use pliant_client::calls::{CallEnd, CallError, CallOrder, StartedCall};
 use pliant_client::{Client, ClientFile};
 use pliant_config::ConfigError;
 use pliant_control::names::Name;
-use pliant_request::{RequestError, client_file};
+use pliant_request::client_file;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::Instant;
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, Federation, Function, OnEnd, Results, RunningCall};
+use crate::federation::{Call, CallOutcome, Explored, Federation, Function, OnEnd, RunningCall};
 
 /// How long [`Federation::close`] waits for cancellations.
 const CLOSING: Duration = Duration::from_secs(10);
 /// How long the end of the runtime's threads is waited for.
 const SHUTDOWN: Duration = Duration::from_secs(1);
-/// How long the cancellation of a session is tried while no daemon answers.
-const CANCELLING: Duration = Duration::from_secs(60);
-/// How soon it is tried again.
+/// How soon a cancellation is tried again while no daemon answers.
 const CANCEL_AGAIN: Duration = Duration::from_millis(500);
 /// How many sessions are cancelled at once.
 const CANCELLATIONS: usize = 64;
 /// The threads of the runtime. They wait for sockets most of the time.
 const THREADS: usize = 2;
+/// What to do without a client's file.
+const FILE_HINT: &str = "pass the path of the client's file to grpc_initialize or set PLIANT_CONFIG; `pliant up` starts a federation on this \
+                         machine, whose file is taken without either";
 
 /// A user's way into a federation.
 pub(crate) struct LiveFederation {
-    /// Some until it is dropped.
-    runtime: Option<Runtime>,
+    /// Some until it is shut down.
+    runtime: Mutex<Option<Runtime>>,
     shared: Arc<Shared>,
-    /// Disconnected once every call has ended: each holds a clone of the sender.
-    calls: Mutex<Option<(Sender<Infallible>, Receiver<Infallible>)>>,
+    /// Some until it is closed.
+    calls: Mutex<Option<CallsUnderWay>>,
+}
+
+/// Notices when every call has ended: each holds a guard.
+struct CallsUnderWay {
+    guard: CallGuard,
+    ended: Receiver<Infallible>,
+}
+
+/// Held by a call that is under way.
+#[derive(Clone)]
+struct CallGuard(
+    #[expect(dead_code, reason = "the receiver notices when the last one is dropped")] Sender<Infallible>,
+);
+
+impl CallsUnderWay {
+    fn new() -> CallsUnderWay {
+        let (sender, ended) = mpsc::channel();
+        CallsUnderWay { guard: CallGuard(sender), ended }
+    }
+
+    /// Waits until every call has ended, at most for a time.
+    fn wait(self, limit: Duration) {
+        let CallsUnderWay { guard, ended } = self;
+        drop(guard);
+        // Nothing is ever sent: either the last guard is dropped, or the time is over.
+        let _ = ended.recv_timeout(limit);
+    }
 }
 
 /// What calls need.
@@ -58,10 +87,11 @@ impl LiveFederation {
     pub(crate) fn open(path: Option<&Path>) -> Outcome<LiveFederation> {
         let file = client_file(path)?;
         let failed = |error| Failure::new(Code::OtherErrorCode, format!("cannot start threads: {error}"));
+        // Threads inherit the signal mask of the thread that starts them: here the workers, which start the others.
+        let _blocked = BlockedSignals::new();
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("pliant-gridrpc")
-            .on_thread_start(block_signals)
             .enable_all()
             .build()
             .map_err(failed)?;
@@ -76,38 +106,50 @@ impl LiveFederation {
             is_closing: watch::Sender::new(false),
             cancellations: Semaphore::new(CANCELLATIONS),
         };
-        let calls = Mutex::new(Some(mpsc::channel()));
-        Ok(LiveFederation { runtime: Some(runtime), shared: Arc::new(shared), calls })
+        Ok(LiveFederation {
+            runtime: Mutex::new(Some(runtime)),
+            shared: Arc::new(shared),
+            calls: Mutex::new(Some(CallsUnderWay::new())),
+        })
     }
 }
 
 impl Drop for LiveFederation {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(SHUTDOWN);
+        self.shut_down();
+    }
+}
+
+/// Blocks signals in this thread until it is dropped.
+struct BlockedSignals(Option<SigSet>);
+
+impl BlockedSignals {
+    fn new() -> BlockedSignals {
+        let mut signals = SigSet::all();
+        // Those that a thread causes itself end the process, whether they are blocked or not; debuggers handle them better unblocked.
+        for signal in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGTRAP] {
+            signals.remove(signal);
+        }
+        // It fails for invalid arguments only.
+        BlockedSignals(signals.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        if let Some(before) = self.0 {
+            let _ = before.thread_set_mask();
         }
     }
 }
 
-fn block_signals() {
-    let mut signals = SigSet::all();
-    // Those that a thread causes itself end the process, whether they are blocked or not; debuggers rather see them.
-    for signal in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGTRAP] {
-        signals.remove(signal);
-    }
-    // It fails for invalid arguments only.
-    let _ = signals.thread_block();
-}
-
 fn client_file(path: Option<&Path>) -> Outcome<ClientFile> {
-    let missing = |error: RequestError| with_hint(Code::ConfigFileNotFound, &error, error.hint_text());
-    let path = client_file::path(path).map_err(missing)?;
-    ClientFile::read(&path).map_err(|error| {
-        let code = match error {
-            ConfigError::Io { .. } => Code::ConfigFileNotFound,
-            _ => Code::ConfigFileError,
-        };
-        with_hint(code, &error, error.hint())
+    // The hints of the command name options of the command.
+    let path = client_file::path(path)
+        .map_err(|error| with_hint(Code::ConfigFileNotFound, &error, Some(FILE_HINT)))?;
+    ClientFile::read(&path).map_err(|error| match error {
+        ConfigError::Io { .. } => with_hint(Code::ConfigFileNotFound, &error, Some(FILE_HINT)),
+        _ => with_hint(Code::ConfigFileError, &error, error.hint()),
     })
 }
 
@@ -132,7 +174,7 @@ impl Shared {
                 outcome = task => outcome,
                 _ = is_closing.wait_for(|is_closing| *is_closing) => Err(not_initialized()),
             };
-            // The program may not wait any more.
+            // The receiver may be gone.
             let _ = sender.send(outcome);
         });
         Box::new(move || receiver.recv().unwrap_or_else(|_| Err(without_answer())))
@@ -143,19 +185,24 @@ impl Shared {
         let _ = self.is_closing.subscribe().wait_for(|is_closing| *is_closing).await;
     }
 
-    /// Cancels a call, also while its server starts again.
-    async fn cancel(&self, started: &StartedCall) -> Outcome {
-        let _permit = self.cancellations.acquire().await;
-        let until = Instant::now() + CANCELLING;
-        loop {
-            match self.client.cancel_call(started).await {
-                Ok(_) => return Ok(()),
-                Err(error) if error.may_pass() && Instant::now() < until => {
-                    tokio::time::sleep(CANCEL_AGAIN).await;
+    /// Cancels a call, also while its server starts again. Its end is noticed by [`follow`].
+    async fn cancel(&self, call: &StartedCall, until: Instant) -> Outcome {
+        let attempts = async {
+            let _permit = self.cancellations.acquire().await;
+            loop {
+                match self.client.cancel(&call.job).await.map_err(CallError::from) {
+                    Ok(_) => return Ok(()),
+                    Err(error) if error.may_pass() => tokio::time::sleep(CANCEL_AGAIN).await,
+                    Err(error) => return Err(of_call(&error)),
                 }
-                Err(error) => return Err(of_call(&error)),
             }
-        }
+        };
+        let late = |_| {
+            let text =
+                format!("expected an answer to the cancellation of job {}, found none in time", call.job);
+            Err(Failure::new(Code::CommunicationFailed, text))
+        };
+        tokio::time::timeout_at(until.into(), attempts).await.unwrap_or_else(late)
     }
 }
 
@@ -186,29 +233,65 @@ impl Federation for LiveFederation {
     }
 
     fn start(&self, call: Call, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>> {
-        let alive = self.calls.lock().as_ref().map(|(sender, _)| sender.clone());
-        let alive = alive.ok_or_else(not_initialized)?;
+        let guard = self.calls.lock().as_ref().map(|calls| calls.guard.clone());
+        let guard = guard.ok_or_else(not_initialized)?;
         let order = order(call);
         let (shared, (accepted, wait)) = (self.shared.clone(), mpsc::channel());
         self.shared.runtime.spawn(async move {
-            follow(&shared, &order, accepted, on_end).await;
-            drop(alive);
+            follow(&shared, &order, accepted, EndNotice(Some(on_end))).await;
+            drop(guard);
         });
         let started = wait.recv().unwrap_or_else(|_| Err(without_answer()))?;
         Ok(Arc::new(LiveCall { started, shared: self.shared.clone() }))
     }
 
+    fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {
+        self.shared.explore(options, folder)
+    }
+
     fn close(&self) {
         self.shared.is_closing.send_replace(true);
-        let Some((sender, ended)) = self.calls.lock().take() else { return };
-        drop(sender);
-        // Nothing is ever sent: it is disconnected, or the time is over.
-        let _ = ended.recv_timeout(CLOSING);
+        let calls = self.calls.lock().take();
+        if let Some(calls) = calls {
+            calls.wait(CLOSING);
+        }
+    }
+
+    fn shut_down(&self) {
+        let runtime = self.runtime.lock().take();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_timeout(SHUTDOWN);
+        }
     }
 }
 
-/// Starts a call, says so, waits for its end, and says so; a call that is under way when the library is closed is cancelled.
-async fn follow(shared: &Shared, order: &CallOrder, accepted: Sender<Outcome<StartedCall>>, on_end: OnEnd) {
+/// Notifies of the end of a call, also if the task that follows the call is dropped or panics.
+struct EndNotice(Option<OnEnd>);
+
+impl EndNotice {
+    fn send(mut self, outcome: CallOutcome) {
+        if let Some(on_end) = self.0.take() {
+            on_end(outcome);
+        }
+    }
+}
+
+impl Drop for EndNotice {
+    fn drop(&mut self) {
+        if let Some(on_end) = self.0.take() {
+            on_end(CallOutcome::Failed(without_answer()));
+        }
+    }
+}
+
+/// Starts a call, reports that a server has accepted it, waits for its end and reports that. A call that is under way when the library is
+/// closed is cancelled.
+async fn follow(
+    shared: &Shared,
+    order: &CallOrder,
+    accepted: Sender<Outcome<StartedCall>>,
+    notice: EndNotice,
+) {
     let mut starting = std::pin::pin!(shared.client.start_call(order));
     let started = tokio::select! {
         biased;
@@ -228,10 +311,10 @@ async fn follow(shared: &Shared, order: &CallOrder, accepted: Sender<Outcome<Sta
     };
     let _ = accepted.send(Ok(started.clone()));
     tokio::select! {
-        end = shared.client.wait_call(&started) => on_end(ended(end)),
+        end = shared.client.wait_call(&started) => notice.send(ended(end)),
         () = shared.closing() => {
-            // It is said in the log of the server, and there is no one left who reads an error here.
-            let _ = shared.cancel(&started).await;
+            // The server logs the cancellation. The program gets no error: the functions that could return it have returned.
+            let _ = shared.cancel(&started, Instant::now() + CLOSING).await;
         }
     }
 }
@@ -248,14 +331,14 @@ fn order(call: Call) -> CallOrder {
     }
 }
 
-fn ended(end: Result<CallEnd, CallError>) -> Outcome<Results> {
+fn ended(end: Result<CallEnd, CallError>) -> CallOutcome {
     match end {
-        Ok(CallEnd::Completed(results)) => Ok(results),
+        Ok(CallEnd::Completed(results)) => CallOutcome::Completed(results),
         Ok(CallEnd::Failed { exit, reason }) => {
-            Err(Failure::new(Code::SessionFailed, format!("{exit}: {reason}")))
+            CallOutcome::Failed(Failure::new(Code::SessionFailed, format!("{exit}: {reason}")))
         }
-        Ok(CallEnd::Cancelled) => Err(Failure::new(Code::SessionFailed, "the call was cancelled")),
-        Err(error) => Err(of_call(&error)),
+        Ok(CallEnd::Cancelled) => CallOutcome::Cancelled,
+        Err(error) => CallOutcome::Failed(of_call(&error)),
     }
 }
 
@@ -277,15 +360,64 @@ struct LiveCall {
 }
 
 impl RunningCall for LiveCall {
-    fn cancel(&self) -> Box<dyn FnOnce() -> Outcome> {
+    fn cancel(&self, until: Instant) -> Box<dyn FnOnce() -> Outcome> {
         let (shared, started) = (self.shared.clone(), self.started.clone());
-        self.shared.run(async move { shared.cancel(&started).await })
+        self.shared.run(async move { shared.cancel(&started, until).await })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
+
+    #[test]
+    fn the_end_of_a_call_is_notified_once_also_by_a_panic() {
+        let notified = |act: fn(EndNotice)| {
+            let (sender, ended) = mpsc::channel();
+            let notice = EndNotice(Some(Box::new(move |outcome| sender.send(outcome).unwrap())));
+            let _ = catch_unwind(AssertUnwindSafe(|| act(notice)));
+            ended.into_iter().collect::<Vec<_>>()
+        };
+        let without_answer = vec![CallOutcome::Failed(without_answer())];
+        assert_eq!(notified(|notice| notice.send(CallOutcome::Cancelled)), [CallOutcome::Cancelled]);
+        assert_eq!(notified(drop), without_answer);
+        assert_eq!(
+            notified(|notice| {
+                let _notice = notice;
+                panic!("as the test asked")
+            }),
+            without_answer
+        );
+    }
+
+    #[test]
+    fn calls_are_under_way_until_the_last_guard_is_dropped() {
+        let calls = CallsUnderWay::new();
+        let guards = [calls.guard.clone(), calls.guard.clone()];
+        let waiting = std::thread::spawn(move || calls.wait(Duration::from_secs(3600)));
+        let [first, second] = guards;
+        drop(first);
+        assert!(!waiting.is_finished());
+        drop(second);
+        waiting.join().unwrap();
+    }
+
+    #[test]
+    fn signals_are_blocked_in_threads_that_start_meanwhile() {
+        let mask = || SigSet::thread_get_mask().unwrap();
+        let before = mask();
+        let blocked = BlockedSignals::new();
+        let inherited = std::thread::spawn(mask).join().unwrap();
+        drop(blocked);
+        for (signal, is_blocked) in
+            [(Signal::SIGPIPE, true), (Signal::SIGINT, true), (Signal::SIGSEGV, false)]
+        {
+            assert_eq!(inherited.contains(signal), is_blocked, "{signal}");
+        }
+        assert_eq!(mask(), before);
+    }
 
     #[test]
     fn a_function_has_the_name_of_its_service() {

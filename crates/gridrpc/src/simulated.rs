@@ -1,7 +1,9 @@
 //! A simulated federation for tests: functions that the test ends as it likes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use pliant_calls::{Signature, Value};
@@ -9,13 +11,15 @@ use pliant_client::calls::TypedService;
 use pliant_control::names::Name;
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, Federation, Function, OnEnd, Results, RunningCall};
+use crate::federation::{Call, CallOutcome, Explored, Federation, Function, OnEnd, Results, RunningCall};
 
 /// What happens to calls of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behaviour {
     /// Ends at once: an output is the successor of the first argument, or as many ones as it has elements.
     Succeed,
+    /// Ends at once: the second argument, a matrix, comes back with each number doubled.
+    Double,
     /// Ends at once, failed.
     Fail,
     /// Runs until the test ends or cancels it.
@@ -40,7 +44,24 @@ struct State {
     running: BTreeMap<u64, (Call, OnEnd)>,
     started: u64,
     is_closed: bool,
-    refuses_cancels: bool,
+    is_shut_down: bool,
+    cancels: Cancels,
+}
+
+/// What happens to cancellations.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Cancels {
+    /// The call ends as a cancelled one, and the cancellation is accepted.
+    #[default]
+    Succeed,
+    /// No server answers.
+    Refuse,
+    /// The call completes before no server answers.
+    CompleteAndRefuse,
+    /// The call completes before the cancellation is accepted.
+    CompleteAndSucceed,
+    /// The cancellation is accepted, and the call does not end.
+    Hang,
 }
 
 impl SimulatedFederation {
@@ -53,9 +74,21 @@ impl SimulatedFederation {
 
     /// Ends the call that was started as the number `number`, counted from 1.
     pub(crate) fn end(&self, number: u64, outcome: Outcome) {
+        assert!(self.finish(number, |call| match outcome {
+            Ok(()) => CallOutcome::Completed(results(call)),
+            Err(failure) => CallOutcome::Failed(failure),
+        }));
+    }
+
+    /// Ends a call as another client that cancels it.
+    pub(crate) fn cancel_from_elsewhere(&self, number: u64) {
+        assert!(self.finish(number, |_| CallOutcome::Cancelled));
+    }
+
+    /// Ends a call, if it runs.
+    fn finish(&self, number: u64, outcome: impl FnOnce(&Call) -> CallOutcome) -> bool {
         let ended = self.state.lock().running.remove(&number);
-        let (call, on_end) = ended.unwrap();
-        on_end(outcome.map(|()| results(&call)));
+        ended.map(|(call, on_end)| on_end(outcome(&call))).is_some()
     }
 
     /// How many calls run.
@@ -63,9 +96,14 @@ impl SimulatedFederation {
         self.state.lock().running.len()
     }
 
-    /// From now on no call can be cancelled, or again.
-    pub(crate) fn refuse_cancels(&self, refuse: bool) {
-        self.state.lock().refuses_cancels = refuse;
+    /// Sets what happens to cancellations from now on.
+    pub(crate) fn set_cancels(&self, cancels: Cancels) {
+        self.state.lock().cancels = cancels;
+    }
+
+    /// True once its threads have ended.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.state.lock().is_shut_down
     }
 }
 
@@ -107,22 +145,40 @@ fn results(call: &Call) -> Results {
     parameters.iter().enumerate().map(output).collect()
 }
 
+/// A matrix with each number doubled.
+fn doubled(value: &Value) -> Value {
+    let Value::Matrix { rows, columns, elements: pliant_calls::Array::Double(elements) } = value else {
+        panic!("expected a matrix of double, found {}", value.describe())
+    };
+    let elements = elements.iter().map(|number| 2.0 * number).collect();
+    Value::Matrix { rows: *rows, columns: *columns, elements: pliant_calls::Array::Double(elements) }
+}
+
 struct SimulatedCall {
     number: u64,
     federation: SimulatedFederation,
 }
 
 impl RunningCall for SimulatedCall {
-    fn cancel(&self) -> Box<dyn FnOnce() -> Outcome> {
-        if self.federation.state.lock().refuses_cancels {
-            return Box::new(|| Err(Failure::new(Code::CommunicationFailed, "server lyon does not answer")));
-        }
-        let ended = self.federation.state.lock().running.remove(&self.number);
+    fn cancel(&self, _until: Instant) -> Box<dyn FnOnce() -> Outcome> {
+        let (number, federation) = (self.number, self.federation.clone());
+        let cancels = federation.state.lock().cancels;
+        let completed = |call: &Call| CallOutcome::Completed(results(call));
         Box::new(move || {
-            if let Some((_, on_end)) = ended {
-                on_end(Err(Failure::new(Code::SessionFailed, "cancelled")));
+            // A call that has ended by itself is not there any more.
+            let _has_ended = match cancels {
+                Cancels::Succeed => federation.finish(number, |_| CallOutcome::Cancelled),
+                Cancels::CompleteAndRefuse | Cancels::CompleteAndSucceed => {
+                    federation.finish(number, completed)
+                }
+                Cancels::Refuse | Cancels::Hang => false,
+            };
+            match cancels {
+                Cancels::Refuse | Cancels::CompleteAndRefuse => {
+                    Err(Failure::new(Code::CommunicationFailed, "server lyon does not answer"))
+                }
+                _ => Ok(()),
             }
-            Ok(())
         })
     }
 }
@@ -153,9 +209,17 @@ impl Federation for SimulatedFederation {
             state.started
         };
         match behaviour {
-            Behaviour::Succeed => on_end(Ok(results(&call))),
-            Behaviour::Fail => on_end(Err(Failure::new(Code::SessionFailed, format!("exit code {number}")))),
-            Behaviour::Lie => on_end(Ok(vec![Some(Value::Double(0.5)); call.arguments.len()])),
+            Behaviour::Succeed => on_end(CallOutcome::Completed(results(&call))),
+            Behaviour::Double => {
+                on_end(CallOutcome::Completed(vec![None, call.arguments[1].as_ref().map(doubled)]))
+            }
+            Behaviour::Fail => {
+                let text = format!("exit code {number}");
+                on_end(CallOutcome::Failed(Failure::new(Code::SessionFailed, text)));
+            }
+            Behaviour::Lie => {
+                on_end(CallOutcome::Completed(vec![Some(Value::Double(0.5)); call.arguments.len()]))
+            }
             Behaviour::Refuse => return Err(Failure::new(Code::RpcRefused, "no server takes the job")),
             Behaviour::Panic => panic!("as the test asked"),
             Behaviour::Run => drop(self.state.lock().running.insert(number, (call, on_end))),
@@ -163,9 +227,18 @@ impl Federation for SimulatedFederation {
         Ok(Arc::new(SimulatedCall { number, federation: self.clone() }))
     }
 
+    fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {
+        let mandatory = options.len() as u32;
+        Ok(Explored { mandatory, optional: 2, failed: 1, late_s: folder.as_os_str().len() as f64 })
+    }
+
     fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
         state.running.clear();
+    }
+
+    fn shut_down(&self) {
+        self.state.lock().is_shut_down = true;
     }
 }

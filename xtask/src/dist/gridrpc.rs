@@ -68,7 +68,9 @@ fn build(glibc: Option<&str>) -> Result<PathBuf, Failure> {
 /// What programs are compiled with.
 fn development_files(root: &Path, built: &Path, folder: &str) -> Result<(), Failure> {
     let source = workspace_root().join("crates/gridrpc");
-    copy(&source.join("include/grpc.h"), &root.join("usr/include/pliant/grpc.h"), 0o644)?;
+    for header in ["grpc.h", "diet/DIET_client.h", "diet/DIET_grpc.h"] {
+        copy(&source.join("include").join(header), &root.join("usr/include/pliant").join(header), 0o644)?;
+    }
     let libraries = root.join(folder);
     copy(&built.join("libpliant_gridrpc.a"), &libraries.join("libpliant_gridrpc.a"), 0o644)?;
     let archive = libraries.join("libpliant_gridrpc.a");

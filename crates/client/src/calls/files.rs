@@ -53,8 +53,9 @@ pub(super) fn folder() -> Result<TempDir, CallError> {
 }
 
 /// All of a file.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, CallError> {
-    fs::read(path).map_err(|source| CallError::File { path: path.to_owned(), source })
+pub(super) async fn read(path: PathBuf) -> Result<Vec<u8>, CallError> {
+    let from = path.clone();
+    off_thread(&path, move || fs::read(from)).await
 }
 
 fn name_of(name: &str) -> pliant_staging::FileName {

@@ -1,57 +1,62 @@
 //! Calls of typed services: a function of a server with values for arguments, as GridRPC has it. A call is a job.
 
+mod ends;
 mod error;
 mod files;
+mod large;
+mod outcome;
+mod services;
 mod stored;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use pliant_calls::frame::{self, FrameKind};
-use pliant_calls::{Parameter, ParameterType, Signature, Value, decode, encode};
+use pliant_calls::{Parameter, ParameterType, Signature, Value, encode};
 use pliant_control::job::{Exit, JobRecord};
 use pliant_control::names::{Handle, Key, Name};
-use pliant_staging::ResultName;
 use pliant_wire::bounds::CALL_BYTES_MAX;
 use pliant_wire::{self as wire, CALL_ARGUMENTS, CallEnd as EndedJob, SubmittedWork, TypedCall};
 use tokio::sync::Semaphore;
 use tonic::Code;
 
 use super::{Client, ClientError, DOWN_POLL, LOST_POLL, SubmitOrder};
+use ends::CallEnds;
 
 pub use error::CallError;
+pub use large::bytes_of;
+pub use services::TypedService;
 pub use stored::{Keep, StoredData};
 
-/// How many submissions of calls, and how many waits for calls, a client has under way at a time; others wait for their turn.
-/// Both together are fewer than a server answers on one connection.
-const AT_A_TIME: usize = 48;
-/// How long the end of a call is waited for before another call has its turn, if many are waited for.
-const SLICE: Duration = Duration::from_millis(250);
+/// How many submissions of calls a client has under way at a time; others wait. All of these numbers together are fewer than a server answers on
+/// one connection.
+const SUBMISSIONS: usize = 48;
+/// How many calls a client waits for by a question to the server, which answers once the call has ended. The ends of others come from the agent.
+const LONG_QUESTIONS: usize = 32;
+/// How many questions that are answered at once are under way at a time.
+const SHORT_QUESTIONS: usize = 32;
 /// How long a call of the server waits for the end of a job, with what is between.
 const WAIT: Duration = Duration::from_secs(60);
+/// How long the results of a call that has completed are asked for while its server is down.
+const RESULTS_WITHIN: Duration = Duration::from_secs(300);
 
-/// How many submissions of calls and waits for them may still begin: neither holds up the other.
+/// Which submissions of calls and waits for them may still begin: neither holds up the other.
 pub(super) struct CallTurns {
     submissions: Semaphore,
-    waits: Semaphore,
+    long_questions: Semaphore,
+    short_questions: Semaphore,
+    ends: CallEnds,
 }
 
 impl Default for CallTurns {
     fn default() -> CallTurns {
-        CallTurns { submissions: Semaphore::new(AT_A_TIME), waits: Semaphore::new(AT_A_TIME) }
+        CallTurns {
+            submissions: Semaphore::new(SUBMISSIONS),
+            long_questions: Semaphore::new(LONG_QUESTIONS),
+            short_questions: Semaphore::new(SHORT_QUESTIONS),
+            ends: CallEnds::default(),
+        }
     }
-}
-
-/// A typed service.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TypedService {
-    /// Its name.
-    pub name: String,
-    /// Its parameters.
-    pub signature: Signature,
-    /// The servers that offer it with this signature to the caller, by name.
-    pub servers: Vec<Name>,
 }
 
 /// A call that is to be made.
@@ -110,55 +115,6 @@ impl CallOrder {
 }
 
 impl Client {
-    /// Finds a typed service at one server, or at any.
-    ///
-    /// # Errors
-    ///
-    /// There is no such server, it does not offer such a service to the caller, or no agent or server answers.
-    pub async fn typed_service(&self, name: &str, server: Option<&Name>) -> Result<TypedService, CallError> {
-        let all = self.servers().await?.servers;
-        let wanted: Vec<_> =
-            all.into_iter().filter(|found| server.is_none_or(|only| found.info.name == *only)).collect();
-        if let (Some(server), true) = (server, wanted.is_empty()) {
-            return Err(CallError::NoSuchServer(server.clone()));
-        }
-        let (mut found, mut is_untyped, mut failure) = (None::<TypedService>, false, None);
-        for server in wanted {
-            let (server, address) = (server.info.name, server.info.address);
-            let offer = match self.offer(&server, &address).await {
-                Ok(offer) => offer,
-                Err(error) => {
-                    failure = Some(error);
-                    continue;
-                }
-            };
-            let Some(service) =
-                offer.services.into_iter().find(|service| service.name == name && !service.for_others)
-            else {
-                continue;
-            };
-            let Ok(signature) = service.signature.parse::<Signature>() else { continue };
-            if service.signature.is_empty() {
-                is_untyped = true;
-                continue;
-            }
-            match &mut found {
-                // The first one decides: a call has one signature.
-                Some(service) if service.signature == signature => service.servers.push(server),
-                Some(_) => {}
-                None => {
-                    found = Some(TypedService { name: name.to_owned(), signature, servers: vec![server] })
-                }
-            }
-        }
-        match (found, failure) {
-            (Some(service), _) => Ok(service),
-            (None, _) if is_untyped => Err(CallError::NotTyped(name.to_owned())),
-            (None, Some(error)) => Err(error.into()),
-            (None, None) => Err(CallError::NoSuchService(name.to_owned())),
-        }
-    }
-
     /// Submits a call, once its values are checked; returns when a server has accepted it.
     ///
     /// # Errors
@@ -184,7 +140,7 @@ impl Client {
         };
         signature.check_arguments_but(&values, is_stored)?;
         let arguments = numbers(signature, &values);
-        let encoded = encode(&values)?;
+        let encoded = large::blocking(bytes_of(&values), || encode(&values))?;
         let mut staged = files::staged(signature, files).await?;
         let (stored, kept) = (stored::arguments(order)?, stored::kept(order)?);
         let mut call =
@@ -232,37 +188,42 @@ impl Client {
     ///
     /// The federation does not know the job, or its results cannot be fetched.
     pub async fn wait_call(&self, call: &StartedCall) -> Result<CallEnd, CallError> {
+        let mut completed = None;
         loop {
-            let turn = self.call_turns.waits.acquire().await.expect("it is never closed");
-            let ended = if self.call_turns.waits.available_permits() >= AT_A_TIME / 2 {
-                self.ended_job(&call.job).await
-            } else {
-                match tokio::time::timeout(SLICE, self.ended_job(&call.job)).await {
-                    Ok(ended) => ended,
-                    // A call that runs for long must not hide the ends of others.
-                    Err(_) => continue,
-                }
+            let ended = match self.call_turns.long_questions.try_acquire() {
+                Ok(_permit) => self.ended_job(&call.job).await,
+                Err(_) => self.noticed_end(&call.job).await,
             };
-            drop(turn);
-            match ended {
-                Ok(EndedJob { job, outcome }) if job.state.is_final() => {
-                    return self.end_of(call, job, outcome).await;
-                }
-                Ok(_) => {}
+            let (record, outcome, pause) = match ended {
+                Ok(EndedJob { job, outcome }) => (job, outcome, Duration::ZERO),
                 Err(error) => {
                     let may_pass = error.may_pass();
+                    // Its server comes back with its journal, or the agent ends the job.
+                    let pause = if may_pass { DOWN_POLL } else { LOST_POLL };
                     match self.agent_record(&call.job, error).await {
-                        Ok(record) if record.state.is_final() => {
-                            return self.end_of(call, record, Vec::new()).await;
+                        Ok(record) => (record, Vec::new(), pause),
+                        Err(_) if may_pass => {
+                            tokio::time::sleep(pause).await;
+                            continue;
                         }
-                        Ok(_) => {}
-                        Err(_) if may_pass => {}
                         Err(error) => return Err(error.into()),
                     }
-                    // Its server comes back with its journal, or the agent ends the job.
-                    tokio::time::sleep(if may_pass { DOWN_POLL } else { LOST_POLL }).await;
+                }
+            };
+            if record.state.is_final() {
+                match self.end_of(call, record, outcome).await {
+                    // The server had ended the job, and is down now.
+                    Err(error)
+                        if error.may_pass()
+                            && completed.get_or_insert_with(Instant::now).elapsed() < RESULTS_WITHIN =>
+                    {
+                        tokio::time::sleep(DOWN_POLL).await;
+                        continue;
+                    }
+                    end => return end,
                 }
             }
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -290,6 +251,22 @@ impl Client {
         }
     }
 
+    /// The job once it has ended, as the agent reports it: for one of many calls that are waited for.
+    async fn noticed_end(&self, job: &Handle) -> Result<EndedJob, ClientError> {
+        let CallTurns { short_questions, ends, .. } = &*self.call_turns;
+        // Before the present state is looked up, so that no end is missed.
+        let mut awaited = ends.register(job);
+        let mut has_ended = false;
+        loop {
+            let permit = short_questions.acquire().await.expect("it is never closed");
+            if has_ended || self.job(job).await?.state.is_final() {
+                return self.ended_job(job).await;
+            }
+            drop(permit);
+            has_ended = self.until_noticed(&mut awaited).await;
+        }
+    }
+
     /// The job as soon as it has ended, or after a while.
     async fn ended_job(&self, handle: &Handle) -> Result<EndedJob, ClientError> {
         loop {
@@ -309,91 +286,6 @@ impl Client {
                 return Ok(ended);
             }
         }
-    }
-
-    async fn end_of(
-        &self,
-        call: &StartedCall,
-        record: JobRecord,
-        outcome: Vec<u8>,
-    ) -> Result<CallEnd, CallError> {
-        let exit = record.exit.unwrap_or(Exit::Lost("its end is not known".to_owned()));
-        if exit == Exit::Cancelled {
-            return Ok(CallEnd::Cancelled);
-        }
-        let is_success = exit == Exit::Code(0);
-        let needs_files =
-            is_success && call.signature.outputs().any(|parameter| parameter.kind == ParameterType::File);
-        let has_outcome = !outcome.is_empty();
-        let outcome = match has_outcome {
-            true => outcome,
-            // Of one that was lost there may be nothing.
-            false => match self.fetched_outcome(&call.job).await {
-                Ok(outcome) => outcome,
-                Err(error) if is_success => return Err(error),
-                Err(_) => return Ok(CallEnd::Failed { reason: exit.to_string(), exit }),
-            },
-        };
-        let read = frame::read(&mut &outcome[..]).map_err(|error| ClientError::protocol(error).into());
-        match (read, is_success) {
-            (Ok(Some((header, payload))), true) if header.kind == FrameKind::Result => {
-                let results = decode(&payload).map_err(ClientError::protocol)?;
-                if results.len() != call.signature.parameters().len() {
-                    return Err(
-                        ClientError::protocol("expected one value for each parameter, found others").into()
-                    );
-                }
-                if needs_files {
-                    self.fetch_files(call, &results).await?;
-                }
-                Ok(CallEnd::Completed(results))
-            }
-            (Ok(Some((header, payload))), false) if header.kind == FrameKind::Failure => {
-                Ok(CallEnd::Failed { exit, reason: String::from_utf8_lossy(&payload).into_owned() })
-            }
-            (Err(error), true) => Err(error),
-            (Ok(_), true) => {
-                Err(ClientError::protocol("expected the outcome of a call, found another").into())
-            }
-            // It has ended after its outcome was written.
-            (_, false) => Ok(CallEnd::Failed { reason: exit.to_string(), exit }),
-        }
-    }
-
-    /// The local copies of files that come back.
-    async fn fetch_files(&self, call: &StartedCall, results: &[Option<Value>]) -> Result<(), CallError> {
-        let listed = self.results(&call.job).await?.files;
-        for (at, value) in results.iter().enumerate() {
-            let (Some(Value::File(name)), Some(path)) = (value, call.files.get(&at)) else { continue };
-            let wanted =
-                |name_of: &ResultName| matches!(name_of, ResultName::File(file) if file.as_str() == name);
-            match listed.iter().find(|file| wanted(&file.name)) {
-                Some(file) => self.fetch_to(&call.job, file, path).await?,
-                // A file that was not changed is no result: the local one has its content.
-                None if call.signature.parameters()[at].direction.is_input() => {}
-                None => {
-                    return Err(ClientError::failed(format!(
-                        "the result {name} of job {} is missing",
-                        call.job
-                    ))
-                    .into());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The outcome of a call that did not come with the end of its job.
-    async fn fetched_outcome(&self, job: &Handle) -> Result<Vec<u8>, CallError> {
-        let listed = self.results(job).await?.files;
-        let is_outcome =
-            |name: &ResultName| matches!(name, ResultName::File(file) if file.as_str() == wire::CALL_OUTCOME);
-        let Some(file) = listed.iter().find(|file| is_outcome(&file.name)) else {
-            return Err(ClientError::failed(format!("the outcome of job {job} is missing")).into());
-        };
-        let folder = files::folder()?;
-        self.fetch(job, file, folder.path()).await?;
-        files::read(&folder.path().join(pliant_staging::WORK).join(wire::CALL_OUTCOME))
     }
 }
 

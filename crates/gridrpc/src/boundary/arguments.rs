@@ -26,8 +26,9 @@ pub(super) struct Arguments {
 /// Where the outputs of a call go: one entry for each parameter, none for inputs and files.
 pub(super) struct Destinations(Vec<Option<Destination>>);
 
+/// Where an output goes.
 #[derive(Clone, Copy)]
-struct Destination {
+pub(super) struct Destination {
     at: *mut c_void,
     /// The type of the number, or of the elements; none of a string.
     of: Option<ScalarType>,
@@ -36,7 +37,7 @@ struct Destination {
 }
 
 // SAFETY: the addresses are written by the one thread of the program that reports the end of the session; until then they are only kept.
-// C leaves its memory to the library from the call until that report.
+// The outputs belong to the library from the call until that report, or until grpc_cancel or grpc_finalize has returned, as grpc.h says.
 unsafe impl Send for Destinations {}
 
 fn wrong(parameter: &Parameter, expected: &str, found: &str) -> Failure {
@@ -144,12 +145,17 @@ impl Destinations {
 }
 
 impl Destination {
+    /// Memory of so many elements of a type, or of so many bytes for a string.
+    pub(super) fn of(at: *mut c_void, of: Option<ScalarType>, size: u64) -> Destination {
+        Destination { at, of, size }
+    }
+
     /// Writes a value, if its type and size are those of the destination.
     ///
     /// # Safety
     ///
     /// The address is that of so many elements of the type.
-    unsafe fn write(self, value: &Value) -> Outcome {
+    pub(super) unsafe fn write(self, value: &Value) -> Outcome {
         let of = match value {
             Value::Vector(elements) | Value::Matrix { elements, .. } => Some(elements.scalar()),
             value => value.scalar(),
@@ -207,7 +213,7 @@ impl Destination {
 /// # Safety
 ///
 /// The address is that of a number of this type.
-unsafe fn read_number(of: ScalarType, at: *mut c_void) -> Value {
+pub(super) unsafe fn read_number(of: ScalarType, at: *mut c_void) -> Value {
     // SAFETY: the caller promises such a number. Fortran may pack it, so that it is not aligned.
     unsafe {
         match of {
@@ -225,7 +231,7 @@ unsafe fn read_number(of: ScalarType, at: *mut c_void) -> Value {
 /// # Safety
 ///
 /// The address is that of a string, or of so many bytes.
-unsafe fn read_text(at: *const u8, capacity: Option<u64>) -> Option<Vec<u8>> {
+pub(super) unsafe fn read_text(at: *const u8, capacity: Option<u64>) -> Option<Vec<u8>> {
     let Some(capacity) = capacity else {
         // SAFETY: without a capacity, the caller promises a string.
         return Some(unsafe { CStr::from_ptr(at.cast()) }.to_bytes().to_vec());
@@ -246,7 +252,7 @@ unsafe fn read_text(at: *const u8, capacity: Option<u64>) -> Option<Vec<u8>> {
 /// # Safety
 ///
 /// The address is that of so many elements of this type, or null if there are none.
-unsafe fn read_array(of: ScalarType, at: *mut c_void, count: u64) -> Array {
+pub(super) unsafe fn read_array(of: ScalarType, at: *mut c_void, count: u64) -> Array {
     /// Elements of a type whose zero is all bits 0.
     unsafe fn read<T: Copy + Default>(at: *mut c_void, count: u64) -> Vec<T> {
         let mut elements = vec![T::default(); usize::try_from(count).expect("sizes of calls are bounded")];

@@ -7,12 +7,11 @@
 )]
 
 use std::ffi::{c_int, c_uchar, c_ulonglong, c_void};
-use std::slice;
 
 use pliant_calls::{PARAMETERS_MAX, ParameterType, ScalarType};
 
 use super::arguments::{self, Arguments};
-use super::entry::{FunctionHandle, address, null, void, with, write};
+use super::entry::{FunctionHandle, address, elements, null, run, set_to_none, write};
 use crate::code::{Code, Failure, Outcome};
 use crate::federation::{Call, Results};
 use crate::handles::Binding;
@@ -41,7 +40,7 @@ pub unsafe extern "C" fn pliant_gridrpc_signature(
     passed: *mut c_uchar,
     count: *mut usize,
 ) -> c_int {
-    with(|library| {
+    run(|library| {
         let Binding { number, function } = library.binding(address(handle))?;
         let parameters = function.signature().parameters();
         if binding.is_null() || passed.is_null() || count.is_null() || parameters.len() > PARAMETERS_MAX {
@@ -94,19 +93,14 @@ unsafe fn prepare(
         let text = format!("expected {expected} arguments ({signature}), found {count}");
         return Err(Failure::new(Code::OtherErrorCode, text));
     }
-    if arguments.is_null() && count > 0 {
-        return Err(null("arguments"));
-    }
-    let addresses = match count {
-        0 => &[],
-        // SAFETY: it is not null, and the count is that of the signature.
-        count => unsafe { slice::from_raw_parts(arguments, count) },
-    };
-    // SAFETY: passed on.
-    let Arguments { values, files, destinations } = unsafe { arguments::read(signature, addresses) }?;
+    // SAFETY: the count is that of the signature; the rest is passed on.
+    let Arguments { values, files, destinations } = unsafe {
+        let addresses = elements(arguments, count, "arguments")?;
+        arguments::read(signature, &addresses)
+    }?;
     let call = Call { function: binding.function.clone(), arguments: values, files };
-    // SAFETY: it is called once, within a function of the program that reports the end of the session, until when grpc.h asks the
-    // program to leave the outputs to the library.
+    // SAFETY: it is called once, within a function of the program that reports the end of the session. Until that function, grpc_cancel or
+    // grpc_finalize has returned, the outputs belong to the library, as grpc.h says.
     let deliver = Box::new(move |results: Results| unsafe { destinations.write(&results) });
     Ok(PreparedCall { handle, binding, call, deliver })
 }
@@ -120,7 +114,7 @@ pub unsafe extern "C" fn pliant_gridrpc_call(
     count: usize,
 ) -> c_int {
     // SAFETY: variadic.c has read as many arguments as the signature has parameters.
-    with(|library| library.call(unsafe { prepare(library, handle, Some(binding), arguments, count) }?))
+    run(|library| library.call(unsafe { prepare(library, handle, Some(binding), arguments, count) }?))
 }
 
 /// An asynchronous call of `c/variadic.c`.
@@ -148,30 +142,30 @@ unsafe fn call_async(
     arguments: *const *mut c_void,
     count: usize,
 ) -> c_int {
-    with(|library| {
+    run(|library| {
         // SAFETY: passed on.
         unsafe {
             // Before anything starts that could not be named.
-            void(session)?;
+            set_to_none(session)?;
             let id = library.call_async(prepare(library, handle, binding, arguments, count)?)?;
             write(session, "a session ID", id)
         }
     })
 }
 
-#[unsafe(no_mangle)]
 /// `pliant_grpc_call_array`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pliant_grpc_call_array(
     handle: *mut FunctionHandle,
     arguments: *const *mut c_void,
     count: usize,
 ) -> c_int {
     // SAFETY: grpc.h asks for the addresses of arguments.
-    with(|library| library.call(unsafe { prepare(library, handle, None, arguments, count) }?))
+    run(|library| library.call(unsafe { prepare(library, handle, None, arguments, count) }?))
 }
 
-#[unsafe(no_mangle)]
 /// `pliant_grpc_call_array_async`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pliant_grpc_call_array_async(
     handle: *mut FunctionHandle,
     session: *mut SessionId,

@@ -5,12 +5,15 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::slice;
+use std::ptr;
 
 use crate::code::{Code, Failure, Outcome};
 use crate::handles::HandleAddress;
 use crate::library::{self, Library};
 use crate::sessions::{Ended, SessionId, VOID};
+
+/// The longest array of session IDs. A longer one has a wrong length, such as -1, and is not read.
+const IDS_MAX: usize = 1 << 24;
 
 /// A function handle: known by its address, its memory is the program's.
 #[repr(C)]
@@ -44,17 +47,18 @@ pub(super) fn guarded(act: impl FnOnce() -> Outcome) -> c_int {
     }
 }
 
-/// Does something with the library.
-pub(super) fn with(act: impl FnOnce(&Library) -> Outcome) -> c_int {
-    guarded(|| library::with(act))
+/// Runs a function of the standard in the initialized library.
+pub(super) fn run(act: impl FnOnce(&Library) -> Outcome) -> c_int {
+    guarded(|| library::enter(act))
 }
 
 pub(super) fn null(what: &str) -> Failure {
     Failure::new(Code::OtherErrorCode, format!("expected the address of {what}, found a null pointer"))
 }
 
+/// The address of a handle. Its provenance is exposed, since `grpc_get_handle` makes a pointer of the address again.
 pub(super) fn address(handle: *mut FunctionHandle) -> HandleAddress {
-    HandleAddress(handle.addr())
+    HandleAddress(handle.expose_provenance())
 }
 
 /// Writes a result to where the program wants it.
@@ -66,8 +70,8 @@ pub(super) unsafe fn write<T>(to: *mut T, what: &str, value: T) -> Outcome {
     if to.is_null() {
         return Err(null(what));
     }
-    // SAFETY: it is not null, so the caller promises a variable there.
-    unsafe { to.write(value) };
+    // SAFETY: it is not null, so the caller promises a variable there, which may not be aligned.
+    unsafe { to.write_unaligned(value) };
     Ok(())
 }
 
@@ -85,27 +89,37 @@ pub(super) unsafe fn text<'a>(from: *const c_char) -> Option<&'a CStr> {
 ///
 /// # Safety
 ///
-/// The pointer is null or that of so many IDs, unless there are more than sessions.
-pub(super) unsafe fn ids(
-    library: &Library,
-    from: *const SessionId,
-    length: usize,
-) -> Outcome<Vec<SessionId>> {
-    let known = library.sessions.known()?;
-    if length > known {
-        let text =
-            format!("expected at most {known} session IDs, since there are no more sessions, found {length}");
+/// The pointer is null or that of so many IDs, unless there are more than [`IDS_MAX`].
+pub(super) unsafe fn ids(from: *const SessionId, length: usize) -> Outcome<Vec<SessionId>> {
+    if length > IDS_MAX {
+        let text = format!("expected at most {IDS_MAX} session IDs, found {length}");
         return Err(Failure::new(Code::InvalidSessionId, text));
     }
-    if from.is_null() && length > 0 {
-        return Err(null("session IDs"));
+    // SAFETY: passed on.
+    unsafe { elements(from, length, "session IDs") }
+}
+
+/// A copy of an array of the program.
+///
+/// # Safety
+///
+/// The pointer is null or that of so many elements.
+pub(super) unsafe fn elements<T: Copy>(from: *const T, length: usize, name: &str) -> Outcome<Vec<T>> {
+    if length == 0 {
+        return Ok(Vec::new());
     }
-    let ids = match length {
-        0 => &[],
-        // SAFETY: it is not null, so the caller promises an array of that length, which is plausible.
-        length => unsafe { slice::from_raw_parts(from, length) },
-    };
-    Ok(ids.to_vec())
+    if from.is_null() {
+        return Err(null(name));
+    }
+    let mut elements: Vec<T> = Vec::with_capacity(length);
+    // SAFETY: it is not null, so the caller promises an array of that length; bytes need no alignment, and the new vector has the capacity,
+    // all of which is written.
+    unsafe {
+        let bytes = length * size_of::<T>();
+        ptr::copy_nonoverlapping(from.cast::<u8>(), elements.as_mut_ptr().cast::<u8>(), bytes);
+        elements.set_len(length);
+    }
+    Ok(elements)
 }
 
 /// Writes which session has ended, and returns its outcome.
@@ -119,12 +133,12 @@ pub(super) unsafe fn write_ended(to: *mut SessionId, (id, outcome): Ended) -> Ou
     outcome
 }
 
-/// Lets a variable for a session ID hold none until there is one.
+/// Sets a variable for a session ID to none, until there is one.
 ///
 /// # Safety
 ///
 /// As of [`write`].
-pub(super) unsafe fn void(to: *mut SessionId) -> Outcome {
+pub(super) unsafe fn set_to_none(to: *mut SessionId) -> Outcome {
     // SAFETY: passed on.
     unsafe { write(to, "a session ID", VOID) }
 }

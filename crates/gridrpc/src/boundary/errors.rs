@@ -9,31 +9,31 @@
 use std::ffi::{c_char, c_int};
 use std::panic::catch_unwind;
 
-use super::entry::{last_error, void, with, write};
+use super::entry::{last_error, run, set_to_none, write};
 use crate::code::Code;
 use crate::library;
 use crate::sessions::{SessionId, VOID};
 
-#[unsafe(no_mangle)]
 /// `grpc_error_string`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_error_string(error_code: c_int) -> *mut c_char {
     Code::name(error_code).as_ptr().cast_mut()
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_get_error`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_get_error(session: SessionId) -> c_int {
-    with(|library| library.sessions.failure(session)?.map_or(Ok(()), Err))
+    run(|library| library.sessions.failure(session)?.map_or(Ok(()), Err))
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_get_failed_sessionid`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_get_failed_sessionid(session: *mut SessionId) -> c_int {
-    with(|library| {
+    run(|library| {
         // SAFETY: grpc.h asks for a variable.
         unsafe {
             // Before a failed session is taken, which is given once.
-            void(session)?;
+            set_to_none(session)?;
             write(session, "a session ID", library.sessions.take_failed()?.unwrap_or(VOID))
         }
     })
@@ -56,21 +56,21 @@ unsafe fn copy(text: &str, buffer: *mut c_char, size: usize) -> usize {
     text.len()
 }
 
-#[unsafe(no_mangle)]
 /// `pliant_grpc_last_error_text`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pliant_grpc_last_error_text(buffer: *mut c_char, size: usize) -> usize {
     // SAFETY: grpc.h asks for a buffer of that size.
     unsafe { copy(&last_error(), buffer, size) }
 }
 
-#[unsafe(no_mangle)]
 /// `pliant_grpc_error_text`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pliant_grpc_error_text(
     session: SessionId,
     buffer: *mut c_char,
     size: usize,
 ) -> usize {
-    let find = || library::with(|library| library.sessions.failure(session));
+    let find = || library::enter(|library| library.sessions.failure(session));
     let found = catch_unwind(find).unwrap_or(Ok(None));
     let text = match found {
         Ok(Some(failure)) | Err(failure) => failure.text,

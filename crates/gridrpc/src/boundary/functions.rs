@@ -10,15 +10,15 @@ use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::entry::{FunctionHandle, address, guarded, ids, text, void, with, write, write_ended};
+use super::entry::{FunctionHandle, address, guarded, ids, run, set_to_none, text, write, write_ended};
 use crate::code::{Code, Failure};
 use crate::handles::HandleAddress;
 use crate::library;
 use crate::live::LiveFederation;
 use crate::sessions::SessionId;
 
-#[unsafe(no_mangle)]
 /// `grpc_initialize`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_initialize(config_file: *const c_char) -> c_int {
     guarded(|| {
         // SAFETY: grpc.h asks for a string or a null pointer.
@@ -27,14 +27,14 @@ pub unsafe extern "C" fn grpc_initialize(config_file: *const c_char) -> c_int {
     })
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_finalize`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_finalize() -> c_int {
     guarded(library::finalize)
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_function_handle_default`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_function_handle_default(
     handle: *mut FunctionHandle,
     function_name: *const c_char,
@@ -43,14 +43,14 @@ pub unsafe extern "C" fn grpc_function_handle_default(
     unsafe { grpc_function_handle_init(handle, std::ptr::null(), function_name) }
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_function_handle_init`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_function_handle_init(
     handle: *mut FunctionHandle,
     server_name: *const c_char,
     function_name: *const c_char,
 ) -> c_int {
-    with(|library| {
+    run(|library| {
         let not_utf8 =
             |code, what| move |_| Failure::new(code, format!("expected {what} in UTF-8, found other bytes"));
         // SAFETY: grpc.h asks for strings or null pointers.
@@ -65,16 +65,16 @@ pub unsafe extern "C" fn grpc_function_handle_init(
     })
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_function_handle_destruct`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_function_handle_destruct(handle: *mut FunctionHandle) -> c_int {
-    with(|library| library.destruct(address(handle)))
+    run(|library| library.destruct(address(handle)))
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_get_handle`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_get_handle(handle: *mut *mut FunctionHandle, session: SessionId) -> c_int {
-    with(|library| {
+    run(|library| {
         let HandleAddress(at) = library.handle(session)?;
         // The program gave this address before, and has it back.
         let pointer = std::ptr::with_exposed_provenance_mut(at);
@@ -83,36 +83,38 @@ pub unsafe extern "C" fn grpc_get_handle(handle: *mut *mut FunctionHandle, sessi
     })
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_cancel`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_cancel(session: SessionId) -> c_int {
-    with(|library| library.sessions.cancel(session))
+    run(|library| library.sessions.cancel(session))
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_cancel_all`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_cancel_all() -> c_int {
-    with(|library| library.sessions.cancel_all())
+    run(|library| library.sessions.cancel_all())
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_probe`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_probe(session: SessionId) -> c_int {
-    with(|library| library.sessions.probe(session))
+    run(|library| library.sessions.probe(session))
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_probe_or`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_probe_or(
     sessions: *const SessionId,
     length: usize,
     ended: *mut SessionId,
 ) -> c_int {
-    with(|library| {
+    run(|library| {
         // SAFETY: grpc.h asks for an array and a variable.
         unsafe {
-            void(ended)?;
-            match library.sessions.probe_or(&ids(library, sessions, length)?)? {
+            // Before `ended` changes, which may be an element of the array.
+            let ids = ids(sessions, length);
+            set_to_none(ended)?;
+            match library.sessions.probe_or(&ids?)? {
                 Some(found) => write_ended(ended, found),
                 None => Err(Failure::new(Code::NoneCompleted, "each of these sessions is under way")),
             }
@@ -120,48 +122,50 @@ pub unsafe extern "C" fn grpc_probe_or(
     })
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_wait`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_wait(session: SessionId) -> c_int {
-    with(|library| library.sessions.wait_and(&[session]))
+    run(|library| library.sessions.wait_and(&[session]))
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_wait_and`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_wait_and(sessions: *const SessionId, length: usize) -> c_int {
     // SAFETY: grpc.h asks for an array.
-    with(|library| library.sessions.wait_and(&unsafe { ids(library, sessions, length) }?))
+    run(|library| library.sessions.wait_and(&unsafe { ids(sessions, length) }?))
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_wait_or`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_wait_or(
     sessions: *const SessionId,
     length: usize,
     ended: *mut SessionId,
 ) -> c_int {
-    with(|library| {
+    run(|library| {
         // SAFETY: grpc.h asks for an array and a variable.
         unsafe {
-            void(ended)?;
-            write_ended(ended, library.sessions.wait_or(&ids(library, sessions, length)?)?)
+            // Before `ended` changes, which may be an element of the array.
+            let ids = ids(sessions, length);
+            set_to_none(ended)?;
+            write_ended(ended, library.sessions.wait_or(&ids?)?)
         }
     })
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_wait_all`.
+#[unsafe(no_mangle)]
 pub extern "C" fn grpc_wait_all() -> c_int {
-    with(|library| library.sessions.wait_all())
+    run(|library| library.sessions.wait_all())
 }
 
-#[unsafe(no_mangle)]
 /// `grpc_wait_any`.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn grpc_wait_any(ended: *mut SessionId) -> c_int {
-    with(|library| {
+    run(|library| {
         // SAFETY: grpc.h asks for a variable.
         unsafe {
-            void(ended)?;
+            set_to_none(ended)?;
             library.sessions.wait_any()?.map_or(Ok(()), |found| write_ended(ended, found))
         }
     })

@@ -5,8 +5,10 @@
 
 mod arguments;
 pub mod calls;
+pub mod diet;
 mod entry;
 pub mod errors;
+pub mod explorations;
 pub mod functions;
 pub mod variadic;
 

@@ -10,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::FunctionHandle;
 use super::calls::*;
 use super::errors::*;
+use super::explorations::{Exploration, pliant_grpc_explore};
 use super::functions::*;
 use crate::code::Code;
 use crate::library;
@@ -29,10 +30,10 @@ const ALL: &str = "in char a, in int b, in long c, in float d, in double e, in s
                    inout string t[16]";
 
 /// An initialized library, finalized at the end.
-struct Initialized<'a>(#[expect(dead_code, reason = "held until the end")] MutexGuard<'a, ()>);
+pub(super) struct Initialized<'a>(#[expect(dead_code, reason = "held until the end")] MutexGuard<'a, ()>);
 
 impl Initialized<'_> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let guard = ONE_TEST.lock();
         let federation = SimulatedFederation::new(&[
             ("succ", "in int n, out int m", Behaviour::Succeed),
@@ -41,6 +42,7 @@ impl Initialized<'_> {
             ("lie", "in int n, out int m", Behaviour::Lie),
             ("panic", "in int n, out int m", Behaviour::Panic),
             ("vector", "in int n, inout double v[n]", Behaviour::Succeed),
+            ("double-matrix", "in int n, inout double a[2][n]", Behaviour::Double),
             ("file", "in file f, out int m", Behaviour::Succeed),
             ("nothing", "", Behaviour::Succeed),
         ]);
@@ -189,8 +191,8 @@ fn null_pointers_and_wrong_counts_give_codes() {
         check(pliant_grpc_call_array(succ, addresses.as_ptr(), 3), OtherErrorCode, "2 arguments (in int n");
         check(pliant_grpc_call_array(succ, addresses.as_ptr(), usize::MAX), OtherErrorCode, "2 arguments");
         check(pliant_grpc_call_array(succ, without_output.as_ptr(), 2), OtherErrorCode, "null");
-        check(grpc_wait_and(null(), 1), InvalidSessionId, "at most 0");
-        check(grpc_wait_and(&raw const id, usize::MAX), InvalidSessionId, "at most 0");
+        check(grpc_wait_and(null(), 1), OtherErrorCode, "null");
+        check(grpc_wait_and(&raw const id, usize::MAX), InvalidSessionId, "at most");
         assert_eq!(grpc_wait_and(null(), 0), 0);
         check(grpc_wait_or(null(), 0, &raw mut id), InvalidSessionId, "at least one");
         check(grpc_wait_any(null_mut()), OtherErrorCode, "null");
@@ -199,11 +201,74 @@ fn null_pointers_and_wrong_counts_give_codes() {
         assert_eq!(pliant_grpc_call_array(succ, addresses.as_ptr(), 2), 0);
         assert_eq!(numbers[1], 2);
         assert_eq!(grpc_call_async(succ, &raw mut id, 1, &raw mut out), 0);
-        check(grpc_wait_and(null(), 1), OtherErrorCode, "null");
         check(grpc_wait_or(&raw const id, 1, null_mut()), OtherErrorCode, "null");
         check(grpc_probe_or(&raw const id, 1, null_mut()), OtherErrorCode, "null");
         check(grpc_get_handle(null_mut(), id), OtherErrorCode, "null");
         assert_eq!((grpc_wait(id), out), (0, 2));
+    }
+}
+
+#[test]
+fn arrays_may_hold_an_id_twice_receive_the_result_and_be_unaligned() {
+    let _library = Initialized::new();
+    let (mut succ, mut run) = (handle(c"succ"), handle(c"run"));
+    let (mut done, mut running, mut out) = (0, 0, 0);
+    // SAFETY: pointers to what the functions ask for.
+    unsafe {
+        assert_eq!(grpc_call_async(&raw mut *succ, &raw mut done, 4, &raw mut out), 0);
+        // Only one session is known.
+        assert_eq!(grpc_wait_and([done, done].as_ptr(), 2), 0);
+        assert_eq!(grpc_call_async(&raw mut *run, &raw mut running, 4, &raw mut out), 0);
+        let mut ids = [running, done];
+        assert_eq!((grpc_wait_or(ids.as_ptr(), 2, &raw mut ids[0]), ids[0]), (0, done));
+        let mut ids = [running, done];
+        assert_eq!((grpc_probe_or(ids.as_ptr(), 2, &raw mut ids[1]), ids[1]), (0, done));
+        let mut ids = [running];
+        let code = grpc_probe_or(ids.as_ptr(), 1, &raw mut ids[0]);
+        assert_eq!((code, ids[0]), (Code::NoneCompleted.number(), -1));
+
+        // One byte behind where they would be aligned.
+        let (mut ids, mut arguments) = ([0_u64; 2], [0_u64; 3]);
+        let ids: *mut c_int = ids.as_mut_ptr().byte_add(1).cast();
+        let arguments: *mut *mut c_void = arguments.as_mut_ptr().byte_add(1).cast();
+        let mut input = 7;
+        arguments.write_unaligned((&raw mut input).cast());
+        arguments.add(1).write_unaligned((&raw mut out).cast());
+        assert_eq!((pliant_grpc_call_array(&raw mut *succ, arguments, 2), out), (0, 8));
+        assert_eq!(pliant_grpc_call_array_async(&raw mut *succ, ids, arguments, 2), 0);
+        assert_eq!(grpc_wait_and(ids, 1), 0);
+    }
+}
+
+#[test]
+fn a_handle_that_another_library_has_bound_anew_is_not_called_with_earlier_arguments() {
+    let mut handle = Box::<FunctionHandle>::default();
+    let handle: *mut FunctionHandle = &raw mut *handle;
+    let signature = || {
+        let (mut binding, mut passed, mut count) = (0, [0; 64], 0);
+        // SAFETY: the variables that c/variadic.c has, too.
+        let code = unsafe {
+            pliant_gridrpc_signature(handle, &raw mut binding, passed.as_mut_ptr(), &raw mut count)
+        };
+        assert_eq!((code, count), (0, 2));
+        binding
+    };
+    let (mut out, mut number, mut vector) = (0.0_f64, 3_i32, [1.0_f64; 3]);
+    let mut arguments: [*mut c_void; 2] = [(&raw mut number).cast(), (&raw mut out).cast()];
+    let before = {
+        let _library = Initialized::new();
+        // SAFETY: the name is a string.
+        assert_eq!(unsafe { grpc_function_handle_default(handle, c"succ".as_ptr()) }, 0);
+        signature()
+    };
+    let _library = Initialized::new();
+    // SAFETY: the arguments are those of the later function.
+    unsafe {
+        assert_eq!(grpc_function_handle_default(handle, c"vector".as_ptr()), 0);
+        let code = pliant_gridrpc_call(handle, before, arguments.as_ptr(), 2);
+        assert_eq!(code, Code::InvalidFunctionHandle.number());
+        arguments[1] = vector.as_mut_ptr().cast();
+        assert_eq!(pliant_gridrpc_call(handle, signature(), arguments.as_ptr(), 2), 0);
     }
 }
 
@@ -245,6 +310,31 @@ fn neither_a_wrong_result_nor_a_panic_touches_the_program() {
         assert_eq!(pliant_grpc_call_array(&raw mut *nothing, null(), 0), 0);
     }
     assert_eq!(out, [7, 7]);
+}
+
+#[test]
+fn an_exploration_has_options_and_a_folder() {
+    let _library = Initialized::new();
+    let options = [c"simulate".as_ptr(), c"--min".as_ptr(), null()];
+    let bytes = [-1_i8 as c_char, 0];
+    let mut explored = std::mem::MaybeUninit::<Exploration>::uninit();
+    let to = explored.as_mut_ptr();
+    // SAFETY: pointers to what the function asks for, and to a variable of its size.
+    let explored = unsafe {
+        assert_eq!(pliant_grpc_explore(options.as_ptr(), 2, c"out".as_ptr(), null_mut()), 0);
+        assert_eq!(pliant_grpc_explore(options.as_ptr(), 2, c"out".as_ptr(), to), 0);
+        for (options, count, folder) in [
+            (options.as_ptr(), 3, c"out".as_ptr()),
+            (options.as_ptr(), usize::MAX, c"out".as_ptr()),
+            (null(), 1, c"out".as_ptr()),
+            ([bytes.as_ptr()].as_ptr(), 1, c"out".as_ptr()),
+            (options.as_ptr(), 2, null()),
+        ] {
+            assert_eq!(pliant_grpc_explore(options, count, folder, to), Code::OtherErrorCode.number());
+        }
+        to.read()
+    };
+    assert_eq!(explored.counts(), (2, 2, 1, 3.0));
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use parking_lot::Condvar;
+use pliant_client::calls::bytes_of;
 
-use super::{Deliver, NewSession, REPORTED_MAX, SessionId};
+use super::{Deliver, NewSession, REPORTED_MAX, RESULT_BYTES_MAX, SessionId, UNREPORTED_MAX};
 use crate::code::{Code, Failure, Outcome};
-use crate::federation::{Results, RunningCall};
+use crate::federation::{CallOutcome, Results, RunningCall};
 use crate::handles::HandleAddress;
 
 /// The last ID. It outlives the table: an ID from before `grpc_finalize` is not that of a later session.
@@ -17,15 +18,35 @@ static LAST: AtomicI32 = AtomicI32::new(0);
 /// Where a session is.
 pub(super) enum Stage {
     /// No server has accepted it yet; it may have ended all the same, in between.
-    Starting(Option<Outcome<Results>>),
+    Starting(Option<CallOutcome>),
     /// Under way.
     Running,
-    /// It has ended as the number `order` of all sessions, and no function has reported it.
-    Ended { order: u64, outcome: Outcome<Results> },
+    /// It has completed, and its outputs are not written.
+    Completed(Results),
     /// A thread writes its outputs.
     Delivering,
-    /// It was reported, with this outcome.
-    Reported(Outcome),
+    /// Its outputs are written, or it has none: its outcome.
+    Settled(Outcome),
+}
+
+/// Whether the program has cancelled a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cancellation {
+    /// It has not.
+    None,
+    /// It has, and no server has accepted that.
+    Requested,
+    /// It has, and a server has accepted it.
+    Accepted,
+}
+
+/// Which function reports the end of a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reporter {
+    /// One that probes: functions that wait report it, too.
+    Probe,
+    /// One that waits, or cancels.
+    Wait,
 }
 
 /// A session.
@@ -34,23 +55,30 @@ pub(super) struct Session {
     pub(super) running: Option<Arc<dyn RunningCall>>,
     pub(super) stage: Stage,
     is_asynchronous: bool,
-    /// How many threads cancel it.
-    cancelling: u32,
+    cancellation: Cancellation,
     deliver: Option<Deliver>,
     waiters: Vec<Arc<Condvar>>,
+    /// Its number among the sessions that have ended and that no function that waits has reported.
+    ended: Option<u64>,
     /// Its number among the failed sessions that are not given yet.
     failed: Option<u64>,
+    /// True once a function has reported its end.
+    is_reported: bool,
 }
 
 /// The sessions of the library.
 pub(super) struct Table {
     is_open: bool,
     sessions: HashMap<SessionId, Session>,
-    /// Asynchronous sessions that are running, or ended and not claimed.
-    unreported: usize,
+    /// Asynchronous sessions that are running.
+    running: usize,
+    /// Threads that write outputs.
+    delivering: usize,
+    /// Bytes of outputs that are not written.
+    result_bytes: usize,
     /// Counts the ends.
     orders: u64,
-    /// Asynchronous sessions that have ended and are not claimed, in the order of their ends.
+    /// Asynchronous sessions that have ended and that no function that waits has reported, in the order of their ends.
     ended: BTreeMap<u64, SessionId>,
     /// Sessions that have failed and are not given yet, in the same order.
     failed: BTreeMap<u64, SessionId>,
@@ -63,7 +91,9 @@ impl Table {
         Table {
             is_open: true,
             sessions: HashMap::new(),
-            unreported: 0,
+            running: 0,
+            delivering: 0,
+            result_bytes: 0,
             orders: 0,
             ended: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -75,13 +105,23 @@ impl Table {
         self.is_open
     }
 
-    /// Ends all of it; who waits.
+    /// True while a thread writes outputs.
+    pub(super) fn is_delivering(&self) -> bool {
+        self.delivering > 0
+    }
+
+    /// Ends all of it; returns the threads that wait.
     pub(super) fn close(&mut self) -> Vec<Arc<Condvar>> {
         self.is_open = false;
         self.sessions.values_mut().flat_map(|session| std::mem::take(&mut session.waiters)).collect()
     }
 
-    pub(super) fn insert(&mut self, new: NewSession) -> SessionId {
+    /// Adds a session that starts, unless too much is unreported.
+    pub(super) fn insert(&mut self, new: NewSession) -> Outcome<SessionId> {
+        let NewSession { handle, is_asynchronous, deliver } = new;
+        if is_asynchronous {
+            self.expect_free()?;
+        }
         let next = |last: i32| last.checked_add(1).unwrap_or(1);
         let id = loop {
             let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
@@ -90,24 +130,47 @@ impl Table {
                 break id;
             }
         };
-        let NewSession { handle, is_asynchronous, deliver } = new;
         let session = Session {
             handle,
             running: None,
             stage: Stage::Starting(None),
             is_asynchronous,
-            cancelling: 0,
+            cancellation: Cancellation::None,
             deliver: Some(deliver),
             waiters: Vec::new(),
+            ended: None,
             failed: None,
+            is_reported: false,
         };
         self.sessions.insert(id, session);
-        id
+        Ok(id)
+    }
+
+    /// An error if the program has left too many sessions, or too large outputs, unreported.
+    fn expect_free(&self) -> Outcome {
+        let unreported = self.sessions.len() - self.reported.len();
+        let found = if unreported >= UNREPORTED_MAX {
+            format!("fewer than {UNREPORTED_MAX} sessions that are not reported, found {unreported}")
+        } else if self.result_bytes >= RESULT_BYTES_MAX {
+            let found = self.result_bytes;
+            format!("less than {RESULT_BYTES_MAX} bytes of outputs that are not written, found {found}")
+        } else {
+            return Ok(());
+        };
+        let hint = "wait for sessions, probe them or cancel them before more calls are started";
+        Err(Failure::new(Code::OtherErrorCode, format!("expected {found}\nhint: {hint}")))
     }
 
     pub(super) fn remove(&mut self, id: SessionId) {
-        if let Some(order) = self.sessions.remove(&id).and_then(|session| session.failed) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        if let Some(order) = session.failed {
             self.failed.remove(&order);
+        }
+        if let Some(order) = session.ended {
+            self.ended.remove(&order);
+        }
+        if let Stage::Completed(results) = session.stage {
+            self.result_bytes -= bytes_of(&results);
         }
     }
 
@@ -119,78 +182,109 @@ impl Table {
         self.sessions.get_mut(&id)
     }
 
-    /// How many sessions are known.
-    pub(super) fn known(&self) -> usize {
-        self.sessions.len()
-    }
-
     /// A server has accepted the session; its outcome if it has ended already.
-    pub(super) fn start(&mut self, id: SessionId) -> Option<Outcome<Results>> {
+    pub(super) fn start(&mut self, id: SessionId) -> Option<CallOutcome> {
         let session = self.sessions.get_mut(&id)?;
-        self.unreported += usize::from(session.is_asynchronous);
+        self.running += usize::from(session.is_asynchronous);
         match std::mem::replace(&mut session.stage, Stage::Running) {
             Stage::Starting(early) => early,
             _ => None,
         }
     }
 
-    /// A running session has ended: who waits for it, and whether it was the last one that any function may wait for.
-    pub(super) fn end(&mut self, id: SessionId, outcome: Outcome<Results>) -> (Vec<Arc<Condvar>>, bool) {
-        let Some(session) = self.sessions.get_mut(&id) else { return (Vec::new(), false) };
+    /// A running session has ended; returns the threads that wait for it.
+    pub(super) fn end(&mut self, id: SessionId, outcome: CallOutcome) -> Vec<Arc<Condvar>> {
+        let Some(session) = self.sessions.get_mut(&id) else { return Vec::new() };
         session.running = None;
+        self.running -= usize::from(session.is_asynchronous);
         let waiters = std::mem::take(&mut session.waiters);
-        if session.cancelling > 0 {
+        let is_requested = session.cancellation != Cancellation::None;
+        // What ends otherwise while no server has accepted the cancellation keeps its outcome: the cancellation may fail.
+        if session.cancellation == Cancellation::Accepted
+            || (is_requested && outcome == CallOutcome::Cancelled)
+        {
             session.deliver = None;
-            session.stage = Stage::Reported(Err(cancelled(id)));
-            self.unreported -= usize::from(session.is_asynchronous);
+            session.stage = Stage::Settled(Err(cancelled(id)));
             self.retire(id);
-            return (waiters, self.unreported == 0);
+            return waiters;
         }
         self.orders += 1;
         let order = self.orders;
         if session.is_asynchronous {
+            session.ended = Some(order);
             self.ended.insert(order, id);
-            if outcome.is_err() {
-                session.failed = Some(order);
-                self.failed.insert(order, id);
+        }
+        let failure = match outcome {
+            CallOutcome::Completed(results) => {
+                self.result_bytes += bytes_of(&results);
+                session.stage = Stage::Completed(results);
+                return waiters;
             }
-        }
-        session.stage = Stage::Ended { order, outcome };
-        (waiters, false)
-    }
-
-    /// Takes a session that has ended and is not reported, to write its outputs.
-    pub(super) fn claim(&mut self, id: SessionId) -> Option<(Outcome<Results>, Option<Deliver>)> {
-        let session = self.sessions.get_mut(&id)?;
-        if !matches!(session.stage, Stage::Ended { .. }) {
-            return None;
-        }
-        let Stage::Ended { order, outcome } = std::mem::replace(&mut session.stage, Stage::Delivering) else {
-            return None;
+            CallOutcome::Failed(failure) => failure,
+            CallOutcome::Cancelled => {
+                Failure::new(Code::SessionFailed, "the call was cancelled by another client")
+            }
         };
-        self.ended.remove(&order);
-        self.unreported -= usize::from(session.is_asynchronous);
-        Some((outcome, session.deliver.take()))
-    }
-
-    /// A claimed session is reported: who waits for that. `is_new` if it failed when its outputs were written.
-    pub(super) fn report(&mut self, id: SessionId, outcome: Outcome, is_new: bool) -> Vec<Arc<Condvar>> {
-        let Some(session) = self.sessions.get_mut(&id) else { return Vec::new() };
-        if is_new && session.is_asynchronous {
-            self.orders += 1;
-            session.failed = Some(self.orders);
-            self.failed.insert(self.orders, id);
-        }
-        session.stage = Stage::Reported(outcome);
-        let (waiters, is_asynchronous) = (std::mem::take(&mut session.waiters), session.is_asynchronous);
-        // The other ones are forgotten at once.
-        if is_asynchronous {
-            self.retire(id);
+        session.deliver = None;
+        session.stage = Stage::Settled(Err(failure));
+        if session.is_asynchronous {
+            session.failed = Some(order);
+            self.failed.insert(order, id);
         }
         waiters
     }
 
-    fn retire(&mut self, id: SessionId) {
+    /// Takes the outputs of a session that has completed, if they are not written: the caller writes them and calls [`Table::settle`].
+    pub(super) fn claim(&mut self, id: SessionId) -> Option<(Results, Deliver)> {
+        let results = self.take_results(id)?;
+        let deliver = self.sessions.get_mut(&id)?.deliver.take()?;
+        self.delivering += 1;
+        Some((results, deliver))
+    }
+
+    fn take_results(&mut self, id: SessionId) -> Option<Results> {
+        let session = self.sessions.get_mut(&id)?;
+        match std::mem::replace(&mut session.stage, Stage::Delivering) {
+            Stage::Completed(results) => {
+                self.result_bytes -= bytes_of(&results);
+                Some(results)
+            }
+            other => {
+                session.stage = other;
+                None
+            }
+        }
+    }
+
+    /// The outputs of a claimed session are written, or could not be; returns the threads that wait for that.
+    pub(super) fn settle(&mut self, id: SessionId, outcome: Outcome) -> Vec<Arc<Condvar>> {
+        self.delivering -= 1;
+        let Some(session) = self.sessions.get_mut(&id) else { return Vec::new() };
+        if outcome.is_err() && session.is_asynchronous {
+            self.orders += 1;
+            session.failed = Some(self.orders);
+            self.failed.insert(self.orders, id);
+        }
+        session.stage = Stage::Settled(outcome);
+        std::mem::take(&mut session.waiters)
+    }
+
+    /// A function reports the end of a session: functions that wait for any session do not report it again after one that waits.
+    pub(super) fn begin_report(&mut self, id: SessionId, by: Reporter) {
+        if by == Reporter::Wait
+            && let Some(order) = self.sessions.get_mut(&id).and_then(|session| session.ended.take())
+        {
+            self.ended.remove(&order);
+        }
+    }
+
+    /// A function has reported the outcome of a session that is settled.
+    pub(super) fn retire(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        // The others are forgotten at once.
+        if !session.is_asynchronous || std::mem::replace(&mut session.is_reported, true) {
+            return;
+        }
         self.reported.push_back(id);
         while self.reported.len() > REPORTED_MAX {
             if let Some(oldest) = self.reported.pop_front() {
@@ -199,30 +293,38 @@ impl Table {
         }
     }
 
-    /// Begins to cancel a session: the call to cancel, if it is under way. What has ended without a report ends here.
+    /// Begins to cancel a session: the call to cancel, if it is under way. Outputs that are not written never are.
     pub(super) fn begin_cancel(&mut self, id: SessionId) -> Option<Arc<dyn RunningCall>> {
         let session = self.sessions.get_mut(&id)?;
-        match &session.stage {
-            Stage::Running => {
-                session.cancelling += 1;
-                session.running.clone()
+        if let Stage::Running = session.stage {
+            if session.cancellation == Cancellation::None {
+                session.cancellation = Cancellation::Requested;
             }
-            Stage::Ended { .. } => {
-                let (outcome, _unwritten) = self.claim(id)?;
-                let outcome = outcome.and(Err(cancelled(id)));
-                let session = self.sessions.get_mut(&id)?;
-                session.stage = Stage::Reported(outcome);
-                self.retire(id);
-                None
-            }
-            _ => None,
+            return session.running.clone();
         }
+        self.drop_results(id);
+        None
     }
 
-    /// The call could not be cancelled.
-    pub(super) fn cancel_failed(&mut self, id: SessionId) {
+    /// A server has accepted the cancellation of a session, which may have completed in between.
+    pub(super) fn accept_cancel(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.cancelling = session.cancelling.saturating_sub(1);
+            session.cancellation = Cancellation::Accepted;
+        }
+        self.drop_results(id);
+    }
+
+    /// Drops the outputs of a session that are not written. The function that cancels reports the end; a failure stays the outcome.
+    fn drop_results(&mut self, id: SessionId) {
+        if self.take_results(id).is_some()
+            && let Some(session) = self.sessions.get_mut(&id)
+        {
+            session.deliver = None;
+            session.stage = Stage::Settled(Err(cancelled(id)));
+        }
+        if self.is_settled(id) {
+            self.begin_report(id, Reporter::Wait);
+            self.retire(id);
         }
     }
 
@@ -246,33 +348,33 @@ impl Table {
     }
 
     /// True unless the session may still change.
-    pub(super) fn is_reported(&self, id: SessionId) -> bool {
-        self.sessions.get(&id).is_none_or(|session| matches!(session.stage, Stage::Reported(_)))
+    pub(super) fn is_settled(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_none_or(|session| matches!(session.stage, Stage::Settled(_)))
     }
 
-    /// One of these that has ended: rather one that was not reported.
+    /// One of these that has ended, preferably one that no function that waits has reported.
     pub(super) fn one_ended(&self, ids: &[SessionId]) -> Option<SessionId> {
-        let unreported = |id: &&SessionId| {
-            self.sessions.get(id).is_some_and(|session| matches!(session.stage, Stage::Ended { .. }))
-        };
+        let is_unreported =
+            |id: &&SessionId| self.sessions.get(id).is_some_and(|session| session.ended.is_some());
         let ended = |id: &&SessionId| self.has_ended(**id);
-        ids.iter().find(unreported).or_else(|| ids.iter().find(ended)).copied()
+        ids.iter().find(is_unreported).or_else(|| ids.iter().find(ended)).copied()
     }
 
-    /// The session that ended first and is not reported.
+    /// The session that ended first and that no function that waits has reported.
     pub(super) fn first_ended(&self) -> Option<SessionId> {
         self.ended.first_key_value().map(|(_, id)| *id)
     }
 
-    /// True if a session is running, or ended and not claimed.
-    pub(super) fn has_unreported(&self) -> bool {
-        self.unreported > 0
+    /// True if an asynchronous session is under way.
+    pub(super) fn is_any_running(&self) -> bool {
+        self.running > 0
     }
 
-    /// The asynchronous sessions that were not reported, the oldest first.
+    /// The asynchronous sessions that no function that waits has reported, the oldest first.
     pub(super) fn unreported(&self) -> Vec<SessionId> {
         let is_unreported = |session: &Session| {
-            session.is_asynchronous && !matches!(session.stage, Stage::Starting(_) | Stage::Reported(_))
+            session.is_asynchronous
+                && (session.ended.is_some() || matches!(session.stage, Stage::Running | Stage::Delivering))
         };
         let unreported = self.sessions.iter().filter(|(_, session)| is_unreported(session));
         let mut ids: Vec<SessionId> = unreported.map(|(id, _)| *id).collect();
@@ -283,8 +385,7 @@ impl Table {
     /// How a session failed, if it has.
     pub(super) fn failure(&self, id: SessionId) -> Option<Failure> {
         match &self.sessions.get(&id)?.stage {
-            Stage::Ended { outcome, .. } => outcome.as_ref().err().cloned(),
-            Stage::Reported(outcome) => outcome.as_ref().err().cloned(),
+            Stage::Settled(outcome) => outcome.as_ref().err().cloned(),
             _ => None,
         }
     }
@@ -307,6 +408,12 @@ impl Table {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
         }
+    }
+
+    /// How many threads wait for the end of a session, and how many sessions are known.
+    #[cfg(test)]
+    pub(super) fn counts(&self, id: SessionId) -> (usize, usize) {
+        (self.sessions.get(&id).map_or(0, |session| session.waiters.len()), self.sessions.len())
     }
 }
 

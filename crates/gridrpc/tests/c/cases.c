@@ -141,18 +141,30 @@ static void start(grpc_function_handle_t *handle, grpc_sessionid_t *sessions, in
     }
 }
 
+/* True if each of these sessions has this code. */
+static int all_have(grpc_error_t code, const grpc_sessionid_t *sessions, int count)
+{
+    int number, have = 1;
+    for (number = 0; number < count; number++) {
+        have &= grpc_probe(sessions[number]) == code;
+    }
+    return have;
+}
+
 static void waits(grpc_function_handle_t *sleep_handle)
 {
     grpc_sessionid_t sessions[SESSIONS], session, ended = GRPC_SESSIONID_VOID;
     grpc_error_t error;
     start(sleep_handle, &session, 1, 1);
     disturb();
-    expect("wait", 1, GRPC_NO_ERROR, grpc_wait(session));
+    error = grpc_wait(session);
+    expect_and("wait", 1, GRPC_NO_ERROR, error, all_have(GRPC_NO_ERROR, &session, 1), "the session has not completed");
     expect("wait", 2, GRPC_INVALID_SESSION_ID, grpc_wait(INVALID));
 
     start(sleep_handle, sessions, SESSIONS, 1);
     disturb();
-    expect("wait", 4, GRPC_NO_ERROR, grpc_wait_and(sessions, SESSIONS));
+    error = grpc_wait_and(sessions, SESSIONS);
+    expect_and("wait", 4, GRPC_NO_ERROR, error, all_have(GRPC_NO_ERROR, sessions, SESSIONS), "a session has not completed");
     sessions[1] = INVALID;
     expect("wait", 5, GRPC_INVALID_SESSION_ID, grpc_wait_and(sessions, SESSIONS));
 
@@ -168,7 +180,8 @@ static void waits(grpc_function_handle_t *sleep_handle)
 
     start(sleep_handle, sessions, SESSIONS, 1);
     disturb();
-    expect("wait", 10, GRPC_NO_ERROR, grpc_wait_all());
+    error = grpc_wait_all();
+    expect_and("wait", 10, GRPC_NO_ERROR, error, all_have(GRPC_NO_ERROR, sessions, SESSIONS), "a session has not completed");
 
     start(sleep_handle, sessions, SESSIONS, 1);
     disturb();
@@ -203,21 +216,16 @@ static void probes(grpc_function_handle_t *succ, grpc_function_handle_t *loop)
 static void cancels(grpc_function_handle_t *loop)
 {
     grpc_sessionid_t sessions[SESSIONS];
-    int number, ended = 1;
+    grpc_error_t error;
     start(loop, sessions, 1, 1);
     disturb();
-    expect("cancel", 1, GRPC_NO_ERROR, grpc_cancel(sessions[0]));
+    error = grpc_cancel(sessions[0]);
+    expect_and("cancel", 1, GRPC_NO_ERROR, error, all_have(GRPC_SESSION_FAILED, sessions, 1), "the session has not ended");
     expect("cancel", 2, GRPC_INVALID_SESSION_ID, grpc_cancel(INVALID));
     start(loop, sessions, SESSIONS, 1);
     disturb();
-    expect("cancel", 4, GRPC_NO_ERROR, grpc_cancel_all());
-    for (number = 0; number < SESSIONS; number++) {
-        ended &= grpc_probe(sessions[number]) == GRPC_SESSION_FAILED;
-    }
-    if (!ended) {
-        printf("FAILED cancel 4: a session is under way\n");
-        failed++;
-    }
+    error = grpc_cancel_all();
+    expect_and("cancel", 4, GRPC_NO_ERROR, error, all_have(GRPC_SESSION_FAILED, sessions, SESSIONS), "a session is under way");
 }
 
 static void errors(grpc_function_handle_t *succ, grpc_function_handle_t *exit_handle)

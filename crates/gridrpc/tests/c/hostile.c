@@ -5,7 +5,9 @@
  *
  * The federation offers SUCC and LOOP. The exit code is 0 if every code is the expected one.
  */
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,34 +42,133 @@ static void *wait_all(void *argument)
     return (void *)(size_t)grpc_wait_all();
 }
 
-/* Initializes and finalizes all the time, while others call. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int successes;
+static int may_finalize = 1;
+
+static int get(const int *variable)
+{
+    int value;
+    pthread_mutex_lock(&mutex);
+    value = *variable;
+    pthread_mutex_unlock(&mutex);
+    return value;
+}
+
+static void set(int *variable, int value)
+{
+    pthread_mutex_lock(&mutex);
+    *variable = value;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Initializes and finalizes all the time, while others call. Now and then the library stays until a call has succeeded. */
 static void *restart(void *argument)
 {
-    int round;
-    (void)argument;
+    int round, pause, before, is_first = argument != NULL;
     for (round = 0; round < 20; round++) {
         grpc_initialize(config);
+        if (is_first && round % 5 == 0) {
+            set(&may_finalize, 0);
+            before = get(&successes);
+            for (pause = 0; pause < 3000 && get(&successes) == before; pause++) {
+                /* The other thread may have finalized the library a moment ago. */
+                grpc_initialize(config);
+                usleep(20000);
+            }
+            set(&may_finalize, 1);
+        }
         usleep(20000);
-        grpc_finalize();
+        if (is_first || get(&may_finalize)) {
+            grpc_finalize();
+        }
     }
     return NULL;
 }
 
+/* A code that a call may have while another thread restarts the library. */
+static grpc_error_t meanwhile(const char *what, grpc_error_t found)
+{
+    switch (found) {
+    case GRPC_NO_ERROR:
+    case GRPC_NOT_INITIALIZED:
+    case GRPC_INVALID_FUNCTION_HANDLE:
+    case GRPC_INVALID_SESSION_ID:
+    case GRPC_NONE_COMPLETED:
+        break;
+    default:
+        expect(what, GRPC_NOT_INITIALIZED, found);
+    }
+    return found;
+}
+
+/* Until both threads that restart the library have ended. */
 static void *call_meanwhile(void *argument)
 {
     grpc_function_handle_t handle;
     grpc_sessionid_t session, ended;
-    int result, round;
-    (void)argument;
-    for (round = 0; round < 60; round++) {
-        grpc_function_handle_default(&handle, "SUCC");
-        grpc_call_async(&handle, &session, round, &result);
-        grpc_probe_or(&session, 1, &ended);
-        grpc_call(&handle, round, &result);
-        grpc_wait(session);
-        grpc_function_handle_destruct(&handle);
+    int result, number = 0;
+    while (get(argument) > 0) {
+        number++;
+        result = 0;
+        meanwhile("a handle", grpc_function_handle_default(&handle, "SUCC"));
+        meanwhile("an asynchronous call", grpc_call_async(&handle, &session, number, &result));
+        meanwhile("a probe", grpc_probe_or(&session, 1, &ended));
+        if (meanwhile("a wait", grpc_wait(session)) == GRPC_NO_ERROR && result != number + 1) {
+            expect("the output of a session", GRPC_NO_ERROR, GRPC_SESSION_FAILED);
+        }
+        result = 0;
+        if (meanwhile("a call", grpc_call(&handle, number, &result)) == GRPC_NO_ERROR) {
+            if (result != number + 1) {
+                expect("the output of a call", GRPC_NO_ERROR, GRPC_SESSION_FAILED);
+            }
+            set(&successes, get(&successes) + 1);
+        }
+        meanwhile("destruct", grpc_function_handle_destruct(&handle));
     }
     return NULL;
+}
+
+/* The threads of the library block signals, and the calling thread does not. */
+static void signals(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    char path[400], line[200];
+    unsigned long long blocked;
+    int threads = 0;
+    sigset_t own;
+    const unsigned long long expected = 1ULL << (SIGPIPE - 1) | 1ULL << (SIGINT - 1) | 1ULL << (SIGALRM - 1);
+    while (tasks != NULL && (task = readdir(tasks)) != NULL) {
+        FILE *status;
+        int is_ours = 0;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        status = task->d_name[0] == '.' ? NULL : fopen(path, "r");
+        while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+            is_ours |= strncmp(line, "Name:\tpliant-gridrpc", 20) == 0;
+            if (is_ours && sscanf(line, "SigBlk: %llx", &blocked) == 1) {
+                threads++;
+                if ((blocked & expected) != expected) {
+                    printf("FAILED thread %s: it blocks %llx only\n", task->d_name, blocked);
+                    wrong++;
+                }
+            }
+        }
+        if (status != NULL) {
+            fclose(status);
+        }
+    }
+    if (tasks != NULL) {
+        closedir(tasks);
+    }
+    if (threads < 2) {
+        printf("FAILED signals: %d threads of the library\n", threads);
+        wrong++;
+    }
+    if (pthread_sigmask(SIG_BLOCK, NULL, &own) != 0 || sigismember(&own, SIGPIPE)) {
+        printf("FAILED signals: the thread of the program blocks SIGPIPE\n");
+        wrong++;
+    }
 }
 
 static void finalize_during_calls(void)
@@ -157,7 +258,7 @@ static void pointers(void)
 int main(int count, char **arguments)
 {
     pthread_t threads[5];
-    int number;
+    int number, restarting = 1;
     if (count != 3) {
         fprintf(stderr, "usage: hostile CLIENT_FILE BROKEN_FILE\n");
         return 2;
@@ -165,16 +266,27 @@ int main(int count, char **arguments)
     config = arguments[1];
     files(arguments[2]);
     expect("initialize", GRPC_NO_ERROR, grpc_initialize(config));
+    signals();
     pointers();
     finalize_during_calls();
-    for (number = 0; number < 5; number++) {
-        pthread_create(&threads[number], NULL, number < 2 ? restart : call_meanwhile, NULL);
+    for (number = 0; number < 2; number++) {
+        pthread_create(&threads[number], NULL, restart, number == 0 ? &restarting : NULL);
     }
-    for (number = 0; number < 5; number++) {
+    for (number = 2; number < 5; number++) {
+        pthread_create(&threads[number], NULL, call_meanwhile, &restarting);
+    }
+    for (number = 0; number < 2; number++) {
         pthread_join(threads[number], NULL);
     }
-    /* Whichever thread was last. */
+    set(&restarting, 0);
+    for (number = 2; number < 5; number++) {
+        pthread_join(threads[number], NULL);
+    }
     grpc_finalize();
+    if (successes < 4) {
+        printf("FAILED calls while the library is restarted: %d succeeded\n", successes);
+        wrong++;
+    }
     printf("%d wrong\n", wrong);
     return wrong > 0;
 }

@@ -4,7 +4,7 @@
  *     stress CLIENT_FILE THREADS CALLS
  *
  * Each thread starts its share of the calls of SUCC (in int, out int: the successor), at most 200 at a time, and waits for them in
- * one of four ways. Every output is checked. The exit code is 0 if all are right.
+ * one of four ways. Half of the threads share one handle, the others have one each. Every output is checked. The exit code is 0 if all are right.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #define AT_ONCE 200
 
 static int calls_each;
+static grpc_function_handle_t shared;
 
 struct work {
     int number;
@@ -70,11 +71,11 @@ static grpc_error_t wait_for(grpc_sessionid_t *sessions, int count, int how)
 static void *run(void *argument)
 {
     struct work *work = argument;
-    grpc_function_handle_t handle;
+    grpc_function_handle_t own, *handle = work->number % 2 == 0 ? &shared : &own;
     grpc_sessionid_t sessions[AT_ONCE];
     int results[AT_ONCE];
     int done, number, count, round = 0;
-    grpc_error_t error = grpc_function_handle_default(&handle, "SUCC");
+    grpc_error_t error = handle == &own ? grpc_function_handle_default(&own, "SUCC") : GRPC_NO_ERROR;
     if (error != GRPC_NO_ERROR) {
         complain(work, "handle", error);
         return NULL;
@@ -83,7 +84,7 @@ static void *run(void *argument)
         count = calls_each - done < AT_ONCE ? calls_each - done : AT_ONCE;
         for (number = 0; number < count; number++) {
             results[number] = 0;
-            error = grpc_call_async(&handle, &sessions[number], done + number, &results[number]);
+            error = grpc_call_async(handle, &sessions[number], done + number, &results[number]);
             if (error != GRPC_NO_ERROR) {
                 complain(work, "call_async", error);
                 return NULL;
@@ -100,7 +101,9 @@ static void *run(void *argument)
             }
         }
     }
-    grpc_function_handle_destruct(&handle);
+    if (handle == &own) {
+        grpc_function_handle_destruct(&own);
+    }
     return NULL;
 }
 
@@ -116,6 +119,9 @@ int main(int count, char **arguments)
     }
     calls_each = atoi(arguments[3]) / thread_count;
     error = grpc_initialize(arguments[1]);
+    if (error == GRPC_NO_ERROR) {
+        error = grpc_function_handle_default(&shared, "SUCC");
+    }
     if (error != GRPC_NO_ERROR) {
         fprintf(stderr, "%s\n", grpc_error_string(error));
         return 1;

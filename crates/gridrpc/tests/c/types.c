@@ -63,7 +63,8 @@ int main(int count, char **arguments)
 
     must(grpc_call(&handle, n, v, "federation", shouted, "missing.txt", "copy.txt", &half) == GRPC_OTHER_ERROR_CODE,
          "a missing file");
-    must(grpc_call(&handle, n, v, "federation", shouted, "source.txt", "no-folder/copy.txt", &half) != GRPC_NO_ERROR,
+    must(grpc_call(&handle, n, v, "federation", shouted, "source.txt", "no-folder/copy.txt", &half)
+             == GRPC_OTHER_ERROR_CODE,
          "a folder that is missing");
     must(grpc_finalize() == GRPC_NO_ERROR, "finalize");
     printf("right\n");

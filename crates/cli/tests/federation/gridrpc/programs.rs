@@ -68,7 +68,9 @@ impl Programs {
         command.args((compiler == "cc").then_some("-std=c99"));
         // What is tested on purpose.
         command.args((name == "hostile_c").then_some("-Wno-use-after-free"));
-        command.arg("-I").arg(workspace().join("crates/gridrpc/include"));
+        for folder in ["include", "include/diet"] {
+            command.arg("-I").arg(workspace().join("crates/gridrpc").join(folder));
+        }
         command.arg("-o").arg(&program).arg(source);
         match linked {
             Linked::Shared => {
@@ -93,6 +95,17 @@ impl Programs {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}: {}", source.display(), String::from_utf8_lossy(&output.stderr));
         library
+    }
+
+    /// The names of the symbols that the shared library exports, sorted.
+    pub(super) fn exported(&self) -> Vec<String> {
+        let output =
+            Command::new("nm").args(["-D", "--defined-only", "-j"]).arg(library("so")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut names: Vec<String> =
+            String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        names.sort();
+        names
     }
 
     /// Compiles one of the test programs in C.
