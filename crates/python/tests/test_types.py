@@ -21,12 +21,6 @@ def test_the_package_and_its_examples_pass_mypy(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_types_of_the_native_part_are_those_that_it_has(tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "mypy.stubtest", "pliant._pliant", "--concise"]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run(example: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(example), *ARGUMENTS.get(example.name, [])], cwd=tmp_path, capture_output=True, text=True)
