@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypedDict, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict, Union, final
 
 from .campaigns import CampaignRun
 from .frames import GanttChart, UtilizationChart
@@ -20,6 +20,7 @@ class Cluster(TypedDict):
     speed: float
     batch: str
 
+@final
 class Platform:
     """The clusters of a simulation."""
 
@@ -47,6 +48,7 @@ class Platform:
     def total_procs(self) -> int:
         """The processors of all clusters."""
 
+@final
 class Table:
     """A table of named columns. It offers the Arrow PyCapsule interface."""
 
@@ -71,6 +73,7 @@ class Table:
 
     def _repr_html_(self) -> str: ...
 
+@final
 class Workload:
     """Jobs to be simulated, in the order of their submissions."""
 
@@ -101,6 +104,7 @@ class Workload:
     def write(self, path: PathLike) -> None:
         """Writes the workload to a file: .swf, .swf.gz, .gwf or .gwf.gz."""
 
+@final
 class Run:
     """The result of a simulation."""
 
@@ -156,6 +160,7 @@ def simulate(
 
 # A client of a federation.
 
+@final
 class Exit:
     """How a job ended."""
 
@@ -179,6 +184,7 @@ class Exit:
     def text(self) -> str:
         """All of it, for people."""
 
+@final
 class Estimate:
     """The size, start and completion that a server expects of a job."""
 
@@ -198,6 +204,7 @@ class Estimate:
     def completion(self) -> int:
         """The latest completion, in seconds since 1970-01-01 00:00 UTC."""
 
+@final
 class Job:
     """A job, as it was when it was asked for. Instants are seconds since 1970-01-01 00:00 UTC."""
 
@@ -273,6 +280,7 @@ class Job:
     def requeues(self) -> int:
         """How often it was queued again after a node failed under it."""
 
+@final
 class Offer:
     """The estimate of one server."""
 
@@ -296,6 +304,7 @@ class Offer:
     def partition(self) -> Optional[str]:
         """The partition that the estimate is of, if partitions are compared."""
 
+@final
 class Refusal:
     """Why a server does not take a job."""
 
@@ -311,6 +320,7 @@ class Refusal:
     def why(self) -> str:
         """The reason, for people."""
 
+@final
 class Estimates:
     """The estimates of the servers of a federation."""
 
@@ -338,6 +348,7 @@ class Estimates:
     def answered(self) -> int:
         """The number of servers that answered."""
 
+@final
 class ResultFile:
     """A file that a job left."""
 
@@ -349,6 +360,7 @@ class ResultFile:
     def bytes(self) -> int:
         """Its size."""
 
+@final
 class Results:
     """The results of a job, in a folder."""
 
@@ -372,6 +384,7 @@ class Results:
     def stderr_cut(self) -> bool:
         """True if some of the standard error was dropped."""
 
+@final
 class Instance:
     """One run of a sweep."""
 
@@ -419,6 +432,7 @@ class Instance:
     def error(self) -> str:
         """The end of its standard error."""
 
+@final
 class SweepResult:
     """The outcome of a sweep: a sequence of its instances, which are read when they are asked for."""
 
@@ -451,9 +465,17 @@ class SweepResult:
         """True if it was stopped before its end."""
 
     def __len__(self) -> int: ...
-    def __getitem__(self, number: int) -> Instance: ...
-    def __iter__(self) -> Iterator[Instance]: ...
+    def __getitem__(self, number: int, /) -> Instance: ...
+    def __iter__(self) -> Instances: ...
 
+@final
+class Instances:
+    """The instances of a sweep, one after the other."""
+
+    def __iter__(self) -> Instances: ...
+    def __next__(self) -> Instance: ...
+
+@final
 class ExplorationResult:
     """The outcome of an exploration."""
 
@@ -485,6 +507,7 @@ class ExplorationResult:
     def dir(self) -> Path:
         """The folder with its results."""
 
+@final
 class LaunchTask:
     """A task of a launch."""
 
@@ -516,6 +539,7 @@ class LaunchTask:
     def not_spawned(self) -> Optional[str]:
         """Why it was not added to the running launch."""
 
+@final
 class Launch:
     """A launch of communicating tasks, as it was when it was asked for."""
 
@@ -575,6 +599,7 @@ class Launch:
     def is_completed(self) -> bool:
         """True if every task ended with exit code 0, or was mapped in a dry run."""
 
+@final
 class Task:
     """A call in progress."""
 
@@ -583,15 +608,17 @@ class Task:
     def cancel(self) -> None: ...
     def add_done_callback(self, callback: Callable[[], None]) -> None: ...
 
+@final
 class Pending:
     """Jobs that are waited for."""
 
     def next(self) -> Task: ...
 
+@final
 class Connection:
     """A user's way into the federation."""
 
-    def __init__(self, config: Optional[Path] = None) -> None: ...
+    def __new__(cls, config: Optional[Path] = None) -> Connection: ...
     @property
     def user(self) -> str: ...
     def submit(self, words: list[str]) -> Task: ...
@@ -618,6 +645,7 @@ class Connection:
 
 # What policies see.
 
+@final
 class WaitingJob:
     """A job that waits or arrives."""
 
@@ -645,6 +673,7 @@ class WaitingJob:
     def cluster(self) -> Optional[str]:
         """The cluster where it waits, or that its user chose; None if its user chose none."""
 
+@final
 class Queue:
     """The waiting jobs of a cluster, as columns: in order of submission for a batch policy."""
 
@@ -685,6 +714,7 @@ class Queue:
     def releases(self) -> list[tuple[int, int]]:
         """When running jobs are expected to end by their walltimes, as (time, processors) in order of time; for batch policies only."""
 
+@final
 class Offers:
     """The offers of clusters for an arriving job, as columns."""
 
@@ -709,6 +739,7 @@ class Offers:
     def completion(self) -> memoryview[int]:
         """Its estimated completions, by the walltimes."""
 
+@final
 class Sizes:
     """The sizes that a moldable job can have on a cluster, from the smallest on, as columns."""
 
@@ -729,6 +760,7 @@ class Sizes:
     def completion(self) -> memoryview[int]:
         """The estimated completions, by the walltimes."""
 
+@final
 class Candidates:
     """The waiting jobs that a reallocation cycle may consider next, the oldest first, as columns. 2**61 - 1 stands for no completion."""
 
@@ -761,10 +793,11 @@ class Candidates:
     def cluster(self) -> list[str]:
         """The names of the clusters where they wait, or waited."""
 
+@final
 class Campaign:
     """A campaign, as read from its file."""
 
-    def __init__(self, path: PathLike, *, traces: Optional[PathLike] = ...) -> None:
+    def __new__(cls, path: PathLike, *, traces: Optional[PathLike] = ...) -> Campaign:
         """Reads a campaign file. Logs are searched in its folder, then in `traces`: by default that of the environment variable
         PLIANT_TRACES. Optional workloads whose logs are absent are left out."""
 
@@ -793,12 +826,13 @@ class Campaign:
         self, out: PathLike, threads: int, shard: str, progress: Optional[Callable[[int, int], None]]
     ) -> dict[str, Any]: ...
 
+@final
 class Episode:
     """One sequence of jobs on one cluster, which stops at each pick (`pliant.gym`)."""
 
-    def __init__(
-        self, workload: Workload, procs: int, *, first: int, count: int, window: int, backfill: bool
-    ) -> None: ...
+    def __new__(
+        cls, workload: Workload, procs: int, *, first: int, count: int, window: int, backfill: bool
+    ) -> Episode: ...
     @property
     def now(self) -> int:
         """The present time, in seconds on the clock of the workload."""
