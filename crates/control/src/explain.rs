@@ -40,6 +40,28 @@ pub struct Wait {
     /// The priority that an operator has given to it, which comes first; 0 if there is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub operator_priority: i64,
+    /// What running jobs leave too little of for it to start now; empty if only the jobs ahead of it keep it from starting, or if that
+    /// is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shortages: Vec<Shortage>,
+}
+
+/// A resource of which running jobs leave too little for a job to start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Shortage {
+    /// `processors`, `memory`, `gpus`, `scratch` or `licences:NAME`.
+    pub resource: String,
+    /// How much the job needs: memory and scratch in MiB, the others by number.
+    pub needed: u32,
+    /// How much is free, in the same unit.
+    pub free: u32,
+}
+
+impl Shortage {
+    /// The resource, if less of it is free than is needed.
+    pub fn of(resource: impl Into<String>, needed: u32, free: u32) -> Option<Shortage> {
+        (needed > free).then(|| Shortage { resource: resource.into(), needed, free })
+    }
 }
 
 fn is_zero(priority: &i64) -> bool {

@@ -82,24 +82,113 @@ Web.attempt = async (place, work) => {
   }
 };
 
-// At most one run at a time, and at most one in `pause` milliseconds; a call meanwhile has it run again afterwards.
+// At most one run at a time, and at most one in `pause` milliseconds; a call meanwhile has it run again afterwards. `now` does not
+// wait for the pause: for what a user asks for.
 Web.throttled = (pause, work) => {
-  let busy = false, again = false;
+  let busy = false, again = false, hurry = false, wake = null;
+  const rest = () => new Promise((done) => {
+    const timer = setTimeout(done, pause);
+    wake = () => { clearTimeout(timer); done(); };
+  });
   const run = async () => {
     if (busy) { again = true; return; }
     busy = true;
     do {
-      again = false;
+      again = hurry = false;
       await work();
-      await new Promise((done) => setTimeout(done, pause));
+      if (!hurry) await rest();
+      wake = null;
     } while (again);
     busy = false;
+  };
+  run.now = () => {
+    hurry = true;
+    wake?.();
+    return run();
   };
   return run;
 };
 
-// Replaces the rows of a table by those of keys, and keeps nodes whose content is the same: focus and selection stay.
+// Asks in a dialog, and resolves to the values of its fields, or to null if it was closed. A field has a label and the attributes of its input.
+Web.ask = ({ title, text, fields = [], action, danger = false }) => new Promise((done) => {
+  const inputs = fields.map(({ label, ...attributes }) => Web.node("label", { class: "field" }, label, Web.node("input", { autocomplete: "off", ...attributes })));
+  const back = Web.node("button", { type: "button", onclick: () => dialog.close() }, "Back");
+  const form = Web.node("form", {}, Web.node("h2", { id: "ask-title" }, title), text ? Web.node("p", {}, text) : null, ...inputs,
+    Web.node("p", { class: "bar" }, Web.node("button", { type: "submit", class: danger ? "danger" : "primary" }, action), back));
+  const dialog = Web.node("dialog", { "aria-labelledby": "ask-title" }, form);
+  let values = null;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    values = Object.fromEntries(new FormData(form));
+    dialog.close();
+  });
+  dialog.addEventListener("close", () => { dialog.remove(); done(values); });
+  document.body.append(dialog);
+  dialog.showModal();
+});
+
+// Shows rows in a table, in the order that its user has chosen, and those that its user searches.
 Web.rows = (table, rows) => {
+  Web.given.set(table, rows);
+  Web.arrange(table);
+};
+
+Web.given = new WeakMap();
+Web.collator = new Intl.Collator(undefined, { numeric: true });
+
+Web.arrange = (table) => {
+  const { sort, search } = table.dataset;
+  let rows = Web.given.get(table) ?? [];
+  // A row that only says something has no cells.
+  if (search) {
+    rows = rows.filter(({ cells }) => !cells || cells.some((cell) => String(cell.text ?? cell).toLowerCase().includes(search)));
+    if (rows.length === 0) rows = [Web.note(table, "No row matches.")];
+  }
+  if (sort && rows[0]?.cells) {
+    const column = Math.abs(Number(sort)) - 1, sign = Math.sign(Number(sort));
+    const compare = (one, other) => typeof one === "number" && typeof other === "number" ? one - other : Web.collator.compare(one, other);
+    const found = rows.map((row) => [Web.value(row.cells[column]), row]);
+    // Rows without a value are last in both orders.
+    const known = found.filter(([value]) => value !== null), unknown = found.filter(([value]) => value === null);
+    known.sort(([one], [other]) => sign * compare(one, other));
+    rows = [...known, ...unknown].map(([, row]) => row);
+  }
+  Web.replace(table, rows);
+};
+
+// What a cell is sorted by; null if it has no value.
+Web.value = (cell) => {
+  if (cell.sort !== undefined) return cell.sort;
+  const text = cell.text ?? cell;
+  return text === "–" ? null : typeof text === "number" ? text : String(text);
+};
+
+// The columns of tables that are here as a whole are sorted by their heads: up, down, and as the table came.
+Web.sorted = () => {
+  for (const table of document.querySelectorAll("table[data-sorted]")) {
+    const heads = [...table.tHead.rows[0].cells];
+    const show = () => heads.forEach((head, index) => {
+      const sort = Number(table.dataset.sort ?? 0);
+      if (Math.abs(sort) === index + 1) head.setAttribute("aria-sort", sort > 0 ? "ascending" : "descending"); else head.removeAttribute("aria-sort");
+    });
+    heads.forEach((head, index) => {
+      const column = index + 1;
+      head.replaceChildren(Web.node("button", { type: "button", class: "sort", onclick: () => {
+        const sort = Number(table.dataset.sort ?? 0);
+        if (sort === -column) delete table.dataset.sort; else table.dataset.sort = sort === column ? -column : column;
+        show();
+        Web.arrange(table);
+      } }, head.textContent));
+    });
+  }
+  for (const input of document.querySelectorAll("input[data-search]")) {
+    const table = Web.$(input.dataset.search);
+    input.addEventListener("input", () => { table.dataset.search = input.value.trim().toLowerCase(); Web.arrange(table); });
+  }
+};
+
+// Replaces the rows of a table by those of keys, and keeps nodes whose content is the same: focus and selection stay.
+Web.replace = (table, rows) => {
   const body = table.tBodies[0], old = new Map([...body.children].map((row) => [row.dataset.key, row]));
   const wanted = rows.map(({ key, content, make }) => {
     const kept = old.get(key);
@@ -116,6 +205,7 @@ Web.rows = (table, rows) => {
 
 Web.row = (key, cells, attributes = {}) => ({
   key,
+  cells,
   content: JSON.stringify([cells.map((cell) => cell.text ?? cell), attributes.class]),
   make: () => Web.node("tr", attributes, ...cells.map((cell) => {
     const { text = cell, number, title, node, head, className } = typeof cell === "object" ? cell : {};
@@ -124,10 +214,15 @@ Web.row = (key, cells, attributes = {}) => ({
   })),
 });
 
+// A cell with a number, sorted by it.
+Web.number = (value, text = Pliant.count(value)) => ({ text, number: true, sort: value });
+
 // One row that says that there is nothing.
-Web.empty = (table, text) => {
+Web.empty = (table, text) => Web.rows(table, [Web.note(table, text)]);
+
+Web.note = (table, text) => {
   const columns = table.tHead.rows[0].cells.length;
-  Web.rows(table, [{ key: "", content: text, make: () => Web.node("tr", { class: "empty" }, Web.node("td", { colspan: columns }, text)) }]);
+  return { key: "", content: text, make: () => Web.node("tr", { class: "empty" }, Web.node("td", { colspan: columns }, text)) };
 };
 
 // A table that is wider than the page can be scrolled by keyboard.

@@ -30,6 +30,7 @@ Web.job = () => {
     log.follow(job);
     files.show(job);
     submitted.show(job);
+    document.title = `${id} ${Web.stateWord(job.state)} · Pliant`;
     document.body.dataset.rendered = `job:${job.state}`;
   };
 
@@ -41,10 +42,12 @@ Web.job = () => {
     table.hidden = !waits || waits.until.length === 0;
     if (!waits) return;
     const { plan } = waits;
+    const short = Web.shortages(waits.shortages);
     const texts = [
       `${waits.ahead === 0 ? "No job is" : waits.ahead === 1 ? "1 job is" : `${Pliant.count(waits.ahead)} jobs are`} ahead of it. It needs ${Web.counted(plan.procs, "processor")}; ${Pliant.count(waits.free_procs)} are free.`,
       `Planned start: ${Web.instant(plan.start_s)} (${Web.distance(plan.start_s)})${waits.until.length > 0 ? ", when these running jobs have ended" : ""}.`,
     ];
+    if (short) texts.splice(1, 0, `Running jobs leave too little of: ${short}.`);
     if (waits.siblings.length > 0) texts.push(`Sibling jobs wait at ${waits.siblings.join(", ")}: the first to start runs.`);
     if (waits.operator_priority !== 0) texts.push(`An operator gave it the priority ${waits.operator_priority}, before all else.`);
     if (waits.priority !== null) texts.push(`Its priority is ${waits.priority.toFixed(3)}.`);
@@ -52,7 +55,7 @@ Web.job = () => {
     // The last ones decide.
     Web.rows(Web.$("until"), waits.until.slice(-12).map((release, index) => Web.row(`${index}`, [
       release.job_id === null ? "another user's" : { text: release.job_id, node: () => Web.jobLink(release.job_id) },
-      Web.timeCell(release.end_s), { text: Pliant.count(release.procs), number: true },
+      Web.timeCell(release.end_s), Web.number(release.procs),
     ])));
   };
 
@@ -64,7 +67,7 @@ Web.job = () => {
     Web.rows(Web.$("compared"), compared.map(({ server, estimate, chosen }) => Web.row(`${server} ${estimate.completion_s}`, [
       { text: chosen ? `${server} ✓` : server, head: true, title: chosen ? "it was submitted there" : undefined },
       Web.timeCell(estimate.start_s), Web.timeCell(estimate.completion_s),
-      { text: Pliant.count(estimate.procs), number: true }, { text: Pliant.span(estimate.walltime_s), number: true },
+      Web.number(estimate.procs), Web.number(estimate.walltime_s, Pliant.span(estimate.walltime_s)),
       { text: estimate.completion_s === best ? "first" : `+${Pliant.span(estimate.completion_s - best)}`, number: true },
     ], { class: chosen ? "chosen" : undefined })));
     const texts = passed.map(({ server, cause }) => `${server}: ${cause}`);
@@ -80,15 +83,24 @@ Web.job = () => {
   const operator = document.body.hasAttribute("data-operator");
   const load = Web.throttled(500, () => Web.attempt("job", async () => { detail = await Web.read(path); show(); }));
   if (operator) Web.$("operator").append(...Web.operatorTools(path, load));
-  Web.$("cancel").addEventListener("click", () => {
-    if (!confirm(`Cancel job ${id}?`)) return;
-    Web.attempt("cancel", () => Web.send(`${path}/cancel`)).then(load);
+  Web.$("cancel").addEventListener("click", async () => {
+    const text = detail?.job.state === "ACTIVE" ? "It runs, and is ended." : undefined;
+    if (!await Web.ask({ title: `Cancel job ${id}?`, text, action: "Cancel job", danger: true })) return;
+    await Web.attempt("cancel", () => Web.send(`${path}/cancel`));
+    load.now();
   });
   Web.live({ refresh: load, job: (job) => { if (job.job_id === id) load(); }, removed: (job) => { if (job.job_id === id) load(); }, health: Web.showReach });
   // The plan of a waiting job changes with other jobs.
   setInterval(() => { if (!document.hidden && detail && !Web.isFinal(detail.job.state)) load(); }, 10_000);
   load();
 };
+
+// What there is too little of, besides processors.
+Web.shortages = (shortages) => shortages.filter(({ resource }) => resource !== "processors").map(({ resource, needed, free }) => {
+  const isSize = ["memory", "scratch"].includes(resource), amount = (count) => isSize ? Web.bytes(count * 1_048_576) : Pliant.count(count);
+  const name = { memory: "memory", scratch: "local disk space", gpus: "GPUs" }[resource] ?? resource.replace(/^licences:/, "licences of ");
+  return `${name} (${amount(needed)} needed, ${amount(free)} free)`;
+}).join(", ");
 
 // One sentence about the job now.
 Web.summary = ({ job, waits }) => {
@@ -270,7 +282,7 @@ Web.files = (path) => {
         if (found.files.length === 0) Web.empty(Web.$("files"), "It left no file.");
         else Web.rows(Web.$("files"), found.files.slice(0, 1000).map(({ name, bytes, sha256 }) => Web.row(name, [
           { text: name, head: true, node: () => Web.node("a", { href: link(name), download: name.split("/").pop() }, name) },
-          { text: Pliant.count(bytes), number: true }, { text: sha256.slice(0, 16), title: sha256, className: "mono" },
+          Web.number(bytes), { text: sha256.slice(0, 16), title: sha256, className: "mono" },
         ])));
         const notes = [];
         if (found.files.length > 1000) notes.push(`The first 1,000 of ${Pliant.count(found.files.length)} files are listed; pliant fetch fetches all.`);
@@ -304,7 +316,7 @@ Web.submitted = (id, path) => {
     const link = (name) => `/api/v1${path}/files/work/${name.split("/").map(encodeURIComponent).join("/")}`;
     Web.rows(Web.$("inputs"), inputs.slice(0, 1000).map(({ name, bytes, sha256, state }) => Web.row(name, [
       { text: name, head: true, node: state === "kept" ? () => Web.node("a", { href: link(name), download: name.split("/").pop() }, name) : undefined },
-      { text: Pliant.count(bytes), number: true }, { text: sha256.slice(0, 16), title: sha256, className: "mono" }, STATES[state],
+      Web.number(bytes), { text: sha256.slice(0, 16), title: sha256, className: "mono" }, STATES[state],
     ])));
     Web.$("inputs-note").textContent = inputs.length > 1000 ? `The first 1,000 of ${Pliant.count(inputs.length)} input files are listed.` : "";
     Web.$("submitted-section").hidden = false;

@@ -41,8 +41,14 @@ Web.jobs = () => {
     Web.$("grouped").hidden = wanted.by === "";
   };
 
+  // The states of jobs that can be cancelled and match.
+  const open = () => ["NEW", "QUEUED", "ACTIVE"].filter((state) => states().length === 0 || states().includes(state));
+
   const showSelection = () => {
     const onPage = view ? view.jobs.filter((job) => !Web.isFinal(job.state)) : [];
+    const matching = view ? view.states.filter(({ value }) => open().includes(value)).reduce((sum, { jobs }) => sum + jobs, 0) : 0;
+    Web.$("all-matching").hidden = selected.size === 0 || matching <= onPage.length || selected.size >= matching;
+    Web.$("all-matching").textContent = `Select all ${Pliant.count(matching)} that wait or run`;
     const button = Web.$("cancel-selected");
     button.disabled = selected.size === 0;
     button.textContent = selected.size === 0 ? "Cancel selected jobs" : `Cancel ${Web.counted(selected.size, "job")}`;
@@ -63,13 +69,13 @@ Web.jobs = () => {
     { text: job.job_id, head: true, node: () => Web.jobLink(job.job_id) },
     { text: job.name, className: "name" },
     ...(operator ? [job.owner] : []),
-    { text: job.state, node: () => Web.stateNode(job.state) },
+    { text: `${job.state} ${job.exit?.text}`, className: "name", title: job.exit?.text, node: () => Web.node("span", {}, Web.stateNode(job.state), job.state === "FAILED" ? Web.node("small", { class: "exit" }, ` ${job.exit?.text ?? ""}`) : null) },
     job.server,
     Web.timeCell(job.submitted_s),
     Web.startCell(job),
     Web.isFinal(job.state) && job.ended_s === null ? "–" : Web.endCell(job),
-    { text: Pliant.count(job.procs), number: true },
-    { text: Pliant.span(job.walltime_s), number: true },
+    Web.number(job.procs),
+    Web.number(job.walltime_s, Pliant.span(job.walltime_s)),
   ]);
 
   const showJobs = () => {
@@ -78,7 +84,9 @@ Web.jobs = () => {
       count.textContent = found ? ` ${Pliant.count(found.jobs)}` : "";
     }
     for (const job of view.jobs) if (Web.isFinal(job.state)) selected.delete(job.job_id);
-    if (view.jobs.length === 0) Web.empty(table, wanted.text || states().length > 0 ? "No job matches." : "There is no job yet.");
+    const isFiltered = Object.values({ ...filters(), state: "" }).some((value) => value !== "");
+    const ended = view.states.reduce((sum, { jobs }) => sum + jobs, 0);
+    if (view.jobs.length === 0) Web.empty(table, isFiltered ? "No job matches." : ended > 0 ? `No job is in these states; ${Web.counted(ended, "job")} in others.` : "There is no job yet. The page Submit makes one.");
     else Web.rows(table, view.jobs.map(row));
     const pages = Math.max(1, Math.ceil(view.matching / view.per_page)), first = (view.page - 1) * view.per_page;
     Web.$("place").textContent = view.jobs.length === 0 ? "" : `${Pliant.count(first + 1)} to ${Pliant.count(first + view.jobs.length)} of ${Pliant.count(view.matching)}`;
@@ -99,7 +107,7 @@ Web.jobs = () => {
     const group = wanted.by;
     Web.rows(Web.$("groups"), groups.map((one) => Web.row(one.value, [
       { text: one.value, head: true, node: () => Web.node("button", { type: "button", class: "link", onclick: () => open(one.value) }, group === "state" ? Web.stateWord(one.value) : one.value) },
-      ...["jobs", "waiting", "running", "completed", "failed", "canceled"].map((key) => ({ text: Pliant.count(one[key]), number: true })),
+      ...["jobs", "waiting", "running", "completed", "failed", "canceled"].map((key) => Web.number(one[key])),
     ])));
     Web.$("count").textContent = `${Web.counted(total, "group")}`;
     document.body.dataset.rendered = `groups:${groups.length}`;
@@ -112,7 +120,7 @@ Web.jobs = () => {
     const { sort, ascending, page, per_page } = wanted;
     view = await Web.read(`/jobs?${Web.query({ ...filters(), sort, ascending, page, per_page })}`, reading.signal);
     // Jobs have gone since, and with them the page.
-    if (view.jobs.length === 0 && view.matching > 0) { wanted.page = Math.ceil(view.matching / view.per_page); return load(); }
+    if (view.jobs.length === 0 && view.matching > 0) { wanted.page = Math.ceil(view.matching / view.per_page); return load.now(); }
     showJobs();
     return undefined;
   }));
@@ -121,7 +129,7 @@ Web.jobs = () => {
     remember();
     showFilters();
     reading?.abort();
-    load();
+    load.now();
   };
 
   let typing = 0;
@@ -144,19 +152,35 @@ Web.jobs = () => {
     for (const job of view.jobs) if (!Web.isFinal(job.state)) { if (Web.$("all").checked) selected.add(job.job_id); else selected.delete(job.job_id); }
     showJobs();
   });
-  Web.$("cancel-selected").addEventListener("click", () => {
-    const jobs = [...selected];
-    if (!confirm(`Cancel ${Web.counted(jobs.length, "job")}? Running ones are ended.`)) return;
-    Web.attempt("cancel", async () => {
-      for (let first = 0; first < jobs.length; first += 1000) {
-        const { cancelled, failed } = await Web.send("/jobs/cancel", { jobs: jobs.slice(first, first + 1000) });
-        cancelled.forEach((job) => selected.delete(job.job_id));
-        if (failed.length > 0) {
-          const [{ job_id: job, problem }] = failed, more = failed.length > 1 ? ` (and ${failed.length - 1} more)` : "";
-          throw Object.assign(new Error(`${job} was not cancelled: ${problem.detail}${more}`), { hint: problem.hint });
-        }
-      }
-    }).then(load);
+  // Reads the IDs of all pages.
+  const selectMatching = () => Web.attempt("jobs", async () => {
+    Web.$("all-matching").disabled = true;
+    const state = open().join(","), most = 1000;
+    for (let page = 1, matching = 1; (page - 1) * most < matching; page += 1) {
+      const found = await Web.read(`/jobs?${Web.query({ ...filters(), state, page, per_page: most })}`);
+      matching = found.matching;
+      for (const job of found.jobs) selected.add(job.job_id);
+    }
+    showJobs();
+  }).finally(() => { Web.$("all-matching").disabled = false; });
+  Web.$("all-matching").addEventListener("click", selectMatching);
+  const cancel = async (jobs) => {
+    const refused = [];
+    for (let first = 0; first < jobs.length; first += 1000) {
+      if (jobs.length > 1000) Web.$("count").textContent = `${Pliant.count(first)} of ${Web.counted(jobs.length, "job")} cancelled`;
+      const { cancelled, failed } = await Web.send("/jobs/cancel", { jobs: jobs.slice(first, first + 1000) });
+      cancelled.forEach((job) => selected.delete(job.job_id));
+      refused.push(...failed);
+    }
+    if (refused.length === 0) return;
+    const [{ job_id: job, problem }] = refused, more = refused.length > 1 ? ` (and ${Pliant.count(refused.length - 1)} more)` : "";
+    throw Object.assign(new Error(`${job} was not cancelled: ${problem.detail}${more}`), { hint: problem.hint });
+  };
+  Web.$("cancel-selected").addEventListener("click", async () => {
+    const jobs = [...selected], counted = Web.counted(jobs.length, "job");
+    if (!await Web.ask({ title: `Cancel ${counted}?`, text: "Running ones are ended.", action: `Cancel ${counted}`, danger: true })) return;
+    await Web.attempt("cancel", () => cancel(jobs));
+    load.now();
   });
   showFilters();
   Web.live({ refresh: load, job: load, removed: load, health: Web.showReach });

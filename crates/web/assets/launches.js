@@ -12,7 +12,7 @@ Web.launches = () => {
       return Web.row(launch.launch, [
         { text: launch.name, head: true, node: () => Web.node("a", { href: `/launches/${launch.launch}` }, launch.name) },
         launch.owner, { text: launch.state, node: () => Web.launchState(launch.state) }, Web.timeCell(launch.submitted_s),
-        { text: Pliant.count(launch.tasks.length), number: true }, servers.join(", ") || "–", launch.outcome ?? "–",
+        Web.number(launch.tasks.length), servers.join(", ") || "–", launch.outcome ?? "–",
       ]);
     }));
     document.body.dataset.rendered = `launches:${launches.length}`;
@@ -48,7 +48,7 @@ Web.launch = () => {
         Web.node("ul", {}, ...tasks.map((task) => Web.node("li", { class: `task ${outcome(task)}`, title: outcome(task) }, task.task))))))));
     Web.rows(Web.$("tasks"), launch.tasks.map((task) => Web.row(task.task, [
       { text: task.task, head: true }, task.server ?? "–", task.machine ?? "–", task.address ?? "–",
-      task.not_spawned ?? task.exit?.text ?? "–", { text: task.affinity === null ? "–" : task.affinity.toFixed(2), number: true },
+      task.not_spawned ?? task.exit?.text ?? "–", { text: task.affinity === null ? "–" : task.affinity.toFixed(2), number: true, sort: task.affinity },
     ])));
     document.body.dataset.rendered = `launch:${launch.state}`;
   };
@@ -58,7 +58,7 @@ Web.launch = () => {
     Web.$("links-part").hidden = own.length === 0;
     Web.$("links-picture").replaceChildren(...(own.length > 0 && servers.length <= 12 ? [Web.linksPicture(servers, own)] : []));
     Web.rows(Web.$("links"), own.map((link) => Web.row(link.between.join(" "), [
-      { text: link.between[0], head: true }, link.between[1], { text: Web.speed(link.mbps), number: true }, { text: `${link.round_trip_ms.toFixed(2)} ms`, number: true }, Web.timeCell(link.measured_s),
+      { text: link.between[0], head: true }, link.between[1], Web.number(link.mbps, Web.speed(link.mbps)), Web.number(link.round_trip_ms, `${link.round_trip_ms.toFixed(2)} ms`), Web.timeCell(link.measured_s),
     ])));
   };
   const load = Web.throttled(1000, () => Web.attempt("launch", async () => {
@@ -67,9 +67,10 @@ Web.launch = () => {
     // Not every agent measures links.
     showLinks(await Web.read("/links").then(({ links }) => links, () => []));
   }));
-  Web.$("cancel").addEventListener("click", () => {
-    if (!confirm("Cancel this launch with all of its tasks?")) return;
-    Web.attempt("cancel", () => Web.send(`${path}/cancel`)).then(load);
+  Web.$("cancel").addEventListener("click", async () => {
+    if (!await Web.ask({ title: "Cancel this launch?", text: "All of its tasks are ended.", action: "Cancel launch", danger: true })) return;
+    await Web.attempt("cancel", () => Web.send(`${path}/cancel`));
+    load.now();
   });
   setInterval(() => { if (!document.hidden && launch?.state !== "over") load(); }, 2000);
   Web.live({ refresh: load, health: Web.showReach });

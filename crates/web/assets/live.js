@@ -35,7 +35,9 @@ Web.live = (handlers) => {
     if (document.hidden && source) { source.close(); source = null; }
     else if (!document.hidden && !source) { was = true; open(); }
   });
-  addEventListener("pagehide", () => source?.close());
+  addEventListener("pagehide", () => { source?.close(); source = null; });
+  // A page that the browser has kept, after "back".
+  addEventListener("pageshow", (event) => { if (event.persisted && !source) { was = true; open(); } });
 };
 
 // Says on every page if the federation does not answer.

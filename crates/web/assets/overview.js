@@ -1,7 +1,20 @@
 // The overview.
 
 Web.overview = () => {
-  const gantt = Web.plan();
+  const tiles = {};
+  const showTiles = (more) => {
+    Object.assign(tiles, more);
+    const { up, all, free, procs, active, queued, next, kept, ended } = tiles;
+    const shown = [];
+    if (next !== undefined) shown.push(["your next start", next === null ? "–" : next <= Web.now() ? "due" : Web.distance(next)]);
+    if (ended > 0) shown.push(["completed as promised, 4 weeks", `${Math.floor(100 * kept / ended)} %`]);
+    if (all !== undefined) shown.push(["clusters up", `${up} of ${all}`], ["processors free", `${Pliant.count(free)} of ${Pliant.count(procs)}`], ["jobs running", Pliant.count(active)], ["jobs waiting", Pliant.count(queued)]);
+    Web.$("tiles").replaceChildren(...shown.map(([name, value]) => Web.node("div", {}, Web.node("span", {}, name), Web.node("strong", {}, value))));
+  };
+  const gantt = Web.plan((view) => {
+    const starts = view.lanes.flatMap(({ jobs }) => jobs).filter(({ mine, running }) => mine && !running).map(({ start_s: start }) => start);
+    showTiles({ next: starts.length === 0 ? null : Math.min(...starts) });
+  });
 
   const showHealth = (health) => {
     Web.showReach(health);
@@ -10,17 +23,22 @@ Web.overview = () => {
       ...(health.warnings.length > 20 ? [Web.node("li", {}, `and ${health.warnings.length - 20} more`)] : []));
   };
 
-  const showClusters = ({ clusters }) => {
-    const up = clusters.filter((cluster) => cluster.state !== "down");
-    const sum = (of) => up.reduce((all, cluster) => all + (of(cluster) ?? 0), 0);
-    const procs = sum((cluster) => cluster.procs), free = sum((cluster) => cluster.free_procs);
-    const tiles = [
-      ["clusters up", `${up.length} of ${clusters.length}`],
-      ["processors free", `${Pliant.count(free)} of ${Pliant.count(procs)}`],
-      ["jobs running", Pliant.count(sum((cluster) => cluster.active))],
-      ["jobs waiting", Pliant.count(sum((cluster) => cluster.queued))],
-    ];
-    Web.$("tiles").replaceChildren(...tiles.map(([name, value]) => Web.node("div", {}, Web.node("span", {}, name), Web.node("strong", {}, value))));
+  const showAgents = (agents) => {
+    Web.$("agents-part").hidden = agents.length === 0;
+    Web.rows(Web.$("agents"), agents.map((agent) => Web.row(agent.name, [
+      { text: agent.name, head: true }, { text: agent.attached ? "up" : "down", node: () => Web.node("span", { class: `state ${agent.attached ? "up" : "down"}` }, agent.attached ? "up" : "down") },
+      Web.timeCell(agent.since_s), agent.clock_ahead_s === null ? "right" : Web.signed(agent.clock_ahead_s),
+    ])));
+  };
+
+  const showClusters = ({ clusters, agents }) => {
+    const up = clusters.filter((cluster) => cluster.state !== "down"), known = up.filter((cluster) => cluster.free_procs !== null);
+    const sum = (clusters, of) => clusters.reduce((all, cluster) => all + of(cluster), 0);
+    showTiles({
+      up: up.length, all: clusters.length, procs: sum(known, (cluster) => cluster.procs), free: sum(known, (cluster) => cluster.free_procs),
+      active: sum(up, (cluster) => cluster.active), queued: sum(up, (cluster) => cluster.queued),
+    });
+    showAgents(agents);
     if (clusters.length === 0) return Web.empty(Web.$("clusters"), "No server is known to the agent.");
     Web.rows(Web.$("clusters"), clusters.map((cluster) => {
       const used = cluster.free_procs === null ? null : cluster.procs - cluster.free_procs;
@@ -29,12 +47,12 @@ Web.overview = () => {
       return Web.row(cluster.server, [
         { text: cluster.server, head: true, node: () => Web.node("a", { href: jobs("") }, cluster.server) },
         { text: cluster.state, node: () => Web.node("span", { class: `state ${cluster.state}` }, cluster.state) },
-        { text: share === null ? "unknown" : `${share} %`, node: () => Web.meter(share) },
-        { text: cluster.free_procs === null ? "–" : Pliant.count(cluster.free_procs), number: true },
-        { text: Pliant.count(cluster.procs), number: true },
+        { text: share === null ? "unknown" : `${share} %`, sort: share, node: () => Web.meter(share) },
+        cluster.free_procs === null ? { text: "–", number: true } : Web.number(cluster.free_procs),
+        Web.number(cluster.procs),
         { text: cluster.speed, number: true },
-        { text: Pliant.count(cluster.active), number: true },
-        { text: Pliant.count(cluster.queued), number: true },
+        Web.number(cluster.active),
+        Web.number(cluster.queued),
         cluster.policy,
       ]);
     }));
@@ -46,11 +64,11 @@ Web.overview = () => {
     const values = rows.flatMap((row) => [row.start, row.completion]).filter(Boolean).flatMap(({ p5_s: low, p95_s: high }) => [low, high]);
     const reach = Math.max(60, ...values.map(Math.abs));
     const errors = (errors) => errors === null ? ["–", { text: "–", number: true }, { text: "–", number: true }] : [
-      { text: JSON.stringify([errors, reach]), node: () => Web.errorBar(errors, reach) },
-      { text: Web.signed(errors.p50_s), number: true }, { text: Web.signed(errors.p95_s), number: true },
+      { text: JSON.stringify([errors, reach]), sort: errors.p50_s, node: () => Web.errorBar(errors, reach) },
+      Web.number(errors.p50_s, Web.signed(errors.p50_s)), Web.number(errors.p95_s, Web.signed(errors.p95_s)),
     ];
     Web.rows(Web.$("promises"), rows.map((row) => Web.row(row.server,
-      [{ text: row.server, head: true }, { text: Pliant.count(row.jobs), number: true }, ...errors(row.start), ...errors(row.completion)])));
+      [{ text: row.server, head: true }, Web.number(row.jobs), ...errors(row.start), ...errors(row.completion)])));
   };
 
   const showDays = ({ days: servers }) => {
@@ -60,9 +78,9 @@ Web.overview = () => {
     Web.days = { servers, share };
     Web.drawDays();
     Web.rows(Web.$("days-table"), servers.flatMap(({ server, days }) => days.map((day) => Web.row(`${server} ${day.day_s}`, [
-      { text: server, head: true }, Web.utcDay(day.day_s), { text: Pliant.count(day.jobs), number: true },
-      { text: `${Math.floor(100 * share(day))} %`, number: true },
-      { text: Web.signed(day[of].median_s), number: true }, { text: Pliant.span(day[of].absolute_p90_s), number: true },
+      { text: server, head: true }, { text: Web.utcDay(day.day_s), sort: day.day_s }, Web.number(day.jobs),
+      Web.number(share(day), `${Math.floor(100 * share(day))} %`),
+      Web.number(day[of].median_s, Web.signed(day[of].median_s)), Web.number(day[of].absolute_p90_s, Pliant.span(day[of].absolute_p90_s)),
     ]))));
   };
 
@@ -77,6 +95,8 @@ Web.overview = () => {
   const slow = Web.throttled(10_000, () => Web.attempt("promises", async () => {
     const [found, moves] = await Promise.all([Web.read("/promises"), Web.read("/moves?last=10")]);
     promises = found;
+    const days = found.days.flatMap((server) => server.days), sum = (of) => days.reduce((all, day) => all + of(day), 0);
+    showTiles({ ended: sum((day) => day.jobs), kept: sum((day) => day.completion.kept) });
     showPromises(promises);
     showDays(promises);
     showMoves(moves);
@@ -152,11 +172,18 @@ Web.errorBar = ({ p5_s: low, p50_s: middle, p95_s: high }, reach) => {
   return bar;
 };
 
-// The report's Gantt with a line at the present.
+// The report's Gantt with a line at the present, and how many processors are free.
 Web.Plan = class extends Pliant.Gantt {
   // Titles come last, so the line is over the jobs.
   title(context, lane) {
     super.title(context, lane);
+    if (lane.free !== null && lane.height >= 52) {
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.font = Pliant.font(11);
+      context.fillStyle = Pliant.colour("quiet");
+      context.fillText(`${Pliant.count(lane.free)} free now`, 0, lane.top + lane.height / 2 + 22);
+    }
     const { left, right } = this.area, { t0, t1 } = this.view, x = left + (this.now - t0) / (t1 - t0) * (right - left);
     if (x < left || x > right) return;
     context.fillStyle = Pliant.colour("ink");
@@ -164,8 +191,8 @@ Web.Plan = class extends Pliant.Gantt {
   }
 };
 
-// The chart of the next hours: the report's Gantt with the jobs of the API.
-Web.plan = () => {
+// The chart of the next hours: the report's Gantt with the jobs of the API. `seen` is called with what it shows.
+Web.plan = (seen) => {
   const states = [["mine", "yours, running"], ["mine-planned", "yours, waiting"], ["others", "of others, running"], ["others-planned", "of others, waiting"]];
   const shown = document.body.hasAttribute("data-operator") ? states : states.slice(0, 2);
   Web.$("states").append(...shown.map(([name, text]) => {
@@ -173,13 +200,13 @@ Web.plan = () => {
     return Web.node("span", {}, mark, text);
   }));
   // Times of the chart are seconds since a midnight, so that its grid lies on round times of day.
-  let origin = 0, gantt = null;
+  let origin = 0, gantt = null, chosen = false;
   Pliant.timeLabel = (seconds, step, first) => {
     const date = new Date((origin + seconds) * 1000), day = Web.dateForm.format(date);
     if (step >= 86_400 || date.getHours() * 60 + date.getMinutes() === 0) return day;
     return first && date.toDateString() !== new Date().toDateString() ? `${day}, ${Web.clockForm.format(date)}` : Web.clockForm.format(date);
   };
-  const lane = ({ server, procs, jobs }) => {
+  const lane = ({ server, procs, free_procs: free, jobs }) => {
     const columns = { count: jobs.length, bars: jobs, label: jobs.map((job) => job.job_id), pieceFirst: [], pieceCount: [], pieceBegin: [0], latestEnd: [] };
     columns.id = jobs.map((_, index) => index);
     columns.start = jobs.map((job) => job.start_s - origin);
@@ -191,7 +218,7 @@ Web.plan = () => {
       columns.pieceBegin.push(columns.pieceFirst.length);
       columns.latestEnd.push(latest = Math.max(latest, columns.end[index]));
     });
-    return { name: server, procs: Math.max(1, procs), jobs: columns };
+    return { name: server, procs: Math.max(1, procs), free, jobs: columns };
   };
   const describe = ({ lane: { jobs, name }, index }) => {
     const job = jobs.bars[index];
@@ -214,7 +241,7 @@ Web.plan = () => {
     gantt.canvas.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && gantt.pin) location.href = `/jobs/${gantt.pin.lane.jobs.label[gantt.pin.index]}`;
     });
-    const tools = { in: () => gantt.zoom(.6), out: () => gantt.zoom(1 / .6), all: () => gantt.look(gantt.first, gantt.end) };
+    const tools = { in: () => gantt.zoom(.6), out: () => gantt.zoom(1 / .6), all: () => { chosen = true; gantt.rest = { t0: gantt.first, t1: gantt.end }; gantt.look(gantt.first, gantt.end); } };
     document.querySelectorAll("[data-zoom]").forEach((node) => node.addEventListener("click", () => tools[node.dataset.zoom]()));
     Pliant.watch(() => gantt.draw());
   };
@@ -223,12 +250,17 @@ Web.plan = () => {
     const moved = midnight - origin, pinned = gantt?.pin && gantt.pin.lane.jobs.label[gantt.pin.index];
     origin = midnight;
     if (!gantt) make(end);
-    // A window that the user has not moved goes on with the time.
-    const rests = gantt.first === undefined || (gantt.view.t0 === gantt.first && gantt.view.t1 === gantt.end);
+    // A window that the user has not moved goes on with the time. It ends soon after the last job, unless its length was chosen.
+    const rests = gantt.rest === undefined || (gantt.view.t0 === gantt.rest.t0 && gantt.view.t1 === gantt.rest.t1);
+    const last = Math.max(...view.lanes.flatMap(({ jobs }) => jobs.map(({ end_s: end }) => end - midnight)), 0);
+    const rest = { t0: first, t1: chosen || last === 0 ? end : Math.min(end, Math.max(first + 7200, last + .1 * (last - first))) };
     if (!rests) gantt.view = { t0: gantt.view.t0 - moved, t1: Math.min(end, gantt.view.t1 - moved) };
-    Object.assign(gantt, { first, end, now: view.now_s - midnight });
-    if (rests) gantt.view = { t0: first, t1: end };
-    const lanes = view.lanes.slice(0, Pliant.LANES).map(lane);
+    Object.assign(gantt, { first, end, rest, now: view.now_s - midnight });
+    if (rests) gantt.view = { ...rest };
+    // Of very many clusters those with the most jobs here.
+    const busy = new Set([...view.lanes].sort((one, other) => other.jobs.length - one.jobs.length).slice(0, Pliant.LANES));
+    const lanes = view.lanes.filter((one) => busy.has(one)).map(lane);
+    seen(view);
     gantt.pin = null;
     for (const one of lanes) {
       const index = pinned ? one.jobs.label.indexOf(pinned) : -1;
@@ -237,14 +269,14 @@ Web.plan = () => {
     pin(gantt.pin);
     gantt.show(lanes);
     const notes = [];
-    if (view.lanes.length > Pliant.LANES) notes.push(`${Pliant.LANES} of ${view.lanes.length} clusters are drawn.`);
+    if (view.lanes.length > Pliant.LANES) notes.push(`${Pliant.LANES} of ${view.lanes.length} clusters are drawn: those with the most of these jobs.`);
     if (view.left_out > 0) notes.push(`${Web.counted(view.left_out, "job")} of this time are not drawn.`);
     Web.$("gantt-note").hidden = notes.length === 0;
     Web.$("gantt-note").textContent = notes.join(" ");
     document.body.dataset.rendered = `gantt:${gantt.drawn} lanes:${lanes.length}`;
   };
   const load = Web.throttled(1000, () => Web.attempt("gantt", async () => show(await Web.read(`/gantt?hours=${Web.$("hours").value}`))));
-  Web.$("hours").addEventListener("change", load);
+  Web.$("hours").addEventListener("change", () => { chosen = true; if (gantt) gantt.rest = undefined; load.now(); });
   setInterval(() => { if (!document.hidden) load(); }, 30_000);
   return { load };
 };

@@ -26,7 +26,20 @@ Web.submit = () => {
     if (field.rigid.value && !more.some((word) => word.startsWith("--speedup"))) options.push("--rigid", field.rigid.value);
     return { kind: "script", name: field.name.value, text: field.text.value.replace(/\r\n/g, "\n"), options: [...options, ...more], arguments: Web.words(field.arguments.value) };
   };
-  const body = () => ({ work: work(), server: field.server.value || undefined, inputs_of: inputsOf });
+  // Files that were chosen; estimates need their names only.
+  const files = () => [...Web.$("files").files];
+  const body = () => ({ work: work(), server: field.server.value || undefined, inputs_of: inputsOf, files: files().map(({ name }) => ({ name })) });
+  const content = (file) => new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () => done(reader.result.slice(reader.result.indexOf(",") + 1)));
+    reader.addEventListener("error", () => failed(new Web.Problem({ detail: `${file.name} cannot be read: ${reader.error.message}` }, 0)));
+    reader.readAsDataURL(file);
+  });
+  const contents = async () => Promise.all(files().map(async (file) => ({ name: file.name, base64: file.size === 0 ? "" : await content(file) })));
+  Web.$("files").addEventListener("change", () => {
+    const bytes = files().reduce((sum, { size }) => sum + size, 0);
+    Web.$("files").setCustomValidity(bytes > 3_000_000 ? `Expected at most 3 MB, found ${Web.bytes(bytes)}: send these files with pliant submit --in` : "");
+  });
 
   const showArguments = () => {
     const chosen = service();
@@ -56,7 +69,7 @@ Web.submit = () => {
     else Web.rows(Web.$("estimates"), found.estimates.map(({ server, partition, estimate, queue_length: waiting }, index) => Web.row(`${server} ${partition}`, [
       { text: partition === null ? server : `${server}, ${partition}`, head: true },
       estimate.start_s <= found.at_s ? "now" : Web.timeCell(estimate.start_s), Web.timeCell(estimate.completion_s),
-      { text: Pliant.count(estimate.procs), number: true }, { text: Pliant.span(estimate.walltime_s), number: true }, { text: Pliant.count(waiting), number: true },
+      Web.number(estimate.procs), Web.number(estimate.walltime_s, Pliant.span(estimate.walltime_s)), Web.number(waiting),
     ], { class: index === 0 ? "chosen" : undefined })));
     const refusals = found.refusals.map(({ server, why }) => server === null ? why : `${server}: ${why}`);
     if (found.down.length > 0) refusals.push(`${found.down.join(", ")}: down`);
@@ -118,7 +131,7 @@ Web.submit = () => {
     Web.$("inputs-of").hidden = inputs.length === 0;
     Web.$("inputs-of").textContent = lost.length === 0
       ? `Input files of ${from} are sent along: ${inputs.map(({ name }) => name).slice(0, 20).join(", ")}${inputs.length > 20 ? ", ..." : ""}.`
-      : `Input files of ${from} cannot be sent along as they were submitted: ${lost.map(({ name, state }) => `${name} (${state})`).slice(0, 20).join(", ")}. On the command line: pliant resubmit --in FILE ${from}`;
+      : `Input files of ${from} cannot be sent along as they were submitted: ${lost.map(({ name, state }) => `${name} (${state})`).slice(0, 20).join(", ")}. Choose files with these names, or on the command line: pliant resubmit --in FILE ${from}`;
   };
 
   // Estimates follow what is typed; an incomplete form has none.
@@ -146,7 +159,7 @@ Web.submit = () => {
     button.disabled = true;
     Web.$("submit-note").textContent = "submitting";
     key ??= draw();
-    const job = await Web.attempt("submit", () => Web.send("/jobs", { ...body(), key }));
+    const job = await Web.attempt("submit", async () => Web.send("/jobs", { ...body(), files: await contents(), key }));
     button.disabled = false;
     Web.$("submit-note").textContent = "";
     if (job) { key = null; location.href = `/jobs/${encodeURIComponent(job.job_id)}`; }
@@ -155,6 +168,10 @@ Web.submit = () => {
   Web.attempt("services", async () => {
     const found = await Web.read("/services");
     services = found.services;
+    Web.$("typed-section").hidden = found.typed.length === 0;
+    Web.rows(Web.$("typed"), found.typed.map(({ name, summary, signature, servers: of }) => Web.row(`${name} ${signature} ${of}`, [
+      { text: name, head: true }, { text: signature, className: "mono" }, { text: summary, className: "name", title: summary }, of.join(", "),
+    ])));
     const several = new Set(services.map(({ name }) => name).filter((name, index, all) => all.indexOf(name) !== index));
     field.service.replaceChildren(...services.map(({ name, servers }, index) => Web.node("option", { value: index }, several.has(name) ? `${name} (${servers.join(", ")})` : name)));
     const wanted = services.findIndex(({ name }) => name === given.get("service"));

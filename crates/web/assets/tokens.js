@@ -27,8 +27,9 @@ Web.tokens = () => {
       await load();
     });
   });
-  Web.$("revoke").addEventListener("click", () => {
-    if (!confirm("Revoke all tokens that you have created at this portal?")) return;
+  Web.$("revoke").addEventListener("click", async () => {
+    const text = "This ends all tokens that you have created at this portal.";
+    if (!await Web.ask({ title: "Revoke all tokens?", text, action: "Revoke all tokens", danger: true })) return;
     Web.attempt("revoke", async () => {
       await Web.send("/tokens/revoke");
       Web.$("created").replaceChildren();

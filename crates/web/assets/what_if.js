@@ -15,9 +15,9 @@ Web.whatif = () => {
   };
 
   const measures = (key, name, of, difference) => Web.row(key, [
-    { text: name, head: true }, { text: Pliant.count(of.jobs), number: true }, { text: `${of.mean_response_s.toFixed(1)} s`, number: true },
+    { text: name, head: true }, Web.number(of.jobs), { text: `${of.mean_response_s.toFixed(1)} s`, number: true },
     { text: `${of.median_response_s.toFixed(1)} s`, number: true }, { text: of.mean_bounded_slowdown.toFixed(2), number: true },
-    { text: Pliant.count(of.moves), number: true }, { text: difference ? signed(difference.mean) : "", number: true },
+    Web.number(of.moves), { text: difference ? signed(difference.mean) : "", number: true },
     { text: difference ? `${signed(difference.low)} to ${signed(difference.high)}` : key > "1" ? "too few jobs" : "", number: true },
   ]);
   const signed = (number) => `${number < 0 ? "−" : "+"}${Math.abs(number).toFixed(1)}`;

@@ -45,7 +45,7 @@ Web.time = (seconds, text = Web.instant(seconds)) => {
   return node;
 };
 
-Web.timeCell = (seconds, before = "") => ({ text: `${before}${Web.instant(seconds)}`, node: () => Web.time(seconds, `${before}${Web.instant(seconds)}`) });
+Web.timeCell = (seconds, before = "") => ({ sort: seconds, text: `${before}${Web.instant(seconds)}`, node: () => Web.time(seconds, `${before}${Web.instant(seconds)}`) });
 
 Web.jobLink = (id) => Web.node("a", { href: `/jobs/${encodeURIComponent(id)}` }, id);
 

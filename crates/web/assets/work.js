@@ -17,7 +17,7 @@ Web.works = () => {
       { text: work.name, head: true, className: "name", title: work.folder, node: () => Web.node("a", { href: `/work/${work.id}` }, work.name) },
       { text: work.problem ?? work.kind, className: "name", title: work.problem ?? undefined }, { text: work.runs, className: "name" },
       { text: work.kind === null ? "unreadable" : work.state, node: () => work.kind === null ? Web.node("span", { class: "state failed" }, "unreadable") : Web.workState(work.state) },
-      Web.workProgress(work), { text: Pliant.count(work.failed), number: true }, { text: Pliant.count(work.submitted), number: true },
+      { text: Web.workProgress(work), sort: work.kind === null ? null : work.done / Math.max(1, work.total) }, Web.number(work.failed), Web.number(work.submitted),
       work.deadline_s === null ? "–" : Web.timeCell(work.deadline_s), work.written_s === null ? "–" : Web.timeCell(work.written_s),
     ])));
     if (leftOut > 0) Web.$("works-note").textContent = `${Web.counted(leftOut, "older folder")} are left out.`;
@@ -30,10 +30,10 @@ Web.works = () => {
     Web.rows(Web.$("shares"), all.map((share) => {
       const part = share.fair_share_s > 0 ? Math.round(100 * share.usage_s / share.fair_share_s) : null;
       return Web.row(share.server ?? "", [
-        { text: share.server ?? "together", head: true }, { text: Pliant.count(share.cores), number: true },
-        { text: Web.seconds(share.usage_s), number: true }, { text: Web.seconds(share.fair_share_s), number: true },
-        { text: part === null ? "–" : `${part} %`, node: () => part === null ? Web.node("span", {}, "–") : Web.meter(Math.min(part, 100), `${part} %`) },
-        { text: Pliant.count(share.requests), number: true }, { text: Pliant.count(share.completed), number: true }, { text: Pliant.count(share.killed), number: true },
+        { text: share.server ?? "together", head: true }, Web.number(share.cores),
+        Web.number(share.usage_s, Web.seconds(share.usage_s)), Web.number(share.fair_share_s, Web.seconds(share.fair_share_s)),
+        { text: part === null ? "–" : `${part} %`, sort: part, node: () => part === null ? Web.node("span", {}, "–") : Web.meter(Math.min(part, 100), `${part} %`) },
+        Web.number(share.requests), Web.number(share.completed), Web.number(share.killed),
       ]);
     }));
   };
@@ -44,12 +44,12 @@ Web.works = () => {
     Web.$("sweeps-section").hidden = table !== null && others.length === 0;
     if (others.length === 0) Web.empty(Web.$("sweeps"), "No sweep or array has more than one job yet.");
     else Web.rows(Web.$("sweeps"), others.map(({ group, name, owner, servers, submitted_s: submitted, ended_s: ended }) => {
-      const over = group.completed + group.failed + group.canceled, count = (value) => ({ text: Pliant.count(value), number: true });
+      const over = group.completed + group.failed + group.canceled, count = (value) => Web.number(value);
       const places = servers.map((server) => `${server.value} ${Pliant.count(server.jobs)}`).join(", ");
       return Web.row(group.value, [
         { text: group.value, head: true, node: () => Web.node("a", { href: `/jobs?${Web.query({ sweep: group.value })}`, class: "mono" }, group.value.slice(0, 8)) },
         { text: name, className: "name places", title: name }, ...(document.body.hasAttribute("data-operator") ? [{ text: owner, className: "name" }] : []),
-        { text: `${over} of ${group.jobs}`, node: () => Web.meter(Math.floor(100 * over / group.jobs), `${Pliant.count(over)} of ${Pliant.count(group.jobs)}`) },
+        { text: `${over} of ${group.jobs}`, sort: over / group.jobs, node: () => Web.meter(Math.floor(100 * over / group.jobs), `${Pliant.count(over)} of ${Pliant.count(group.jobs)}`) },
         count(group.waiting), count(group.running), count(group.failed), count(group.canceled),
         { text: places, className: "name places", title: places }, Web.timeCell(submitted), ended === null ? "–" : Web.timeCell(ended),
       ]);
@@ -126,11 +126,11 @@ Web.work = () => {
     Web.$("servers").classList.toggle("of-sweep", sweep !== null);
     if (servers.length === 0) return Web.empty(Web.$("servers"), "No server has had any yet.");
     const of = (server) => server.done + (server.optional ?? 0) + server.submitted, all = servers.reduce((sum, server) => sum + of(server), 0);
-    const number = (value) => ({ text: value === null ? "–" : Pliant.count(value), number: true });
+    const number = (value) => value === null ? { text: "–", number: true } : Web.number(value);
     Web.rows(Web.$("servers"), servers.map((server) => {
       const share = all === 0 ? 0 : Math.round(100 * of(server) / all), ends = server.done + server.failed;
       return Web.row(server.server, [
-        { text: server.server, head: true }, { text: `${share} %`, node: () => Web.meter(share) }, number(server.done), number(server.optional), number(server.failed), number(server.submitted),
+        { text: server.server, head: true }, { text: `${share} %`, sort: share, node: () => Web.meter(share) }, number(server.done), number(server.optional), number(server.failed), number(server.submitted),
         number(server.refused), { text: sweep && ends > 0 ? Web.seconds(server.elapsed_s / ends) : "–", number: true },
       ]);
     }));

@@ -127,6 +127,17 @@ message! {
     proto::LimitsReply <=> pub struct LimitsList {
         /// The users with limits.
         users: Vec<ListedLimits> = list(nested(), LIMITED_USERS_MAX),
+        /// The banned users; none after an act of an operator.
+        bans: Vec<ListedBan> = list(nested(), bounds::BANS_MAX),
+    }
+
+    /// A banned user.
+    #[derive(Clone, PartialEq, Debug)]
+    proto::BannedUser <=> pub struct ListedBan {
+        /// The user.
+        user: User = USER,
+        /// The act that banned the user.
+        ban: Ban = required("the act of an operator"),
     }
 }
 

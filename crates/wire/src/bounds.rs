@@ -88,6 +88,10 @@ pub const LINKS_MAX: usize = 100_000;
 pub const POINTS_MAX: usize = 4096;
 /// Running jobs whose ends a waiting job waits for, in an account of it.
 pub const RELEASES_MAX: usize = 10_000;
+/// Resources that a waiting job has too little of, in an account of it.
+pub const SHORTAGES_MAX: usize = 1_000;
+/// Banned users in one answer.
+pub const BANS_MAX: usize = 10_000;
 /// Jobs in one answer.
 pub const JOBS_MAX: usize = 1000;
 /// Jobs about which a server with an older copy of its journal asks at a time.

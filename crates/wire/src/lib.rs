@@ -57,7 +57,7 @@ mod types;
 
 pub use admin::{
     AdminOrder, AuditEntry, AuditPage, AuditQuery, ForgetOrder, JobAdminOrder, LimitOrder, LimitsList,
-    ListedLimits, PriorityOrder, UserAdminOrder, ban_reply, banned, drain_reply, drained,
+    ListedBan, ListedLimits, PriorityOrder, UserAdminOrder, ban_reply, banned, drain_reply, drained,
 };
 pub use attach::{FromChild, FromParent};
 pub use digests::{claim_digest, placed_task_digest, submission_digest, task_digest, tasks_digest};

@@ -1,6 +1,6 @@
 //! Answers of servers: to submissions, and explanations of waiting jobs.
 
-use pliant_control::explain::{Explanation, Release, Wait};
+use pliant_control::explain::{Explanation, Release, Shortage, Wait};
 use pliant_control::job::JobRecord;
 use pliant_control::reason::Cause;
 use pliant_control::server::AdmissionRefusal;
@@ -98,6 +98,13 @@ message! {
         siblings: list(NAME, bounds::SERVERS_MAX),
         priority: optional(nested()),
         operator_priority: number("a priority", bounds::JOB_PRIORITY).exact(),
+        shortages: list(nested(), bounds::SHORTAGES_MAX),
+    }
+
+    proto::explain_reply::Shortage <=> Shortage {
+        resource: TEXT,
+        needed,
+        free,
     }
 
     proto::explain_reply::Priority <=> PriorityParts {

@@ -23,8 +23,8 @@ pub(crate) enum Verb {
     Release(admin_job::Arguments),
     /// Serves a waiting job before or after the others in the queue of its server.
     Priority(admin_job::PriorityArguments),
-    /// Has servers accept nothing of a user and start none of the user's waiting jobs; running jobs go on.
-    Ban(admin_user::Arguments),
+    /// Has servers accept nothing of a user and start none of the user's waiting jobs, or lists the banned users; running jobs go on.
+    Ban(admin_user::BanArguments),
     /// Ends the ban of a user.
     Unban(admin_user::Arguments),
     /// Limits what a user may have running and waiting at servers, or lists the limits of users.
@@ -56,8 +56,8 @@ pub(crate) fn run(output: Output, verb: &Verb) -> Result<(), Failure> {
         Verb::Hold(arguments) => return admin_job::run(output, arguments, true),
         Verb::Release(arguments) => return admin_job::run(output, arguments, false),
         Verb::Priority(arguments) => return admin_job::run_priority(output, arguments),
-        Verb::Ban(arguments) => return admin_user::run(output, arguments, true),
-        Verb::Unban(arguments) => return admin_user::run(output, arguments, false),
+        Verb::Ban(arguments) => return admin_user::run_ban(output, arguments),
+        Verb::Unban(arguments) => return admin_user::run_unban(output, arguments),
         Verb::Limit(arguments) => return admin_limit::run(output, arguments),
         Verb::Forget(arguments) => return admin_forget::run(output, arguments),
         Verb::Backup(arguments) => return admin_backup::run(output, arguments),

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use pliant_client::{PlacementReason, placement_reason};
-use pliant_control::explain::{Explanation, Release, Wait};
+use pliant_control::explain::{Explanation, Release, Shortage, Wait};
 use pliant_control::job::{ComparedEstimate, EstimateChange, Hop, JobRecord, SizeChoice};
 use pliant_control::names::{Handle, Name};
 use pliant_control::reason::{Cause, DiscoverySummary};
-use pliant_model::{Estimate, MoveReason, Span, Time};
+use pliant_model::{Estimate, Mebibytes, MoveReason, Span, Time};
 use pliant_policy::batch::order::{Factor, PriorityParts};
 use pliant_policy::tuning::slack::{self, Saving};
 use pliant_site::services::show_duration;
@@ -90,6 +90,7 @@ fn wait_value(wait: &Wait) -> Value {
         "siblings": wait.siblings,
         "priority": wait.priority.as_ref().map(priority_value),
         "operator_priority": (wait.operator_priority != 0).then_some(wait.operator_priority),
+        "shortages": wait.shortages,
     })
 }
 
@@ -322,16 +323,17 @@ fn size_value(choice: &SizeChoice, chosen: &Estimate) -> Value {
 }
 
 fn waiting(wait: &Wait, now: Time) -> String {
-    let Wait { ahead, plan, free, until, siblings, priority, operator_priority } = wait;
+    let Wait { ahead, plan, free, until, siblings, priority, operator_priority, shortages } = wait;
     let ahead = match ahead {
         0 => "no job is ahead of it".to_owned(),
         1 => "1 job is ahead of it".to_owned(),
         ahead => format!("{ahead} jobs are ahead of it"),
     };
     let mut text = format!(
-        "It waits: {ahead}; it needs {}, {} free now.\nPlanned start {}",
+        "It waits: {ahead}; it needs {}, {} free now.\n{}Planned start {}",
         counted(plan.procs.0.into(), "processor"),
         free.0,
+        too_little(shortages),
         both(plan.start, now)
     );
     let siblings: Vec<&str> = siblings.iter().map(Name::as_str).collect();
@@ -361,6 +363,28 @@ fn waiting(wait: &Wait, now: Time) -> String {
     }
     text.push_str(&table.render());
     text + &last
+}
+
+/// What there is too little of, besides processors.
+fn too_little(shortages: &[Shortage]) -> String {
+    let amount = |resource: &str, amount: u32| match resource {
+        "memory" | "scratch" => Mebibytes(amount).to_string(),
+        _ => amount.to_string(),
+    };
+    let others = shortages.iter().filter(|one| one.resource != "processors");
+    let each = others.map(|Shortage { resource, needed, free }| {
+        let name = match resource.as_str() {
+            "memory" => "memory".to_owned(),
+            "scratch" => "local disk space".to_owned(),
+            "gpus" => "GPUs".to_owned(),
+            other => other.replacen("licences:", "licences of ", 1),
+        };
+        format!("{name} ({} needed, {} free)", amount(resource, *needed), amount(resource, *free))
+    });
+    match each.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => String::new(),
+        each => format!("Running jobs leave too little of: {each}.\n"),
+    }
 }
 
 /// The priority with its parts: the value of each factor times its weight.

@@ -144,6 +144,12 @@ async fn a_banned_user_gets_nothing_until_an_operator_ends_the_ban() {
     assert_eq!(user.run(&format!("cancel {cancelled}")).0, 0);
     federation.reaches(&alice, &cancelled, JobState::Canceled).await;
 
+    let (code, bans, stderr) = operator.run("admin ban");
+    let listed = bans["bans"].as_array().unwrap().iter();
+    let listed: Vec<_> =
+        listed.map(|ban| (ban["user"].as_str().unwrap(), ban["why"].as_str().unwrap())).collect();
+    assert_eq!((code, listed), (0, vec![("alice", "stolen"); 2]), "{stderr}");
+    assert_eq!(user.run("admin ban").0, 2, "users list no bans");
     // A server that is down is an error; the others end the ban.
     federation.kill("paris");
     let at_lyon = operator.run("admin unban alice --why checked --server lyon").1;

@@ -161,6 +161,7 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     assert_eq!(reader.run("admin drain lyon --why maintenance")["drained"]["by"], "root");
     assert!(reader.run("admin resume lyon --why done")["drained"].is_null());
     assert_eq!(reader.run("admin ban mallory --why mischief")["servers"][0]["banned"]["by"], "root");
+    assert_eq!(reader.run("admin ban")["bans"][0]["user"], "mallory");
     assert!(reader.run("admin unban mallory --why done")["servers"][0]["banned"].is_null());
     let (code, document, stderr) =
         crate::restored::back_up(&federation.folder("lyon").join("state"), &reader.user.dir().join("backup"));

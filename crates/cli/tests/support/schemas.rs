@@ -16,6 +16,7 @@ pub(crate) const OF_FEDERATIONS: [&str; 32] = [
     "admin-backup",
     "admin-forget",
     "admin-jobs",
+    "admin-bans",
     "admin-limits",
     "admin-log",
     "admin-users",

@@ -27,6 +27,7 @@ use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{BatchSystem, Command, Effects, Event, Run, StatusUpdate, Usage};
+use crate::explain::Shortage;
 use crate::job::Exit;
 
 use host::{CountedHost, Taken, held};
@@ -351,6 +352,16 @@ impl BatchSystem for Embedded {
              cluster has more",
             procs.0, self.procs.0
         ))
+    }
+
+    fn shortages(&self, job: JobId, procs: Procs) -> Vec<Shortage> {
+        match &self.host {
+            Some(host) => {
+                let resources = self.queued.get(&job).and_then(|submission| submission.resources.as_deref());
+                host.shortages(procs, resources, self.started.values())
+            }
+            None => Shortage::of("processors", procs.0, self.free.len() as u32).into_iter().collect(),
+        }
     }
 
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {

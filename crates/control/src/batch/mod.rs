@@ -17,6 +17,7 @@ use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
 use self::embedded::HostResources;
+use crate::explain::Shortage;
 use crate::job::Exit;
 use crate::listing::Listing;
 use crate::local::LocalJob;
@@ -359,6 +360,12 @@ pub trait BatchSystem: Send {
     /// Why a waiting job has no plan, for people, if that is known.
     fn unplanned(&self, _job: JobId) -> Option<String> {
         None
+    }
+
+    /// What running jobs leave too little of for a waiting job to start now on so many processors; empty if only the jobs ahead of it
+    /// keep it from starting, or if that is not known.
+    fn shortages(&self, _job: JobId, procs: Procs) -> Vec<Shortage> {
+        Shortage::of("processors", procs.0, self.usage().free.0).into_iter().collect()
     }
 
     /// True if a job was cancelled that its batch system still has.

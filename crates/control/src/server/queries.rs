@@ -380,8 +380,9 @@ impl Server {
         let siblings = self.sibling_servers(number).cloned().collect();
         let priority = self.batch.priority(now, JobId(number));
         let operator_priority = self.batch.job_priority(JobId(number));
+        let shortages = self.batch.shortages(JobId(number), plan.procs);
         let (ahead, free) = (ahead as u32, Procs(free.0));
-        Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority })
+        Some(Wait { ahead, plan, free, until, siblings, priority, operator_priority, shortages })
     }
 }
 

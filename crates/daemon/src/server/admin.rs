@@ -6,7 +6,7 @@ use pliant_control::access::Caller;
 use pliant_control::names::{Handle, Token, User};
 use pliant_control::server::{Answer, Event, LimitChange, Server, UserLimits};
 use pliant_wire::{
-    self as wire, AdminOrder, ForgetOrder, JobAdminOrder, LimitOrder, LimitsList, ListedLimits,
+    self as wire, AdminOrder, ForgetOrder, JobAdminOrder, LimitOrder, LimitsList, ListedBan, ListedLimits,
     PriorityOrder, UserAdminOrder, proto,
 };
 use tonic::{Request, Response, Status};
@@ -116,14 +116,14 @@ impl Service {
         match self.call(event, bytes).await? {
             Answer::Limited(limits) => {
                 let users = limits.iter().map(|limits| listed_limits(&named, limits)).collect();
-                Ok(Response::new((&LimitsList { users }).into()))
+                Ok(Response::new((&LimitsList { users, bans: Vec::new() }).into()))
             }
             Answer::Unsuited(why) => Err(Status::failed_precondition(format!("cannot {what}: {why}"))),
             _ => Err(Status::internal("not an answer to an act of an operator")),
         }
     }
 
-    /// The limits of all users.
+    /// The limits of all users, and the banned users.
     pub(super) async fn list_limits(
         &self,
         request: Request<proto::LimitsRequest>,
@@ -131,10 +131,13 @@ impl Service {
         let (caller, _pass) = self.gate.user(&request)?;
         self.check_operator(&caller, "list the limits of users")?;
         let list = |server: &mut Server, _| {
-            server.user_limits().iter().map(|(user, limits)| listed_limits(user, limits)).collect()
+            let limits = server.user_limits().iter().map(|(user, limits)| listed_limits(user, limits));
+            let bans = server.bans().iter();
+            let bans = bans.map(|(user, ban)| ListedBan { user: user.clone(), ban: ban.clone() });
+            LimitsList { users: limits.collect(), bans: bans.collect() }
         };
-        let users = self.mailbox.ask(list).await.map_err(|_| stopping())?;
-        Ok(Response::new((&LimitsList { users }).into()))
+        let list = self.mailbox.ask(list).await.map_err(|_| stopping())?;
+        Ok(Response::new((&list).into()))
     }
 
     /// Has the machine give up what waits for a lost server.

@@ -17,8 +17,8 @@ use crate::several::each;
 use crate::state::Web;
 use crate::types::{
     AuditEntryView, AuditView, BanBody, DrainBody, JobView, LimitBody, LimitsView, PriorityBody,
-    ReallocationBody, ReallocationView, ServerActView, ServerActsView, SilentView, TrialView, UserLimitsView,
-    WhyBody, limit_words,
+    ReallocationBody, ReallocationView, ServerActView, ServerActsView, SilentView, TrialView, WhyBody,
+    limit_words,
 };
 
 /// The most records of the audit trail in an answer.
@@ -120,17 +120,14 @@ fn parsed_user(user: &str) -> Result<User, Problem> {
     user.parse().map_err(|error| Problem::bad_request(format!("user: {error}")))
 }
 
-/// The limits of users at servers. For operators.
+/// The limits of users at servers, and the banned users. For operators.
 #[utoipa::path(get, path = "/admin/limits", tag = "administration",
     responses((status = 200, body = LimitsView), (status = 403, body = Problem, description = "You are no operator.")))]
 pub(super) async fn limits(State(web): State<Arc<Web>>) -> Result<Json<LimitsView>, Problem> {
     let client = web.follower.client();
     let ask = |client: Client, server: Name| async move { client.limits(&server).await };
     let Divided { came, silent } = Divided::of(each(client, servers(client, &[]).await?, ask).await)?;
-    let all = came.into_iter().flat_map(|(server, list)| {
-        list.users.into_iter().map(move |user| UserLimitsView::of(&server, user)).collect::<Vec<_>>()
-    });
-    Ok(Json(LimitsView { limits: all.collect(), silent }))
+    Ok(Json(LimitsView::of(came, silent)))
 }
 
 /// Limits what a user may have running and waiting at servers. For operators.
@@ -162,10 +159,7 @@ pub(super) async fn limit(
         async move { client.limit(&server, &order).await }
     });
     let Divided { came, silent } = Divided::of(answers.await)?;
-    let all = came.into_iter().flat_map(|(server, list)| {
-        list.users.into_iter().map(move |user| UserLimitsView::of(&server, user)).collect::<Vec<_>>()
-    });
-    Ok(Json(LimitsView { limits: all.collect(), silent }))
+    Ok(Json(LimitsView::of(came, silent)))
 }
 
 /// Keeps a waiting job from starting. For operators.

@@ -55,6 +55,8 @@ pub(crate) struct LaneView {
     server: String,
     /// The number of its processors.
     procs: u32,
+    /// The processors that no job uses, neither of the federation nor of local users; none if that is not known.
+    free_procs: Option<u32>,
     /// Jobs by their start.
     jobs: Vec<BarView>,
 }
@@ -135,7 +137,8 @@ fn drawn<'a>(
         for (job, pieces) in jobs.iter_mut().zip(place(&shapes, Procs(cluster.procs)).iter()) {
             job.pieces = pieces.iter().map(|piece| (piece.first, piece.count)).collect();
         }
-        LaneView { server: cluster.server.clone(), procs: cluster.procs, jobs }
+        let (server, procs, free_procs) = (cluster.server.clone(), cluster.procs, cluster.free_procs);
+        LaneView { server, procs, free_procs, jobs }
     });
     GanttView { now_s, until_s, lanes: lanes.collect(), left_out }
 }

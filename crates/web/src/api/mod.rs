@@ -8,6 +8,7 @@ mod gantt;
 mod jobs;
 mod launches;
 mod log;
+mod sent_files;
 mod submit;
 mod submitted;
 mod tokens;
@@ -21,7 +22,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
 use crate::problem::Problem;
 use crate::state::Web;
@@ -32,11 +34,13 @@ use crate::state::Web;
     info(
         title = "Pliant",
         description = "The API of `pliant web`: jobs, clusters, estimates and submissions of a federation, with the rights of the \
-                       user who started it. Times are in seconds since the Unix epoch. Requests need the cookie of a session; \
-                       those that change something also its token in the header `x-csrf-token`. Errors are problem documents \
-                       (RFC 9457)."
+                       user who started it. Times are in seconds since the Unix epoch. Requests need a token, or the cookie of \
+                       a session; with a cookie, those that change something also need the token of the session in the header \
+                       `x-csrf-token`. Errors are problem documents (RFC 9457)."
     ),
     servers((url = "/api/v1")),
+    security(("token" = []), ("session" = [])),
+    modifiers(&Credentials),
     paths(
         clusters::session,
         clusters::clusters,
@@ -88,6 +92,25 @@ use crate::state::Web;
     )
 )]
 struct ApiDescription;
+
+/// How callers say who they are.
+struct Credentials;
+
+impl Modify for Credentials {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let token = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("A token of `pliant token create`, or of the page of tokens of a portal."))
+            .build();
+        let session = ApiKeyValue::with_description(
+            "pliant-session-PORT",
+            "The cookie that the one-time link of `pliant web` sets, by the port of the pages; at a portal it is `__Host-pliant-session`.",
+        );
+        let components = description.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(token));
+        components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(session)));
+    }
+}
 
 /// The description as JSON.
 pub fn openapi() -> String {

@@ -11,15 +11,15 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Name};
 use pliant_wire::{JobsQuery, SubmittedWork, bounds};
 
-use super::Json;
 use super::submitted::EarlierInputs;
+use super::{Json, sent_files};
 use crate::extract::JsonBody;
 use crate::problem::Problem;
 use crate::script::{ReadScript, TypedScript};
 use crate::secret::Secret;
 use crate::several::each;
 use crate::state::Web;
-use crate::types::{EstimatesView, JobView, ServicesView, SubmissionBody, WorkBody, now};
+use crate::types::{EstimatesView, FileBody, JobView, ServicesView, SubmissionBody, WorkBody, now};
 
 /// The most servers that are asked for their services.
 const ASKED_MAX: usize = 1000;
@@ -54,7 +54,7 @@ pub(super) async fn estimates(
 ) -> Result<Json<EstimatesView>, Problem> {
     let command = command(&body);
     let inputs = earlier_inputs(&web, &body).await?;
-    let order = order(&web, body, inputs.as_ref())?;
+    let (order, _) = order(&web, body, inputs.as_ref())?;
     let found = web.follower.client().estimates(&order).await?;
     Ok(Json(EstimatesView::of(&found, now().0, command)))
 }
@@ -78,7 +78,8 @@ pub(super) async fn submit(
         return Ok(accepted(&web, &record));
     }
     let inputs = earlier_inputs(&web, &body).await?;
-    let mut order = order(&web, body, inputs.as_ref())?;
+    let (mut order, files) = order(&web, body, inputs.as_ref())?;
+    let _sent = sent_files::add_to(files, &mut order).await?;
     let _copies = match &inputs {
         Some(inputs) => inputs.add_to(&web, &mut order).await?,
         None => None,
@@ -124,16 +125,23 @@ fn key_of(key: &str) -> Result<Key, Problem> {
     key.parse().map_err(|error| Problem::bad_request(format!("key: {error}")))
 }
 
-/// The input files of the earlier job that is named.
+/// The input files of the earlier job that is named, but for those that others replace.
 async fn earlier_inputs(web: &Web, body: &SubmissionBody) -> Result<Option<EarlierInputs>, Problem> {
     match body.inputs_of.as_deref().filter(|job| !job.is_empty()) {
-        Some(job) => EarlierInputs::of(web, job).await.map(Some),
+        Some(job) => {
+            let inputs = EarlierInputs::of(web, job).await?;
+            Ok(Some(inputs.without(&sent_files::names(&body.files)?)))
+        }
         None => Ok(None),
     }
 }
 
-/// What is submitted, without its input files.
-fn order(web: &Web, body: SubmissionBody, inputs: Option<&EarlierInputs>) -> Result<SubmitOrder, Problem> {
+/// What is submitted, without its input files; the files that came with it.
+fn order(
+    web: &Web,
+    body: SubmissionBody,
+    earlier: Option<&EarlierInputs>,
+) -> Result<(SubmitOrder, Vec<FileBody>), Problem> {
     let key = match &body.key {
         Some(key) => key_of(key)?,
         None => drawn()?,
@@ -142,19 +150,21 @@ fn order(web: &Web, body: SubmissionBody, inputs: Option<&EarlierInputs>) -> Res
         server.parse::<Name>().map_err(|error| Problem::bad_request(format!("server: {error}")))
     };
     let only = body.server.filter(|server| !server.is_empty()).map(named).transpose()?;
-    match body.work {
+    let mut inputs = sent_files::names(&body.files)?;
+    inputs.extend(earlier.into_iter().flat_map(EarlierInputs::names));
+    let order = match body.work {
         WorkBody::Service { name, arguments } => {
             check_service(&name, &arguments)?;
-            Ok(SubmitOrder { only, ..SubmitOrder::new(key, SubmittedWork::Service { name, arguments }) })
+            SubmitOrder { only, ..SubmitOrder::new(key, SubmittedWork::Service { name, arguments }) }
         }
         WorkBody::Script { name, text, options, arguments } => {
-            let inputs = inputs.map(EarlierInputs::names).unwrap_or_default();
             let ReadScript { script, server, timeout } =
                 web.scripts.read(&TypedScript { name, text, options, arguments, inputs })?;
             let what = SubmittedWork::Script(script);
-            Ok(SubmitOrder { only: only.or(server), timeout, ..SubmitOrder::new(key, what) })
+            SubmitOrder { only: only.or(server), timeout, ..SubmitOrder::new(key, what) }
         }
-    }
+    };
+    Ok((order, body.files))
 }
 
 /// The bounds of a call of a service, which servers have too; what the values mean is theirs to check.
@@ -194,6 +204,9 @@ fn command(body: &SubmissionBody) -> String {
     let mut assignments = Vec::new();
     if let Some(server) = body.server.as_ref().filter(|server| !server.is_empty()) {
         words.extend(["--server".to_owned(), server.clone()]);
+    }
+    for file in &body.files {
+        words.extend(["--in".to_owned(), file.name.clone()]);
     }
     match &body.work {
         WorkBody::Service { name, arguments } => {
@@ -237,8 +250,10 @@ mod tests {
         let service = serde_json::json!({
             "work": { "kind": "service", "name": "pi", "arguments": { "samples": "10", "text": "a b; rm -rf $HOME" } },
             "server": "lyon",
+            "files": [{ "name": "a b.txt", "base64": "aGkK" }],
         });
-        check(service, "pliant submit --server lyon pi samples=10 text='a b; rm -rf $HOME'");
+        let expected = "pliant submit --server lyon --in 'a b.txt' pi samples=10 text='a b; rm -rf $HOME'";
+        check(service, expected);
         let odd =
             serde_json::json!({ "work": { "kind": "service", "name": "pi", "arguments": { "a b": "c" } } });
         check(odd, "pliant submit pi 'a b=c'");

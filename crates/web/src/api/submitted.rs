@@ -94,6 +94,12 @@ impl EarlierInputs {
         Ok(EarlierInputs { record, files: inputs })
     }
 
+    /// The same without those of these names.
+    pub(super) fn without(mut self, names: &[FileName]) -> EarlierInputs {
+        self.files.retain(|file| !names.contains(&file.name));
+        self
+    }
+
     /// Their names in the folder of the job.
     pub(super) fn names(&self) -> Vec<FileName> {
         self.files.iter().map(|file| file.name.clone()).collect()
@@ -119,7 +125,7 @@ impl EarlierInputs {
         let folder = tempfile::tempdir().map_err(failed)?;
         let client = web.follower.client();
         let fetched = timeout(COPY_TIME_MAX, client.fetch_inputs(&self.record, &self.files, folder.path()));
-        order.inputs = fetched.await.map_err(|_| {
+        let fetched = fetched.await.map_err(|_| {
             let most = COPY_TIME_MAX.as_secs();
             Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -127,6 +133,7 @@ impl EarlierInputs {
             )
             .hint(format!("pliant resubmit {}", self.record.handle))
         })??;
+        order.inputs.extend(fetched);
         order.timeout = order.timeout.min(COPY_TIME_MAX);
         Ok(Some(Copies { _folder: folder, _own: own, _permit: permit }))
     }

@@ -126,8 +126,12 @@ impl JobFilter {
     }
 }
 
-/// True if a text has another one in it, in whatever case.
+/// True if a text has another one in it, in whatever case. Nothing is allocated for texts in ASCII, which nearly all are.
 fn contains(text: &str, wanted: &str) -> bool {
+    if text.is_ascii() && wanted.is_ascii() {
+        let mut parts = text.as_bytes().windows(wanted.len().max(1));
+        return wanted.is_empty() || parts.any(|part| part.eq_ignore_ascii_case(wanted.as_bytes()));
+    }
     text.to_lowercase().contains(&wanted.to_lowercase())
 }
 

@@ -9,7 +9,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use pliant_policy::reallocation::{Algorithm, Heuristic};
 
-use super::frame::{page as framed, table};
+use super::frame::{page as framed, search, sorted_table, table};
 use super::problem_page;
 use crate::problem::Problem;
 use crate::sessions::Session;
@@ -28,15 +28,26 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
         h1 { "Administration" }
         section aria-labelledby="servers-title" {
             h2 id="servers-title" { "Servers" }
-            (table("servers", "Servers", &[
+            (sorted_table("servers", "Servers", &[
                 ("Server", false), ("State", false), ("Clock", false), ("Act", false),
             ]))
         }
         section aria-labelledby="certificates-title" {
             h2 id="certificates-title" { "Certificates" }
-            (table("certificates", "Certificates of daemons and of these pages, those that end first at the top", &[
+            (sorted_table("certificates", "Certificates of daemons and of these pages, those that end first at the top", &[
                 ("Of", false), ("State", false), ("Ends", false), ("On", false),
             ]))
+        }
+        section aria-labelledby="users-title" {
+            div class="bar" {
+                h2 id="users-title" { "Users" }
+                span class="tools" { (search("users", "user, reason")) }
+            }
+            (sorted_table("users", "Users with jobs, limits or a ban", &[
+                ("User", false), ("State", false), ("At", false), ("Waiting", true), ("Running", true), ("Completed", true), ("Failed", true),
+                ("Cancelled", true), ("Act", false),
+            ]))
+            p id="users-note" class="quiet" role="status" {}
         }
         div class="pairs" {
             section aria-labelledby="limit-title" {
@@ -64,7 +75,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
         }
         section aria-labelledby="limits-title" {
             h2 id="limits-title" { "Limits of users" }
-            (table("limits", "Limits of users", &[
+            (sorted_table("limits", "Limits of users", &[
                 ("User", false), ("Server", false), ("Running jobs", true), ("Processors", true), ("Waiting jobs", true),
                 ("Waiting bytes", true), ("Since", false), ("By", false), ("Why", false),
             ]))
@@ -111,11 +122,14 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
         section aria-labelledby="audit-title" {
             div class="bar" {
                 h2 id="audit-title" { "Audit trail" }
-                span class="tools" { label { "Show the last " select id="last" {
-                    @for count in [50, 200, 1000] { option value=(count) { (count) } }
-                } } }
+                span class="tools" {
+                    (search("audit", "user, job, act, reason"))
+                    label { "Show the last " select id="last" {
+                        @for count in [50, 200, 1000] { option value=(count) { (count) } }
+                    } }
+                }
             }
-            (table("audit", "Records of the audit trail, the newest first", &[
+            (sorted_table("audit", "Records of the audit trail, the newest first", &[
                 ("When", false), ("Server", false), ("By", false), ("Act", false), ("Of", false), ("Why", false),
             ]))
         }

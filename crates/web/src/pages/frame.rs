@@ -5,6 +5,7 @@ use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 
 use super::html_response;
+use crate::assets::{SCRIPT_FILE, STYLE_FILE};
 use crate::sessions::Session;
 use crate::types::SessionView;
 
@@ -33,7 +34,7 @@ pub(super) fn page(
             (head(title, &html! {
                 meta name="csrf-token" content=(session.csrf.hex());
                 meta name="pliant-user" content=(user.user);
-                script src="/assets/web.js" defer {}
+                script src=(SCRIPT_FILE.url) defer {}
             }))
             body data-page=(kind) data-operator[user.operator] {
                 a class="skip" href="#main" { "Skip to content" }
@@ -57,6 +58,7 @@ pub(super) fn page(
                         @if is_portal { button type="button" id="logout" { "Log out" } }
                     }
                 }
+                noscript { p { "These pages need JavaScript." } }
                 div id="messages" role="alert" {}
                 main id="main" tabindex="-1" { (content) }
                 footer { "pliant " (user.version) " · " a href="/api/v1/openapi.json" { "API" } }
@@ -98,17 +100,33 @@ fn head(title: &str, more: &Markup) -> Markup {
             meta name="color-scheme" content="light dark";
             title { (title) @if title != "Pliant" { " · Pliant" } }
             link rel="icon" href="data:,";
-            link rel="stylesheet" href="/assets/web.css";
+            link rel="stylesheet" href=(STYLE_FILE.url);
             (more)
         }
     }
 }
 
-/// A table that the script fills: its columns by name, key and whether they hold numbers.
+/// A table that the script fills: its columns by name, and whether they hold numbers.
 pub(super) fn table(id: &str, caption: &str, columns: &[(&str, bool)]) -> Markup {
+    table_of(id, caption, columns, false)
+}
+
+/// The same, whose rows are all in the page and are sorted by its heads.
+pub(super) fn sorted_table(id: &str, caption: &str, columns: &[(&str, bool)]) -> Markup {
+    table_of(id, caption, columns, true)
+}
+
+/// A field that searches the rows of a table.
+pub(super) fn search(table: &str, placeholder: &str) -> Markup {
+    html! {
+        label { "Search " input type="search" data-search=(table) placeholder=(placeholder) autocomplete="off"; }
+    }
+}
+
+fn table_of(id: &str, caption: &str, columns: &[(&str, bool)], is_sorted: bool) -> Markup {
     html! {
         div class="scroll" {
-            table id=(id) {
+            table id=(id) data-sorted[is_sorted] {
                 caption class="hidden" { (caption) }
                 thead { tr { @for (text, number) in columns { th scope="col" class=[number.then_some("number")] { (text) } } } }
                 tbody {}

@@ -9,7 +9,7 @@ use http::StatusCode;
 use maud::html;
 use pliant_control::names::Handle;
 
-use super::frame::{page as framed, table};
+use super::frame::{page as framed, sorted_table, table};
 use super::problem_page;
 use crate::problem::Problem;
 use crate::sessions::Session;
@@ -49,7 +49,7 @@ pub(super) async fn page(
                     div id="wait" hidden {
                         h3 { "Why it waits" }
                         div id="wait-text" {}
-                        (table("until", "Running jobs that end before its planned start", &[
+                        (sorted_table("until", "Running jobs that end before its planned start", &[
                             ("Job", false), ("Ends at the latest", false), ("Processors", true),
                         ]))
                     }
@@ -65,7 +65,7 @@ pub(super) async fn page(
             }
             section aria-labelledby="moves-title" id="moves-section" hidden {
                 h2 id="moves-title" { "Moves" }
-                (table("moves", "Moves to other servers", &[
+                (sorted_table("moves", "Moves to other servers", &[
                     ("When", false), ("From", false), ("To", false), ("Why", false), ("Expected completion", false),
                 ]))
             }
@@ -74,7 +74,7 @@ pub(super) async fn page(
                 div id="submitted" {}
                 div id="inputs-part" hidden {
                     h3 { "Input files" }
-                    (table("inputs", "Input files of the job", &[
+                    (sorted_table("inputs", "Input files of the job", &[
                         ("Name", false), ("Bytes", true), ("SHA-256", false), ("State", false),
                     ]))
                     p id="inputs-note" class="quiet" {}
@@ -95,7 +95,7 @@ pub(super) async fn page(
             }
             section aria-labelledby="files-title" id="files-section" hidden {
                 h2 id="files-title" { "Files" }
-                (table("files", "Files of the job", &[("Name", false), ("Bytes", true), ("SHA-256", false)]))
+                (sorted_table("files", "Files of the job", &[("Name", false), ("Bytes", true), ("SHA-256", false)]))
                 p id="files-note" class="quiet" {}
             }
         }

@@ -43,6 +43,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
             }
             p id="selection" class="bar" {
                 button type="button" id="cancel-selected" class="danger" disabled { "Cancel selected jobs" }
+                button type="button" id="all-matching" class="link" hidden {}
                 span class="quiet" id="count" role="status" {}
             }
             div class="scroll" id="list" {

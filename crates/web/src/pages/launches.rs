@@ -9,7 +9,7 @@ use http::StatusCode;
 use maud::html;
 use pliant_control::coallocation::LaunchId;
 
-use super::frame::{page as framed, table};
+use super::frame::{page as framed, sorted_table};
 use super::problem_page;
 use crate::problem::Problem;
 use crate::sessions::Session;
@@ -20,7 +20,7 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
     let content = html! {
         h1 { "Launches" }
         section aria-label="Launches" {
-            (table("launches", "Launches", &[
+            (sorted_table("launches", "Launches", &[
                 ("Name", false), ("User", false), ("State", false), ("Submitted", false), ("Tasks", true), ("Servers", false),
                 ("Outcome", false),
             ]))
@@ -54,14 +54,14 @@ pub(super) async fn one(
                 div id="links-part" hidden {
                     h3 { "Links between its servers" }
                     div id="links-picture" {}
-                    (table("links", "Measured links between the servers of the launch", &[
+                    (sorted_table("links", "Measured links between the servers of the launch", &[
                         ("Between", false), ("and", false), ("Speed", true), ("Round trip", true), ("Measured", false),
                     ]))
                 }
             }
             section aria-labelledby="tasks-title" {
                 h2 id="tasks-title" { "Tasks" }
-                (table("tasks", "Tasks of the launch", &[
+                (sorted_table("tasks", "Tasks of the launch", &[
                     ("Task", false), ("Server", false), ("Machine", false), ("Address", false), ("Exit", false), ("Affinity", true),
                 ]))
             }

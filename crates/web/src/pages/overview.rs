@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::frame::{page as framed, table};
+use super::frame::{page as framed, sorted_table};
 use crate::sessions::Session;
 use crate::state::Web;
 
@@ -44,6 +44,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
             }
             p class="quiet" id="gantt-help" {
                 (jobs) ": running ones until their walltime ends, the next waiting ones as they are planned now, later ones as they were promised. "
+                @if !user.operator { "Processors that others use are not drawn: the number of free ones is below the name of a cluster. " }
                 "Which processors a job has is not known: it is drawn where it leaves the fewest gaps. "
                 "Keys: " kbd { "+" } " " kbd { "-" } " zoom, " kbd { "←" } " " kbd { "→" } " pan, "
                 kbd { "0" } " all, " kbd { "n" } " " kbd { "p" } " next and previous job, " kbd { "Enter" } " opens it."
@@ -53,10 +54,16 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
         }
         section aria-labelledby="clusters-title" {
             h2 id="clusters-title" { "Clusters" }
-            (table("clusters", "Clusters of the federation", &[
+            (sorted_table("clusters", "Clusters of the federation", &[
                 ("Server", false), ("State", false), ("In use", false), ("Free", true), ("Processors", true), ("Speed", true),
                 ("Running", true), ("Waiting", true), ("Policy", false),
             ]))
+            div id="agents-part" hidden {
+                h3 { "Agents" }
+                (sorted_table("agents", "Agents below the one that answers", &[
+                    ("Agent", false), ("State", false), ("Since", false), ("Clock", false),
+                ]))
+            }
         }
         section aria-labelledby="promises-title" {
             div class="bar" {
@@ -73,7 +80,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                 "What happened minus what the server promised when it accepted the job; + is later. The bar goes from the quantile of "
                 "5 % to that of 95 %, with a mark at the median."
             }
-            (table("promises", "Errors of promised starts and completions by server", &[
+            (sorted_table("promises", "Errors of promised starts and completions by server", &[
                 ("Server", false), ("Jobs", true), ("Start", false), ("median", true), ("95 %", true), ("Completion", false),
                 ("median", true), ("95 %", true),
             ]))
@@ -95,14 +102,14 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
             canvas id="days" class="days" role="img" aria-label="Share of promises kept by server and day; the table has the numbers" {}
             details {
                 summary { "The numbers" }
-                (table("days-table", "Promises kept by server and day", &[
+                (sorted_table("days-table", "Promises kept by server and day", &[
                     ("Server", false), ("Day", false), ("Jobs", true), ("Kept", true), ("median", true), ("90 % of sizes", true),
                 ]))
             }
         }
         section aria-labelledby="moves-title" {
             h2 id="moves-title" { "Last moves" }
-            (table("moves", "The last moves of waiting jobs to other servers", &[
+            (sorted_table("moves", "The last moves of waiting jobs to other servers", &[
                 ("When", false), ("Job", false), ("From", false), ("To", false), ("Why", false), ("Expected completion", false),
             ]))
         }

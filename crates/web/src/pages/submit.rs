@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::frame::{page as framed, table};
+use super::frame::{page as framed, sorted_table, table};
 use crate::sessions::Session;
 use crate::state::Web;
 
@@ -28,7 +28,6 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                     label class="field" { "Service" select name="service" id="service" {} }
                     p id="service-summary" class="quiet" {}
                     div id="arguments" {}
-                    p class="quiet" { "Input files are sent on the command line only: " code { "pliant submit --in" } "." }
                 }
                 div id="script-fields" hidden {
                     label class="field" { "Name" input name="name" value="job.sh" required maxlength="128"; }
@@ -41,10 +40,12 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                     label class="field" { "More options" input name="options" placeholder="--mem 4G --deadline 18:00"; }
                     p class="quiet" {
                         "Options of " code { "pliant submit" } ", and lines with " code { "#PLIANT" } " or " code { "#SBATCH" }
-                        " in the script. Files and folders of this machine are given on the command line only."
+                        " in the script."
                     }
                 }
                 p id="inputs-of" class="quiet" hidden {}
+                label class="field" { "Input files" input type="file" id="files" multiple;
+                    small { "They are in the working folder of the job; together at most 3 MB. Larger ones are sent with " code { "pliant submit --in" } "." } }
                 label class="field" { "Server" select name="server" id="server" { option value="" { "the best one" } } }
                 p class="bar" {
                     button type="submit" class="primary" { "Submit" }
@@ -61,6 +62,11 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                 h3 { "On the command line" }
                 pre id="command" tabindex="0" aria-label="The same on the command line" {}
             }
+        }
+        section aria-labelledby="typed-title" id="typed-section" hidden {
+            h2 id="typed-title" { "Services for programs" }
+            p class="quiet" { "Programs call typed services with values, from C or Python. They have no form." }
+            (sorted_table("typed", "Typed services", &[("Service", false), ("Signature", false), ("What it does", false), ("Servers", false)]))
         }
     };
     framed(&web.session_view(), &session, "submit", "Submit", &content)

@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::StatusCode;
 use maud::html;
 
-use super::frame::{page as framed, table};
+use super::frame::{page as framed, sorted_table};
 use super::problem_page;
 use crate::problem::Problem;
 use crate::sessions::Session;
@@ -41,7 +41,7 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
         h1 { "Sweeps and explorations" }
         @if web.works.is_some() { section aria-labelledby="works-title" {
             h2 id="works-title" { "Of this machine" }
-            (table("works", "Sweeps and explorations", &[
+            (sorted_table("works", "Sweeps and explorations", &[
                 ("Name", false), ("Kind", false), ("Runs", false), ("State", false), ("Progress", false), ("Failed", true),
                 ("At servers", true), ("Deadline", false), ("Last change", false),
             ]))
@@ -52,7 +52,7 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
         } }
         section aria-labelledby="sweeps-title" id="sweeps-section" hidden[web.works.is_some()] {
             h2 id="sweeps-title" { (of_agent) }
-            (table("sweeps", "Sweeps and arrays by their jobs", &columns))
+            (sorted_table("sweeps", "Sweeps and arrays by their jobs", &columns))
             p class="quiet" {
                 "What the agent knows: the jobs that were submitted so far, each of which runs one or more instances. A sweep with a single job is \
                  listed with the " a href="/jobs" { "jobs" } " only. "
@@ -63,7 +63,7 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
         }
         section aria-labelledby="shares-title" id="shares-section" hidden {
             h2 id="shares-title" { "Fair share of explorations" }
-            (table("shares", "Your use and your fair share of the cores for explorations", &[
+            (sorted_table("shares", "Your use and your fair share of the cores for explorations", &[
                 ("Server", false), ("Cores", true), ("Used", true), ("Fair share", true), ("Used of the share", false),
                 ("Open requests", true), ("Completed", true), ("Ended for others", true),
             ]))
@@ -95,7 +95,7 @@ pub(super) async fn one(
                 }
                 section aria-labelledby="servers-title" {
                     h2 id="servers-title" { "Servers" }
-                    (table("servers", "What each server did", &[
+                    (sorted_table("servers", "What each server did", &[
                         ("Server", false), ("Share", false), ("Completed", true), ("Optional", true), ("Failed", true), ("At it", true),
                         ("Refused", true), ("Each took", true),
                     ]))

@@ -114,6 +114,9 @@ async fn nothing_is_shown_without_the_session() {
         "/work",
         "/work/0123456789abcdef",
         "/what-if",
+        "/admin",
+        "/tokens",
+        "/launches/master/00112233445566778899aabbccddeeff",
         "/none",
         "/api/v1/session",
         "/api/v1/jobs",
@@ -387,6 +390,12 @@ async fn the_description_names_every_call_and_every_field() {
     let paths = document["paths"].as_object().unwrap();
     let calls: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
     assert_eq!(calls, 47, "{:?}", paths.keys());
+    let schemes = &document["components"]["securitySchemes"];
+    assert_eq!(
+        (&schemes["token"]["scheme"], &schemes["session"]["in"]),
+        (&"bearer".into(), &"cookie".into())
+    );
+    assert_eq!(document["security"].as_array().unwrap().len(), 2, "one of them is enough");
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
         for (field, described) in schema["properties"].as_object().into_iter().flatten() {
             let alternative = described["oneOf"].as_array().into_iter().flatten();

@@ -8,7 +8,7 @@ use pliant_control::names::Name;
 use pliant_control::server::{Ban, Drain, LimitKey};
 use pliant_model::Span;
 use pliant_policy::reallocation::Reallocation;
-use pliant_wire::{AuditEntry, ListedLimits, MovingChange};
+use pliant_wire::{AuditEntry, LimitsList, ListedBan, ListedLimits, MovingChange};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -82,13 +82,47 @@ impl UserLimitsView {
     }
 }
 
-/// The limits of users.
+/// A user of whom a server accepts nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct UserBanView {
+    /// The server.
+    server: String,
+    /// The user.
+    user: String,
+    /// When the user was banned, by whom, and why.
+    act: ActView,
+}
+
+impl UserBanView {
+    /// A ban at that server.
+    pub(crate) fn of(server: &Name, ListedBan { user, ban }: ListedBan) -> UserBanView {
+        UserBanView { server: server.to_string(), user: user.to_string(), act: ban.into() }
+    }
+}
+
+/// The limits of users, and the banned users.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct LimitsView {
     /// The limits, by user and server.
     pub(crate) limits: Vec<UserLimitsView>,
+    /// The banned users, by user and server; none in the answer to an act.
+    pub(crate) bans: Vec<UserBanView>,
     /// Servers that did not answer.
     pub(crate) silent: Vec<SilentView>,
+}
+
+impl LimitsView {
+    /// The answers of servers, and those that did not answer.
+    pub(crate) fn of(came: Vec<(Name, LimitsList)>, silent: Vec<SilentView>) -> LimitsView {
+        let mut view = LimitsView { limits: Vec::new(), bans: Vec::new(), silent };
+        for (server, LimitsList { users, bans }) in came {
+            view.limits.extend(users.into_iter().map(|limits| UserLimitsView::of(&server, limits)));
+            view.bans.extend(bans.into_iter().map(|ban| UserBanView::of(&server, ban)));
+        }
+        view.limits.sort_by(|one, other| (&one.user, &one.server).cmp(&(&other.user, &other.server)));
+        view.bans.sort_by(|one, other| (&one.user, &one.server).cmp(&(&other.user, &other.server)));
+        view
+    }
 }
 
 /// A reason.

@@ -1,7 +1,7 @@
 //! Where a job is and why: everything of the page of one job.
 
 use pliant_client::{PlacementReason, placement_reason};
-use pliant_control::explain::{Explanation, Release, Wait};
+use pliant_control::explain::{Explanation, Release, Shortage, Wait};
 use pliant_control::job::{ComparedEstimate, EstimateChange, JobRecord};
 use pliant_control::names::Name;
 use pliant_policy::tuning::slack;
@@ -136,6 +136,27 @@ pub(crate) struct WaitView {
     priority: Option<f64>,
     /// The priority that an operator gave it.
     operator_priority: i64,
+    /// What running jobs leave too little of for it to start now; empty if only the jobs ahead of it keep it from starting, or if that
+    /// is not known.
+    shortages: Vec<ShortageView>,
+}
+
+/// A resource of which running jobs leave too little for a job to start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct ShortageView {
+    /// `processors`, `memory`, `gpus`, `scratch` or `licences:NAME`.
+    resource: String,
+    /// How much the job needs: memory and scratch in MiB, the others by number.
+    needed: u32,
+    /// How much is free, in the same unit.
+    free: u32,
+}
+
+impl From<&Shortage> for ShortageView {
+    fn from(shortage: &Shortage) -> ShortageView {
+        let Shortage { resource, needed, free } = shortage.clone();
+        ShortageView { resource, needed, free }
+    }
 }
 
 /// A running job that will release processors.
@@ -181,6 +202,7 @@ impl From<&Wait> for WaitView {
             siblings: wait.siblings.iter().map(Name::to_string).collect(),
             priority: wait.priority.as_ref().map(|parts| parts.total()),
             operator_priority: wait.operator_priority,
+            shortages: wait.shortages.iter().map(Into::into).collect(),
         }
     }
 }

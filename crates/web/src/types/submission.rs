@@ -28,6 +28,21 @@ pub(crate) struct SubmissionBody {
     /// The ID of an earlier job whose input files go along, as they were submitted. The job must have ended.
     #[serde(default)]
     pub(crate) inputs_of: Option<String>,
+    /// Input files, in place of those of the earlier job that have the same names. A body has at most 4 MiB: larger files are sent with
+    /// `pliant submit --in`.
+    #[serde(default)]
+    pub(crate) files: Vec<FileBody>,
+}
+
+/// An input file.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileBody {
+    /// Its name in the folder of the job.
+    pub(crate) name: String,
+    /// Its content in base64 (RFC 4648, section 4). Estimates need none.
+    #[serde(default)]
+    pub(crate) base64: String,
 }
 
 /// What a job runs.
@@ -135,6 +150,8 @@ impl EstimatesView {
 pub(crate) struct ServicesView {
     /// The services, by name.
     pub(crate) services: Vec<ServiceView>,
+    /// Typed services: programs call them with values, from C or Python. They have no form.
+    pub(crate) typed: Vec<TypedServiceView>,
     /// Servers that take scripts.
     pub(crate) scripts: Vec<String>,
     /// Servers that could not be asked, and why.
@@ -169,6 +186,19 @@ pub(crate) struct ServiceView {
     for_others: bool,
 }
 
+/// A typed service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct TypedServiceView {
+    /// Its name.
+    name: String,
+    /// What it does.
+    summary: String,
+    /// What it takes and gives, as `in int n, out double v[n]`.
+    signature: String,
+    /// The servers that offer it in this form.
+    servers: Vec<String>,
+}
+
 /// An argument of a service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct ArgumentView {
@@ -185,7 +215,8 @@ pub(crate) struct ArgumentView {
 impl ServicesView {
     /// The offers of servers together: services that are the same on several servers are one.
     pub(crate) fn of(offers: Vec<(Name, Result<Offer, String>)>) -> ServicesView {
-        let mut all = ServicesView { services: Vec::new(), scripts: Vec::new(), silent: Vec::new() };
+        let mut all =
+            ServicesView { services: Vec::new(), typed: Vec::new(), scripts: Vec::new(), silent: Vec::new() };
         for (server, offer) in offers {
             let offer = match offer {
                 Ok(offer) => offer,
@@ -200,6 +231,7 @@ impl ServicesView {
             offer.services.into_iter().for_each(|service| all.add(&server, service));
         }
         all.services.sort_by(|one, other| (&one.name, &one.servers).cmp(&(&other.name, &other.servers)));
+        all.typed.sort_by(|one, other| (&one.name, &one.servers).cmp(&(&other.name, &other.servers)));
         all
     }
 
@@ -213,7 +245,16 @@ impl ServicesView {
         let OfferedService { name, summary, speedup, resources, arguments, for_others, signature, .. } =
             service;
         if !signature.is_empty() {
-            // A typed service is called with values, not by a form.
+            let is_same = |old: &&mut TypedServiceView| {
+                (&old.name, &old.summary, &old.signature) == (&name, &summary, &signature)
+            };
+            match self.typed.iter_mut().find(is_same) {
+                Some(old) => old.servers.push(server.to_string()),
+                None => {
+                    let servers = vec![server.to_string()];
+                    self.typed.push(TypedServiceView { name, summary, signature, servers });
+                }
+            }
             return;
         }
         let arguments = arguments.into_iter().map(argument).collect();

@@ -221,9 +221,16 @@ fn explanations() {
         siblings: Vec::new(),
         priority: None,
         operator_priority: 5,
+        shortages: Vec::new(),
     };
     let cases: &[(Damage, &str, &str, &str)] = &[
         (|wait| wait.plan = None, "waits.plan", AN_ESTIMATE, NOTHING),
+        (
+            |wait| wait.shortages = vec![proto::explain_reply::Shortage::default(); 1_001],
+            "waits.shortages",
+            "at most 1000 items",
+            "1001",
+        ),
         (|wait| wait.until[0].procs = 0, "waits.until[0].procs", PROCS, "0"),
         (|wait| wait.until[0].end = i64::MAX, "waits.until[0].end", TIME, "9223372036854775807"),
         (|wait| wait.until[0].handle = "x".into(), "waits.until[0].handle", HANDLE, "`x`"),

@@ -140,6 +140,9 @@ fn an_explanation_lists_the_jobs_that_a_job_waits_for() {
         siblings: Vec::new(),
         priority: Some(priority),
         operator_priority: -7,
+        shortages: [("processors", 4, 1), ("memory", 4_096, 512), ("licences:matlab", 1, 0)]
+            .map(|(resource, needed, free)| Shortage::of(resource, needed, free).unwrap())
+            .to_vec(),
     };
     assert_eq!(wait_value(&wait)["operator_priority"], json!(-7));
     assert_eq!(wait_value(&Wait { operator_priority: 0, ..wait.clone() })["operator_priority"], Value::Null);
@@ -167,6 +170,7 @@ It is on lyon, which completes it first: 30s before nancy.
 lyon promised 4 processors for 1m40s, start 1970-01-01 00:18:20Z (in 1m10s), completion 1970-01-01 00:20:00Z (in 2m50s).
 
 It waits: 2 jobs are ahead of it; it needs 4 processors, 1 free now.
+Running jobs leave too little of: memory (4G needed, 512M free), licences of matlab (1 needed, 0 free).
 Planned start 1970-01-01 00:18:10Z (in 1m), when these running jobs have ended:
   job             end at the latest              procs
   lyon.5          1970-01-01 00:17:40Z (in 30s)      2

@@ -48,6 +48,11 @@ async fn an_operator_acts_and_reads_the_trail() {
         root.post("/api/v1/admin/bans", &ban(true)).json(200)["servers"][0]["act"]["why"],
         "stolen key"
     );
+    let listed = root.json("/api/v1/admin/limits");
+    assert_eq!(
+        (&listed["bans"][0]["user"], &listed["bans"][0]["act"]["by"]),
+        (&json!("bob"), &json!("root"))
+    );
     let work = json!({ "work": { "kind": "service", "name": "sleep", "arguments": { "seconds": "1" } } });
     assert_eq!(bob.post("/api/v1/jobs", &work).json(422)["causes"], json!(["banned"]));
     assert_eq!(root.post("/api/v1/admin/bans", &ban(false)).json(200)["servers"][0]["act"], Value::Null);

@@ -111,6 +111,13 @@ pub(super) fn fill(browser: &mut Browser, selector: &str, value: &str) {
     ));
 }
 
+/// Answers the question of a page with yes.
+pub(super) fn agree(browser: &mut Browser) {
+    browser.until("document.querySelector('dialog[open]')");
+    click(browser, "dialog [type=submit]");
+    browser.until("!document.querySelector('dialog')");
+}
+
 pub(super) fn click(browser: &mut Browser, selector: &str) {
     browser.evaluate(&format!("document.querySelector({}).click()", json!(selector)));
 }
@@ -144,6 +151,17 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     browser.until("document.querySelectorAll('#clusters tbody tr').length === 2");
     browser.until("document.querySelectorAll('#promises tbody tr').length > 0");
     browser.until("document.querySelector('#live').textContent === 'live'");
+    // By its heads a table is sorted up, down, and as it came.
+    for first in ["lyon", "nice", "lyon"] {
+        click(&mut browser, "#clusters th:nth-child(5) button");
+        browser.until(&format!("document.querySelector('#clusters tbody th').textContent === '{first}'"));
+    }
+    assert!(
+        browser
+            .evaluate("document.querySelector('#tiles').textContent")
+            .to_string()
+            .contains("your next start")
+    );
     // By keyboard: the chart is reached, a job is pinned and opened.
     browser.evaluate("document.querySelector('#gantt').focus()");
     browser.evaluate(
@@ -184,6 +202,9 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     look(&mut browser, "job-running");
     clean(&mut browser);
     click(&mut browser, "#cancel");
+    browser.until("document.querySelector('dialog[open]')");
+    look(&mut browser, "dialog");
+    agree(&mut browser);
     browser.until("document.body.dataset.rendered === 'job:CANCELED'");
     browser.until("document.querySelectorAll('#files tbody tr').length >= 2");
     look(&mut browser, "job-cancelled");
@@ -195,8 +216,10 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     alice.cancel(&waiting.as_str().unwrap().parse().unwrap()).await.unwrap();
     browser.until("document.body.dataset.rendered === 'jobs:4'");
     // Several are cancelled at once.
+    fill(&mut browser, "#per-page", "50");
     click(&mut browser, "#all");
     click(&mut browser, "#cancel-selected");
+    agree(&mut browser);
     browser.until("document.body.dataset.rendered === 'jobs:0'");
     clean(&mut browser);
 }
@@ -235,6 +258,121 @@ async fn pages_are_used_by_keyboard_alone() {
     browser
         .until("document.body.dataset.page === 'job' && document.body.dataset.rendered === 'job:COMPLETED'");
     browser.until("document.querySelector('#log').textContent === '<hello>'");
+    // A running job is opened from the list and cancelled.
+    let alice = federation.client("alice");
+    let long = submit(&alice, &order(rigid("sleep 900", 1, 1800))).await.handle;
+    browser.open(&format!("http://{}/jobs?state=ACTIVE", pages.address));
+    browser.until("document.body.dataset.rendered === 'jobs:1'");
+    tab_to(&mut browser, &long.to_string());
+    browser.press("Enter");
+    browser.until("document.body.dataset.page === 'job' && document.body.dataset.rendered === 'job:ACTIVE'");
+    tab_to(&mut browser, "Cancel job");
+    browser.press("Enter");
+    browser.until("document.querySelector('dialog[open]')?.contains(document.activeElement)");
+    browser.press("Escape");
+    browser.until("!document.querySelector('dialog')");
+    assert_eq!(browser.evaluate("document.activeElement.id"), "cancel", "the focus goes back");
+    browser.press("Enter");
+    browser.until("document.querySelector('dialog[open]')");
+    browser.press("Enter");
+    browser.until("document.body.dataset.rendered === 'job:CANCELED'");
+    // A table that is here as a whole is sorted by its heads.
+    browser.open(&format!("http://{}/", pages.address));
+    browser.until("document.querySelectorAll('#clusters tbody tr').length === 1");
+    tab_to(&mut browser, "Free");
+    browser.press("Enter");
+    assert_eq!(browser.evaluate("document.querySelector('#clusters [aria-sort]').textContent"), "Free");
+    clean(&mut browser);
+}
+
+/// Goes on with Tab until what has the focus has that text.
+fn tab_to(browser: &mut Browser, text: &str) {
+    for _ in 0..60 {
+        browser.press("Tab");
+        if browser.evaluate("document.activeElement.textContent.trim()") == text {
+            return;
+        }
+    }
+    panic!("Tab does not lead to `{text}`");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_name_that_a_user_chooses_is_a_text() {
+    let Some(program) = find() else { return };
+    let federation = Federation::start(&[Cluster::new("lyon", 4, 1.0)]).await;
+    let pages = Pages::opened(&federation, Role::User, "alice");
+    // A service argument, a job name, an option, an argument, an input file, an output file, and lines of both outputs.
+    let text = format!("#!/bin/sh\ntouch \"out $1\"; echo \"$1\"; echo \"$1\" >&2\n");
+    let script = json!({
+        "work": { "kind": "script", "name": HOSTILE_NAME, "text": text, "options": ["--rigid", "1", "--time", "1m"], "arguments": [HOSTILE] },
+        "files": [{ "name": format!("in {HOSTILE}"), "base64": "aGkK" }],
+    });
+    let call = json!({ "work": { "kind": "service", "name": "say", "arguments": { "text": HOSTILE } } });
+    let mut ids = Vec::new();
+    for body in [&script, &call] {
+        ids.push(pages.post("/api/v1/jobs", body).json(201)["job_id"].as_str().unwrap().to_owned());
+    }
+    for id in &ids {
+        let path = format!("/api/v1/jobs/{id}");
+        until("the end of the job", async || {
+            (pages.json(&path)["job"]["state"] == "COMPLETED").then_some(())
+        })
+        .await;
+    }
+    let site = Pages::start(&federation, Role::User, "alice");
+    let mut browser = Browser::start(&program);
+    browser.show(1280, 900, false);
+    browser.open(&format!("http://{}{}", site.address, site.link));
+    browser.until("document.body.dataset.page === 'overview'");
+    for (id, shown) in [(&ids[0], "#inputs, #files, #submitted, #log"), (&ids[1], "#submitted, #log")] {
+        browser.open(&format!("http://{}/jobs/{id}", site.address));
+        let hostile = json!(HOSTILE);
+        browser.until(&format!(
+            "[...document.querySelectorAll('{shown}')].every((node) => node.textContent.includes({hostile}))"
+        ));
+        clean(&mut browser);
+        browser.open(&format!("http://{}/submit?from={id}", site.address));
+        browser.until("document.body.dataset.rendered === 'estimates:1'");
+        assert!(
+            browser
+                .evaluate("document.querySelector('#command').textContent")
+                .to_string()
+                .contains("onerror")
+        );
+        clean(&mut browser);
+    }
+    for page in
+        ["/jobs?state=", "/jobs?by=name", "/jobs?text=%3Cimg%20src=x%20onerror=document.title='hacked'%3E"]
+    {
+        browser.open(&format!("http://{}{page}", site.address));
+        browser.until("document.querySelector('main').textContent.includes('onerror')");
+        clean(&mut browser);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_jobs_than_a_page_has_are_cancelled_at_once() {
+    let Some(program) = find() else { return };
+    let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
+    let alice = federation.client("alice");
+    for _ in 0..55 {
+        submit(&alice, &order(rigid("sleep 900", 1, 1800))).await;
+    }
+    let pages = Pages::start(&federation, Role::User, "alice");
+    let mut browser = Browser::start(&program);
+    browser.show(1280, 900, false);
+    browser.open(&format!("http://{}{}", pages.address, pages.link));
+    browser.until("document.body.dataset.page === 'overview'");
+    browser.open(&format!("http://{}/jobs?per_page=50&state=NEW,QUEUED,ACTIVE", pages.address));
+    browser.until("document.body.dataset.rendered === 'jobs:50' && !document.querySelector('#all').disabled");
+    click(&mut browser, "#all");
+    browser.until("document.querySelector('#all-matching').textContent === 'Select all 55 that wait or run'");
+    look(&mut browser, "jobs-selected");
+    click(&mut browser, "#all-matching");
+    browser.until("document.querySelector('#cancel-selected').textContent === 'Cancel 55 jobs'");
+    click(&mut browser, "#cancel-selected");
+    agree(&mut browser);
+    browser.until("document.body.dataset.rendered === 'jobs:0'");
     clean(&mut browser);
 }
 
@@ -276,5 +414,25 @@ async fn an_operator_sees_the_jobs_of_all_users() {
     fill(&mut browser, "#limit [name=running-jobs]", "3");
     click(&mut browser, "#limit [type=submit]");
     browser.until("document.querySelector('#limits tbody').textContent.includes('exam week')");
+    browser.until("document.querySelector('#users [data-key=bob]').textContent.startsWith('boblimitedlyon')");
+    // A user is banned from the list, where it is seen, and so is the end of the ban.
+    for (button, shown) in [("Ban", "bobbanned"), ("End ban", "boblimited")] {
+        let find = format!(
+            "[...document.querySelectorAll('#users [data-key=bob] button')].find((node) => node.textContent === '{button}')"
+        );
+        browser.until(&find);
+        browser.evaluate(&format!("{find}.click()"));
+        browser.until("document.querySelector('dialog[open]')");
+        fill(&mut browser, "dialog [name=why]", "stolen key");
+        if button == "Ban" {
+            look(&mut browser, "administration-ban");
+        }
+        agree(&mut browser);
+        browser.until(&format!(
+            "document.querySelector('#users [data-key=bob]').textContent.startsWith('{shown}')"
+        ));
+    }
+    fill(&mut browser, "[data-search=audit]", "STOLEN");
+    browser.until("document.querySelectorAll('#audit tbody tr').length === 2");
     clean(&mut browser);
 }

@@ -181,6 +181,7 @@ impl Browser {
             "Tab" => 9,
             "Enter" => 13,
             " " => 32,
+            "Escape" => 27,
             _ => 0,
         };
         let text = match key {
@@ -208,6 +209,12 @@ impl Browser {
         let scheme = if dark { "dark" } else { "light" };
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.call("Emulation.setEmulatedMedia", features);
+    }
+
+    /// Keeps no files of pages from now on, as on a first visit.
+    pub(crate) fn without_cache(&mut self) {
+        self.call("Network.enable", json!({}));
+        self.call("Network.setCacheDisabled", json!({ "cacheDisabled": true }));
     }
 
     /// The cookies of a site, as a header has them.

@@ -259,6 +259,7 @@ async fn with_a_hundred_thousand_jobs() {
     assert_eq!(*all, ENDED + WAITING);
 
     let (mut paints, mut charts) = (Vec::new(), Vec::new());
+    browser.without_cache();
     for _ in 0..11 {
         browser.open(&format!("{site}/"));
         browser.until("document.body.dataset.rendered && performance.getEntriesByName('first-contentful-paint').length > 0");

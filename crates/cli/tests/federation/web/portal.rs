@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use pliant_testing::browser::find;
 use pliant_testing::provider::{CLIENT_ID, CLIENT_SECRET, Provider};
 
-use super::browser::{clean, click, fill, look};
+use super::browser::{agree, clean, click, fill, look};
 use super::chromium::Browser;
 use super::*;
 
@@ -172,6 +172,7 @@ async fn a_portal_shows_sweeps_by_their_jobs_and_creates_tokens() {
     assert_eq!(alice.evaluate(&call("GET", "/api/v1/jobs")), 200);
     assert_eq!(alice.evaluate(&call("POST", "/api/v1/jobs/cancel")), 403);
     click(&mut alice, "#revoke");
+    agree(&mut alice);
     alice.until("document.body.dataset.rendered === 'tokens:false'");
     assert_eq!(alice.evaluate(&call("GET", "/api/v1/jobs")), 401);
 

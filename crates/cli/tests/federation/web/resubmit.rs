@@ -197,3 +197,39 @@ async fn the_form_is_filled_in_a_browser() {
     assert!(!text.contains("echo two"), "{text}");
     browser::clean(&mut browser);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn input_files_come_with_a_submission_and_replace_those_of_an_earlier_job() {
+    let federation = Federation::start(&[Cluster::new("lyon", 2, 1.0)]).await;
+    let pages = Pages::opened(&federation, Role::User, "alice");
+    let body = |files: Value, inputs_of: Option<&str>| {
+        let text = "#!/bin/sh\ncat a 'in/b c'; echo more >> a\n";
+        let work = json!({ "kind": "script", "name": "job.sh", "text": text, "options": ["--rigid", "1", "--time", "1m"] });
+        json!({ "work": work, "files": files, "inputs_of": inputs_of })
+    };
+    let file = |name: &str, base64: &str| json!({ "name": name, "base64": base64 });
+    let files = json!([file("a", "b25lCg=="), file("in/b c", "dHdvCg==")]);
+    let estimates = pages.post("/api/v1/estimates", &body(json!([{ "name": "a" }]), None)).json(200);
+    let command = estimates["command"].as_str().unwrap();
+    assert!(command.starts_with("pliant submit --in a --rigid 1"), "{command}");
+    for (wrong, expected) in [
+        (file("../key.pem", ""), "files: "),
+        (file("/etc/passwd", ""), "files: "),
+        (file("a", "b25l!"), "files: expected the content of `a` in base64"),
+    ] {
+        let refused = pages.post("/api/v1/jobs", &body(json!([wrong]), None)).json(400);
+        assert!(refused["detail"].as_str().unwrap().starts_with(expected), "{refused}");
+    }
+    let ended = async |body: &Value| {
+        let id = pages.post("/api/v1/jobs", body).json(201)["job_id"].as_str().unwrap().to_owned();
+        let path = format!("/api/v1/jobs/{id}");
+        until("its end", async || (pages.json(&path)["job"]["state"] == "COMPLETED").then_some(())).await;
+        (id, pages.get(&format!("{path}/log")).text())
+    };
+    let (first, log) = ended(&body(files, None)).await;
+    assert_eq!(log, "one\ntwo\n");
+    // The job has changed `a`, so it cannot be sent again: another one takes its place.
+    assert_eq!(pages.post("/api/v1/jobs", &body(json!([]), Some(&first))).status, 422);
+    let (_, log) = ended(&body(json!([file("a", "dGhyZWUK")]), Some(&first))).await;
+    assert_eq!(log, "three\ntwo\n");
+}

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Started;
 use crate::batch::HeldResources;
+use crate::explain::Shortage;
 
 /// What the nodes have, as they are declared.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -144,6 +145,37 @@ impl CountedHost {
             }
         }
         free
+    }
+
+    /// What others leave too little of for a job on so many processors to start, in all nodes together.
+    pub(super) fn shortages<'a>(
+        &self,
+        procs: Procs,
+        resources: Option<&Resources>,
+        others: impl Iterator<Item = &'a Started>,
+    ) -> Vec<Shortage> {
+        let free = self.free(others);
+        if self.nodes.allocate(&free, procs, resources).is_some() {
+            return Vec::new();
+        }
+        let Some(needed) = self.nodes.allocate(self.nodes.all(), procs, resources) else { return Vec::new() };
+        let (free_nodes, free_licences) = free.split_at(self.nodes.nodes().len());
+        let (parts, licences): (Vec<Part>, Vec<Part>) =
+            needed.into_iter().partition(|part| (part.node as usize) < free_nodes.len());
+        let needed = parts.iter().map(|part| part.taken).fold(Amounts::default(), Amounts::with);
+        let free = free_nodes.iter().copied().fold(Amounts::default(), Amounts::with);
+        let counted = [
+            Shortage::of("processors", needed.cores, free.cores),
+            Shortage::of("memory", needed.memory.0, free.memory.0),
+            Shortage::of("gpus", needed.gpus, free.gpus),
+            Shortage::of("scratch", needed.scratch.0, free.scratch.0),
+        ];
+        let licence = |((row, (name, _)), free): ((u32, (&str, &Amounts)), &Amounts)| {
+            let units = licences.iter().filter(|part| part.node == row).map(|part| part.taken.cores).sum();
+            Shortage::of(format!("licences:{name}"), units, free.cores)
+        };
+        let rows = (self.nodes.nodes().len() as u32..).zip(self.nodes.licences());
+        counted.into_iter().flatten().chain(rows.zip(free_licences).filter_map(licence)).collect()
     }
 
     /// Whether a job on so many processors could run if there were no others.

@@ -11,6 +11,7 @@ use super::changes::restored;
 use super::*;
 use crate::batch::HeldResources;
 use crate::batch::embedded::HostResources;
+use crate::explain::Shortage;
 use crate::reason::Cause;
 
 const GIB: u32 = 1 << 10;
@@ -170,6 +171,39 @@ fn what_a_job_past_its_end_has_is_given_to_no_other() {
     assert_eq!(held(&bench.at(160)), [(2, 1, "a".to_owned())]);
     bench.ended(3, Exit::Code(0));
     assert_eq!(held(&bench.at(160)), [(4, 1, String::new())]);
+}
+
+#[test]
+fn what_keeps_a_waiting_job_from_starting_is_named() {
+    let mut bench = bench();
+    let alice = Caller { user: user("alice"), operator: false };
+    let shortages = |bench: &mut Bench, number| {
+        let wait = bench.server.explain(bench.now, number, &alice).unwrap().waits.unwrap();
+        let text = |one: Shortage| format!("{} {}/{}", one.resource, one.needed, one.free);
+        wait.shortages.into_iter().map(text).collect::<Vec<_>>()
+    };
+    let licence = |key| {
+        let licences = BTreeMap::from([("matlab".to_owned(), 1)]);
+        needing(rigid(key, 1, 50), Resources { licences, ..Resources::default() })
+    };
+    bench.accepted(needing(rigid(1, 1, 50), gpus(2, None)));
+    bench.accepted(licence(2));
+    assert_eq!(held(&bench.at(100)).len(), 2);
+    bench.accepted(needing(rigid(3, 1, 50), gpus(1, None)));
+    bench.accepted(licence(4));
+    bench.accepted(needing(rigid(5, 3, 50), memory(8)));
+    bench.accepted(needing(rigid(6, 1, 50), memory(1)));
+    assert_eq!(shortages(&mut bench, 3), ["gpus 1/0"]);
+    assert_eq!(shortages(&mut bench, 4), ["licences:matlab 1/0"]);
+    // Two jobs run, each with the default of 1 GiB.
+    assert_eq!(shortages(&mut bench, 5), ["processors 3/2", "memory 8192/6144"]);
+    // Only the jobs ahead of it keep it from starting.
+    assert_eq!(shortages(&mut bench, 6), Vec::<String>::new());
+    let mut plain = Bench::new("cbf", 4);
+    plain.accepted(rigid(1, 3, 50));
+    plain.at(100);
+    plain.accepted(rigid(2, 2, 50));
+    assert_eq!(shortages(&mut plain, 2), ["processors 2/1"]);
 }
 
 #[test]

@@ -188,3 +188,19 @@ fn a_sweep_is_the_jobs_of_its_batches() {
     assert_eq!((sweeps[0].group.jobs, left_out), (3, 1), "the newest first");
     assert_eq!(sweeps[0].ended_s, None, "one of it waits");
 }
+
+#[test]
+fn texts_are_found_in_whatever_case() {
+    for (text, wanted, expected) in [
+        ("lyon.17", "LYON", true),
+        ("lyon.17", "7", true),
+        ("lyon.17", "lyon.171", false),
+        ("", "a", false),
+        ("Straße", "STRASSE", false),
+        ("Élan", "élan", true),
+        ("elan", "É", false),
+    ] {
+        assert_eq!(contains(text, wanted), expected, "{text} {wanted}");
+        assert_eq!(expected, text.to_lowercase().contains(&wanted.to_lowercase()), "{text} {wanted}");
+    }
+}
