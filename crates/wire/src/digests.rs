@@ -57,8 +57,13 @@ mod tests {
     /// The order of fields that the page about signatures gives: signed bytes of earlier builds stay what they are.
     #[test]
     fn a_choice_is_encoded_where_its_lowest_number_is() {
-        let call =
-            TypedCall { service: "f".into(), arguments: Default::default(), values: b"v".to_vec().into() };
+        let call = TypedCall {
+            service: "f".into(),
+            arguments: Default::default(),
+            values: b"v".to_vec().into(),
+            stored: Vec::new(),
+            kept: Vec::new(),
+        };
         let file = FileSpec { name: "a".parse().unwrap(), size: 1, sha256: Checksum([7; 32]) };
         let what = SubmittedWork::Call(call);
         let [call, file_bytes] = {
