@@ -74,9 +74,9 @@ mod tests {
         };
         // `call` is field 6, `inputs` field 4 and `pinned` field 5.
         let length = u8::try_from(file_bytes.len()).unwrap();
-        let expected = [&call[..], &[4 << 3 | 2, length], &file_bytes, &[5 << 3, 1]].concat();
+        let expected = [&call[..], &[4 << 3 | 2, length], &file_bytes[..], &[5 << 3, 1]].concat();
         assert_eq!(call[0], 6 << 3 | 2);
-        let of_bytes = Checksum::of(&[b"pliant submitted work v1\0", &expected[..]].concat());
+        let of_bytes = Checksum::of(&[&b"pliant submitted work v1\0"[..], &expected[..]].concat());
         assert_eq!(submission_digest(&what, &[file], true), Digest(of_bytes.0));
     }
 }
