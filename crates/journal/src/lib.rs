@@ -110,7 +110,7 @@ pub trait Journal: Send {
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
     /// Syncs what batches with [`Durability::Process`] have committed. Any later commit of a batch with [`Durability::Power`] does that,
-    /// too.
+    /// too. A journal that is open for reading has nothing to sync.
     ///
     /// # Errors
     ///

@@ -395,7 +395,7 @@ fn a_new_journal_numbers_jobs_after_those_of_the_one_before() {
     bench.accepted(rigid(1, 1, 1));
     bench.deliver(Event::SkipNumbers);
     assert_eq!(
-        bench.accepted(rigid(1, 1, 1)).handle.number,
+        bench.accepted(rigid(2, 1, 1)).handle.number,
         10_002,
         "none that a user may know is given again"
     );

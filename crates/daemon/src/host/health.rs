@@ -60,7 +60,7 @@ fn note(known: &mut Option<String>, shortage: Option<String>) {
         Some(why) if known.is_none() => {
             tracing::error!(why, "no new work is accepted: the disk is almost full");
         }
-        None if known.is_some() => tracing::info!("the disk has room for new work again"),
+        None if known.is_some() => tracing::info!("the disk has space for new work again"),
         _ => {}
     }
     *known = shortage;

@@ -145,6 +145,10 @@ impl Journal for Sqlite {
     }
 
     fn sync(&mut self) -> Result<(), JournalError> {
+        if self.reserve.is_none() {
+            // It is open for reading: nothing was written through it.
+            return Ok(());
+        }
         let path = self.path.clone();
         self.set_durability(Durability::Power)?;
         // A commit syncs the whole log, those of others before it included.

@@ -302,7 +302,7 @@ async fn every_name_that_a_user_chooses_is_a_text() {
     let federation = Federation::start(&[Cluster::new("lyon", 4, 1.0)]).await;
     let pages = Pages::opened(&federation, Role::User, "alice");
     // A service argument, a job name, an option, an argument, an input file, an output file, and lines of both outputs.
-    let text = format!("#!/bin/sh\ntouch \"out $1\"; echo \"$1\"; echo \"$1\" >&2\n");
+    let text = "#!/bin/sh\ntouch \"out $1\"; echo \"$1\"; echo \"$1\" >&2\n".to_owned();
     let script = json!({
         "work": { "kind": "script", "name": HOSTILE_NAME, "text": text, "options": ["--rigid", "1", "--time", "1m"], "arguments": [HOSTILE] },
         "files": [{ "name": format!("in {HOSTILE}"), "base64": "aGkK" }],

@@ -176,9 +176,9 @@ fn what_a_job_past_its_end_has_is_given_to_no_other() {
 #[test]
 fn what_keeps_a_waiting_job_from_starting_is_named() {
     let mut bench = bench();
-    let alice = Caller { user: user("alice"), operator: false };
+    let operator = Caller { user: user("root"), operator: true };
     let shortages = |bench: &mut Bench, number| {
-        let wait = bench.server.explain(bench.now, number, &alice).unwrap().waits.unwrap();
+        let wait = bench.server.explain(bench.now, number, &operator).unwrap().waits.unwrap();
         let text = |one: Shortage| format!("{} {}/{}", one.resource, one.needed, one.free);
         wait.shortages.into_iter().map(text).collect::<Vec<_>>()
     };
@@ -186,13 +186,15 @@ fn what_keeps_a_waiting_job_from_starting_is_named() {
         let licences = BTreeMap::from([("matlab".to_owned(), 1)]);
         needing(rigid(key, 1, 50), Resources { licences, ..Resources::default() })
     };
-    bench.accepted(needing(rigid(1, 1, 50), gpus(2, None)));
-    bench.accepted(licence(2));
+    // A user has at most three jobs here.
+    let of_bob = |submit: Submit| Submit { owner: user("bob"), ..submit };
+    bench.accepted(of_bob(needing(rigid(1, 1, 50), gpus(2, None))));
+    bench.accepted(of_bob(licence(2)));
     assert_eq!(held(&bench.at(100)).len(), 2);
     bench.accepted(needing(rigid(3, 1, 50), gpus(1, None)));
     bench.accepted(licence(4));
     bench.accepted(needing(rigid(5, 3, 50), memory(8)));
-    bench.accepted(needing(rigid(6, 1, 50), memory(1)));
+    bench.accepted(of_bob(needing(rigid(6, 1, 50), memory(1))));
     assert_eq!(shortages(&mut bench, 3), ["gpus 1/0"]);
     assert_eq!(shortages(&mut bench, 4), ["licences:matlab 1/0"]);
     // Two jobs run, each with the default of 1 GiB.
