@@ -38,17 +38,17 @@ fn declarations_say_where_they_are_wrong() {
     );
     check(
         &format!("{command}signature = [\"in int n\", \"out int\"]\n"),
-        (2, 27),
+        (2, 26),
         "`signature`: expected a direction, a type and a name, found `out int`",
     );
     check(
         &format!("{command}signature = [\"in int n\", \"in double v[m]\"]\n"),
-        (2, 27),
+        (2, 26),
         "`signature`: size of `v`: expected `m` to be an int or long that is in or inout, found no such parameter",
     );
     check(
         &format!("{command}signature = [\"in int n\", \"in int procs\"]\n"),
-        (2, 27),
+        (2, 26),
         "`signature`: expected another name than `procs`, found it",
     );
     check(
@@ -93,12 +93,12 @@ fn declarations_say_where_they_are_wrong() {
     );
     check(
         "command = [\"/bin/sh\", \"-c\", \"echo {text}\"]\nsignature = [\"in string text\"]\n",
-        (1, 30),
+        (1, 29),
         "`command`: expected no string in the script of an interpreter, found `{text}`, which would be read as a part of it",
     );
     check(
         "command = [\"/usr/bin/env\", \"perl\", \"-e\", \"print {text}\"]\nsignature = [\"in string text\"]\n",
-        (1, 43),
+        (1, 42),
         "`command`: expected no string in the script of an interpreter, found `{text}`, which would be read as a part of it",
     );
     assert!(
