@@ -49,6 +49,7 @@ mod runtimes;
 mod server;
 mod signed;
 mod submission;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;

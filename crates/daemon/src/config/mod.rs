@@ -8,6 +8,7 @@ mod node;
 mod optional;
 mod probes;
 mod server;
+mod summaries;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,6 +25,7 @@ pub use optional::{OptionalFile, OrderFile};
 pub use pliant_control::priority_file::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
+pub use summaries::SummariesFile;
 
 /// The table that says as whom jobs run.
 const ACCOUNTS: &str = "accounts";

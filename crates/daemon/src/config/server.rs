@@ -25,8 +25,8 @@ use super::agent::{audit_days, check_jobs_days, history_bytes, history_days};
 use super::job_limits::JobLimitsFile;
 use super::node::NodeFile;
 use super::{
-    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
-    socket_address, wrong_value,
+    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, SummariesFile,
+    check_advertised, socket_address, wrong_value,
 };
 use pliant_site::BatchSystemSettings;
 
@@ -108,6 +108,9 @@ pub struct ServerFile {
     /// Limits on its users.
     #[serde(default)]
     pub limits: LimitsFile,
+    /// How often it reports to its agent when work could start.
+    #[serde(default)]
+    pub summaries: SummariesFile,
     /// The file systems that its cluster shares with its users.
     #[serde(default)]
     pub shared: SharedFileSystems,
@@ -278,6 +281,7 @@ impl ServerFile {
         }
         check_shared(&self.shared)?;
         check_jobs_days(self.jobs_days)?;
+        self.summaries.check()?;
         if self.jobs_days < self.results_days {
             let why = format!(
                 "expected at least `results_days` ({}), since files are fetched by the record of their job, found {}",
