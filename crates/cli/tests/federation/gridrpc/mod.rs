@@ -271,6 +271,20 @@ async fn a_client_with_the_functions_of_diet_runs() {
     }
 }
 
+/// How long calls from C take: `cargo test --release -p pliant --test federation -- --ignored --nocapture calls_from_c`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn calls_from_c_in_a_second() {
+    let programs = Programs::new();
+    let mmul = programs.shared(&workspace().join("examples/gridrpc/mmul.c"));
+    let services = with_library(&file("examples/gridrpc/services.toml"), &mmul);
+    let limits = "[limits]\nrequests_per_second = 100000.0\nburst = 1000000\n";
+    let federation = Federation::start(&[cluster("lyon", &format!("{limits}{services}"))]).await;
+    let config = client_file(&federation);
+    let arguments = [config.to_str().unwrap(), "lyon", "500", "3000", "32"];
+    println!("{}", run(&programs.test_program("latency.c"), &arguments));
+}
+
 /// The bounds of a user's data at each server are so small that a fourth matrix does not fit.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_stay_at_a_server_between_calls_from_c() {
