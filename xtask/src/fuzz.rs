@@ -15,7 +15,7 @@ const SLURM: Option<&str> = Some("crates/site/src/slurm/tests/captured");
 const OAR: Option<&str> = Some("crates/site/src/oar/tests/captured");
 
 /// One for each format that users hand us, for what the set-user-id launcher reads, for the listings of batch systems, and for
-/// the messages of the protocol.
+/// the messages of the protocol; and one for the functions that C calls.
 const TARGETS: &[Target] = &[
     Target { name: "swf", seeds: None },
     Target { name: "gwf", seeds: None },
@@ -28,6 +28,7 @@ const TARGETS: &[Target] = &[
     Target { name: "oar_jobs", seeds: OAR },
     Target { name: "oar_resources", seeds: OAR },
     Target { name: "wire", seeds: None },
+    Target { name: "gridrpc", seeds: None },
 ];
 
 /// Runs each target for that many seconds; building them comes on top.

@@ -179,6 +179,19 @@ impl ScalarType {
 }
 
 impl ParameterType {
+    /// True if a value of the type can stay at a server as data of later calls: numbers are what a call is planned by, and files and strings
+    /// without a capacity have no size that is known before.
+    pub fn can_stay(&self) -> bool {
+        match self {
+            ParameterType::Vector { .. }
+            | ParameterType::Matrix { .. }
+            | ParameterType::String { capacity: Some(_) } => true,
+            ParameterType::String { capacity: None } | ParameterType::Scalar(_) | ParameterType::File => {
+                false
+            }
+        }
+    }
+
     /// The sizes in it, in the order in which they are written.
     pub fn sizes(&self) -> impl Iterator<Item = &Size> {
         let (first, second) = match self {

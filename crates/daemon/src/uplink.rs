@@ -9,6 +9,7 @@ mod again;
 mod contact;
 mod inquiry;
 mod outbound;
+mod reports;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -20,7 +21,7 @@ use pliant_control::agent::{ChildKind, DiscoveryQuery};
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::{Archive, Filter, StatusUpdate};
+use pliant_journal::{Archive, Filter};
 use pliant_model::{Procs, Time};
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;
@@ -39,6 +40,7 @@ pub(crate) use contact::{ParentContact, readiness};
 pub(crate) use inquiry::{Inquiry, SinceCopy};
 use outbound::TransientMessage;
 pub(crate) use outbound::{Outbound, Upward, upward};
+use reports::{Report, last_reports};
 
 /// How often each side says that it is there.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -223,20 +225,12 @@ struct ParentConnection<C> {
 
 type Sender = mpsc::Sender<proto::Up>;
 
-/// A report about a job.
-enum Report {
-    /// For the first time.
-    Update(StatusUpdate),
-    /// Again, or that all were.
-    Again(FromChild),
-}
-
 /// A page of reports, while it is being read.
 type Reading = Pin<Box<dyn Future<Output = Result<ReadPage, Status>> + Send>>;
 
 enum ReadPage {
     /// Status updates, up to at least that number unless they fill the page.
-    Updates(u64, Vec<StatusUpdate>),
+    Updates(u64, Vec<Report>),
     Again(AgainPage),
 }
 
@@ -343,7 +337,7 @@ impl<C: Child> ParentConnection<C> {
                     match page {
                         // The parent had acknowledged those that it asks for.
                         Ok(ReadPage::Updates(last, page)) if page.is_empty() => self.last_sent = last,
-                        Ok(ReadPage::Updates(_, page)) => self.page = page.into_iter().map(Report::Update).collect(),
+                        Ok(ReadPage::Updates(_, page)) => self.page = page.into(),
                         Ok(ReadPage::Again((page, rest))) => {
                             self.page = page.into_iter().map(Report::Again).collect();
                             self.again = rest;
@@ -394,7 +388,7 @@ impl<C: Child> ParentConnection<C> {
             let mut page = archived(&archive, look).await?;
             // Later ones are in the journal, and may not be synced.
             page.retain(|update| update.seq <= last);
-            Ok(ReadPage::Updates(last, page))
+            Ok(ReadPage::Updates(last, last_reports(&page)?))
         }))
     }
 
@@ -411,9 +405,9 @@ impl<C: Child> ParentConnection<C> {
             return Ok(Some((&FromChild::Freed).into()));
         }
         match self.page.pop_front() {
-            Some(Report::Update(update)) => {
-                self.last_sent = update.seq;
-                status_update(&update).map(|update| Some((&update).into()))
+            Some(Report::Update(sequence, record)) => {
+                self.last_sent = sequence;
+                Ok(Some((&FromChild::StatusUpdate { sequence, record }).into()))
             }
             Some(Report::Again(message)) => Ok(Some((&message).into())),
             None => Ok(None),
@@ -471,14 +465,6 @@ async fn wait(reading: &mut Option<Reading>) -> Result<ReadPage, Status> {
         Some(reading) => reading.await,
         None => std::future::pending().await,
     }
-}
-
-fn status_update(notice: &StatusUpdate) -> Result<FromChild, Status> {
-    let record = serde_json::from_str(&notice.body);
-    let record = record.map_err(|error| {
-        Status::data_loss(format!("status update {} in the journal: {error}", notice.seq))
-    })?;
-    Ok(FromChild::StatusUpdate { sequence: notice.seq, record: Box::new(record) })
 }
 
 /// Whether a journal is as new as what the parent has kept of it: one that a copy of the state folder has put back is not, and

@@ -32,7 +32,8 @@ typedef enum {
     GRPC_OTHER_ERROR_CODE = 13,        /* another error: see its text */
     GRPC_UNKNOWN_ERROR_CODE = 14,      /* its name is what grpc_error_string returns for an undefined code */
     GRPC_ALREADY_INITIALIZED = 15,     /* grpc_initialize has been called before */
-    GRPC_LAST_ERROR_CODE = 16          /* the largest code */
+    GRPC_LAST_ERROR_CODE = 16,         /* the largest code of the standard */
+    PLIANT_GRPC_NO_DATA = 31           /* data of an earlier call are gone: pass the value itself */
 } grpc_error_t;
 
 /*
@@ -135,6 +136,38 @@ size_t pliant_grpc_error_text(grpc_sessionid_t session, char *buffer, size_t siz
  */
 grpc_error_t pliant_grpc_call_array(grpc_function_handle_t *handle, void **arguments, size_t count);
 grpc_error_t pliant_grpc_call_array_async(grpc_function_handle_t *handle, grpc_sessionid_t *session, void **arguments, size_t count);
+
+/*
+ * Data that stay at servers. A vector, a matrix or a string with a capacity in the signature can stay at the server after a call, and be
+ * an input of later calls of the same user, which then go to that server. Its ID is a text, which may be copied, and used by other programs.
+ * Data expire a day after the last call that named them, and may be gone before: then a call that names them is not made, and
+ * returns PLIANT_GRPC_NO_DATA.
+ */
+#define PLIANT_GRPC_DATA_ID_SIZE 128
+
+typedef enum {
+    PLIANT_GRPC_DATA_USE = 0,            /* the input is the data with this ID; its address is not used and may be null */
+    PLIANT_GRPC_DATA_KEEP = 1,           /* the value stays at the server and does not come back; the address of an output may be null */
+    PLIANT_GRPC_DATA_KEEP_AND_RETURN = 2 /* an output stays at the server and comes back, too */
+} pliant_grpc_data_mode_t;
+
+/* What a call takes from its server, or leaves there, for one of its arguments. */
+typedef struct {
+    size_t position;                   /* of the argument, from 0 */
+    pliant_grpc_data_mode_t mode;
+    char id[PLIANT_GRPC_DATA_ID_SIZE]; /* read in the first mode, written in the others */
+} pliant_grpc_data_t;
+
+/*
+ * As pliant_grpc_call_array and pliant_grpc_call_array_async, with such entries. An argument that goes both ways may have one entry to use data
+ * and one to keep its result. Of an input, its argument stays. IDs are written before the function returns, an empty text if no server has
+ * accepted the call; the data are there once the call has completed.
+ */
+grpc_error_t pliant_grpc_call_data(grpc_function_handle_t *handle, void **arguments, size_t count, pliant_grpc_data_t *data, size_t data_count);
+grpc_error_t pliant_grpc_call_data_async(grpc_function_handle_t *handle, grpc_sessionid_t *session, void **arguments, size_t count,
+                                         pliant_grpc_data_t *data, size_t data_count);
+/* Deletes data. It is no error if they are gone. */
+grpc_error_t pliant_grpc_data_delete(const char *id);
 
 /* What an exploration has completed. */
 typedef struct {

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int};
 use std::fmt;
 
-/// A code of the standard (`grpc_error_t`).
+/// A code of the standard, or of its extensions (`grpc_error_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Code {
@@ -41,9 +41,11 @@ pub enum Code {
     AlreadyInitialized = 15,
     /// The largest code.
     LastErrorCode = 16,
+    /// Data of an earlier call are gone. It is none of the standard's.
+    NoData = 31,
 }
 
-/// The names of the codes, by number.
+/// The names of the standard's codes, by number.
 const NAMES: [&CStr; 17] = [
     c"GRPC_NO_ERROR",
     c"GRPC_NOT_INITIALIZED",
@@ -72,6 +74,9 @@ impl Code {
 
     /// The name of the code of that number; that of `GRPC_UNKNOWN_ERROR_CODE` if there is none.
     pub fn name(number: c_int) -> &'static CStr {
+        if number == Code::NoData.number() {
+            return c"PLIANT_GRPC_NO_DATA";
+        }
         let known = usize::try_from(number).ok().and_then(|number| NAMES.get(number));
         known.copied().unwrap_or(NAMES[Code::UnknownErrorCode as usize])
     }
@@ -80,7 +85,7 @@ impl Code {
 /// A code with its full text: what was expected, what was found, what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The code of the standard.
+    /// The code.
     pub code: Code,
     /// The text.
     pub text: String,
@@ -118,7 +123,8 @@ mod tests {
         check(Code::NoError.number(), c"GRPC_NO_ERROR");
         check(Code::SessionFailed.number(), c"GRPC_SESSION_FAILED");
         check(Code::LastErrorCode.number(), c"GRPC_LAST_ERROR_CODE");
-        for undefined in [-1, 17, c_int::MAX, c_int::MIN] {
+        check(Code::NoData.number(), c"PLIANT_GRPC_NO_DATA");
+        for undefined in [-1, 17, 30, 32, c_int::MAX, c_int::MIN] {
             check(undefined, c"GRPC_UNKNOWN_ERROR_CODE");
         }
         assert_eq!(NAMES.len(), Code::LastErrorCode as usize + 1);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pliant_calls::{Signature, Value};
-use pliant_client::calls::TypedService;
+use pliant_client::calls::{Keep, StoredData, TypedService};
 use pliant_control::names::Name;
 
-use crate::code::{Failure, Outcome};
+use crate::code::{Code, Failure, Outcome};
 
 /// A function that a handle is bound to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +36,66 @@ pub(crate) struct Call {
     pub(crate) arguments: Vec<Option<Value>>,
     /// The paths of files, by the position of their parameter: read if they are inputs, written if they are outputs.
     pub(crate) files: BTreeMap<usize, PathBuf>,
+    /// The data at servers that it takes and leaves.
+    pub(crate) data: CallData,
+}
+
+/// Data at servers that a call takes and leaves, by the positions of their parameters.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(crate) struct CallData {
+    /// Inputs that are at a server. They have no value in the call.
+    pub(crate) stored: BTreeMap<usize, StoredData>,
+    /// Values that stay at the server.
+    pub(crate) keep: BTreeMap<usize, Keep>,
+}
+
+impl CallData {
+    /// True if the input at a position is at a server.
+    pub(crate) fn is_stored(&self, position: usize) -> bool {
+        self.stored.contains_key(&position)
+    }
+
+    /// True if the output at a position stays at the server and does not come back.
+    pub(crate) fn is_left(&self, position: usize) -> bool {
+        self.keep.get(&position).is_some_and(|keep| !keep.returned)
+    }
+
+    /// An error if a value cannot be data, or is no input and is to be taken.
+    pub(crate) fn check(&self, signature: &Signature) -> Outcome {
+        let parameters = signature.parameters();
+        for (position, is_input) in
+            self.stored.keys().map(|at| (*at, true)).chain(self.keep.keys().map(|at| (*at, false)))
+        {
+            let wrong = |text: String| Err(Failure::new(Code::OtherErrorCode, text));
+            let Some(parameter) = parameters.get(position) else {
+                let most = parameters.len();
+                return wrong(format!(
+                    "data: expected the position of one of {most} parameters, found {position}"
+                ));
+            };
+            if !parameter.kind.can_stay() {
+                return wrong(format!(
+                    "data of argument `{}`: expected a vector, a matrix or a string with a capacity, found `{parameter}`: numbers and files do \
+                     not stay at servers",
+                    parameter.name
+                ));
+            }
+            if is_input && !parameter.direction.is_input() {
+                let name = &parameter.name;
+                return wrong(format!("data of argument `{name}`: expected an input, found `{parameter}`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How the end of a call is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waiting {
+    /// The program waits for it: the call may end before its start is reported.
+    AtOnce,
+    /// The program goes on as soon as a server has accepted the call.
+    Later,
 }
 
 /// Values that came back, one for each parameter; none for inputs. Files are at their output paths already.
@@ -74,7 +134,10 @@ pub(crate) trait Federation: Send + Sync {
     fn function(&self, name: &str, server: Option<&str>) -> Outcome<Function>;
 
     /// Starts a call, and returns once a server has accepted it.
-    fn start(&self, call: Call, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>>;
+    fn start(&self, call: Call, waiting: Waiting, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>>;
+
+    /// Deletes data at a server. It is no error if they are gone.
+    fn delete_data(&self, data: &StoredData) -> Outcome;
 
     /// Runs the exploration of these options in a folder until it is over, on this thread.
     fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored>;
@@ -90,4 +153,7 @@ pub(crate) trait Federation: Send + Sync {
 pub(crate) trait RunningCall: Send + Sync {
     /// Begins to cancel the call. The returned function waits until a server has accepted the cancellation, at most until `until`.
     fn cancel(&self, until: Instant) -> Box<dyn FnOnce() -> Outcome>;
+
+    /// The data that the call leaves at its server once it has completed, by the positions of their parameters.
+    fn stored_data(&self) -> BTreeMap<usize, StoredData>;
 }

@@ -13,8 +13,11 @@ mod library;
 mod live;
 mod sessions;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(not(test), allow(dead_code, clippy::unwrap_used, reason = "tests use more of it than the fuzzer"))]
 mod simulated;
 
-pub use boundary::{FunctionHandle, calls, diet, errors, explorations, functions, variadic};
+#[cfg(any(test, feature = "fuzzing"))]
+pub use boundary::any_calls;
+pub use boundary::{FunctionHandle, calls, data, diet, errors, explorations, functions, variadic};
 pub use code::{Code, Failure};

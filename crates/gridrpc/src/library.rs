@@ -1,6 +1,7 @@
 //! The library between `grpc_initialize` and `grpc_finalize`: handles and sessions over a federation. What the functions of the standard do,
 //! in safe code.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::path::Path;
 use std::process;
@@ -9,9 +10,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use pliant_client::calls::StoredData;
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, CallOutcome, Explored, Federation, OnEnd};
+use crate::federation::{Call, CallOutcome, Explored, Federation, OnEnd, Waiting};
 use crate::handles::{Binding, HandleAddress, Handles};
 use crate::sessions::{Deliver, NewSession, SessionId, Sessions};
 
@@ -40,7 +42,12 @@ pub(crate) struct PreparedCall {
     pub(crate) binding: Binding,
     pub(crate) call: Call,
     pub(crate) deliver: Deliver,
+    /// What is notified of the data that the call leaves at its server, once that has accepted it, in the thread that starts the call.
+    pub(crate) accepted: Accepted,
 }
+
+/// Is notified of the data that a call leaves at its server, by the positions of their parameters.
+pub(crate) type Accepted = Box<dyn FnOnce(&BTreeMap<usize, StoredData>)>;
 
 /// Initializes the library with the federation that `open` opens.
 pub(crate) fn initialize(open: impl FnOnce() -> Outcome<Box<dyn Federation>>) -> Outcome {
@@ -185,13 +192,18 @@ impl Library {
 
     /// Calls a function, and waits for its outputs.
     pub(crate) fn call(&self, prepared: PreparedCall) -> Outcome {
-        let id = self.start(prepared, false)?;
+        let id = self.start(prepared, Waiting::AtOnce)?;
         self.sessions.finish(id)
     }
 
     /// Starts a call.
     pub(crate) fn call_async(&self, prepared: PreparedCall) -> Outcome<SessionId> {
-        self.start(prepared, true)
+        self.start(prepared, Waiting::Later)
+    }
+
+    /// Deletes data at a server.
+    pub(crate) fn delete_data(&self, data: &StoredData) -> Outcome {
+        self.federation.delete_data(data)
     }
 
     /// Runs an exploration until it is over.
@@ -199,8 +211,9 @@ impl Library {
         self.federation.explore(options, folder)
     }
 
-    fn start(&self, prepared: PreparedCall, is_asynchronous: bool) -> Outcome<SessionId> {
-        let PreparedCall { handle, binding, call, deliver } = prepared;
+    fn start(&self, prepared: PreparedCall, waiting: Waiting) -> Outcome<SessionId> {
+        let PreparedCall { handle, binding, call, deliver, accepted } = prepared;
+        let is_asynchronous = waiting == Waiting::Later;
         let new = NewSession { handle: (handle, binding.number), is_asynchronous, deliver };
         let id = self.sessions.begin(new)?;
         let sessions = Arc::downgrade(&self.sessions);
@@ -209,8 +222,11 @@ impl Library {
                 sessions.ended(id, outcome);
             }
         });
-        match self.federation.start(call, on_end) {
-            Ok(running) => self.sessions.accepted(id, running).map(|()| id),
+        match self.federation.start(call, waiting, on_end) {
+            Ok(running) => {
+                accepted(&running.stored_data());
+                self.sessions.accepted(id, running).map(|()| id)
+            }
             Err(failure) => {
                 self.sessions.not_started(id);
                 Err(failure)

@@ -5,6 +5,7 @@
 
 mod exploration;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use parking_lot::Mutex;
-use pliant_client::calls::{CallEnd, CallError, CallOrder, StartedCall};
+use pliant_client::calls::{CallEnd, CallError, CallOrder, StartedCall, StoredData};
 use pliant_client::{Client, ClientFile};
 use pliant_config::ConfigError;
 use pliant_control::names::Name;
@@ -22,7 +23,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, watch};
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, CallOutcome, Explored, Federation, Function, OnEnd, RunningCall};
+use crate::federation::{Call, CallOutcome, Explored, Federation, Function, OnEnd, RunningCall, Waiting};
 
 /// How long [`Federation::close`] waits for cancellations.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -232,17 +233,25 @@ impl Federation for LiveFederation {
         find()
     }
 
-    fn start(&self, call: Call, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>> {
+    fn start(&self, call: Call, waiting: Waiting, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>> {
         let guard = self.calls.lock().as_ref().map(|calls| calls.guard.clone());
         let guard = guard.ok_or_else(not_initialized)?;
         let order = order(call);
         let (shared, (accepted, wait)) = (self.shared.clone(), mpsc::channel());
         self.shared.runtime.spawn(async move {
-            follow(&shared, &order, accepted, EndNotice(Some(on_end))).await;
+            follow(&shared, (&order, waiting), accepted, EndNotice(Some(on_end))).await;
             drop(guard);
         });
         let started = wait.recv().unwrap_or_else(|_| Err(without_answer()))?;
         Ok(Arc::new(LiveCall { started, shared: self.shared.clone() }))
+    }
+
+    fn delete_data(&self, data: &StoredData) -> Outcome {
+        let (client, data) = (self.shared.client.clone(), data.clone());
+        let delete = self
+            .shared
+            .run(async move { client.delete_data(&data).await.map_err(|error| of_call(&error.into())) });
+        delete()
     }
 
     fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {
@@ -288,11 +297,17 @@ impl Drop for EndNotice {
 /// closed is cancelled.
 async fn follow(
     shared: &Shared,
-    order: &CallOrder,
+    (order, waiting): (&CallOrder, Waiting),
     accepted: Sender<Outcome<StartedCall>>,
     notice: EndNotice,
 ) {
-    let mut starting = std::pin::pin!(shared.client.start_call(order));
+    let starting = async {
+        match waiting {
+            Waiting::AtOnce => shared.client.begin_call(order).await,
+            Waiting::Later => shared.client.start_call(order).await.map(|started| (started, None)),
+        }
+    };
+    let mut starting = std::pin::pin!(starting);
     let started = tokio::select! {
         biased;
         started = &mut starting => started,
@@ -302,13 +317,19 @@ async fn follow(
             starting.await
         }
     };
-    let started = match started {
+    let (started, end) = match started {
         Ok(started) => started,
         Err(error) => {
             let _ = accepted.send(Err(of_call(&error)));
             return;
         }
     };
+    if let Some(end) = end {
+        // Before the program goes on, which then need not wait for it.
+        notice.send(ended(Ok(end)));
+        let _ = accepted.send(Ok(started));
+        return;
+    }
     let _ = accepted.send(Ok(started.clone()));
     tokio::select! {
         end = shared.client.wait_call(&started) => notice.send(ended(end)),
@@ -320,13 +341,15 @@ async fn follow(
 }
 
 fn order(call: Call) -> CallOrder {
-    let Call { function, arguments, files } = call;
+    let Call { function, arguments, files, data } = call;
     // The program may change its folder before an output comes.
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let files = files.into_iter().map(|(position, path)| (position, absolute(path))).collect();
     CallOrder {
         server: function.server.clone(),
         files,
+        stored: data.stored,
+        keep: data.keep,
         ..CallOrder::new(function.service.clone(), arguments)
     }
 }
@@ -346,7 +369,8 @@ fn of_call(error: &CallError) -> Failure {
     let code = match error {
         CallError::NoSuchServer(_) => Code::ServerNotFound,
         CallError::NoSuchService(_) | CallError::NotTyped(_) => Code::FunctionNotFound,
-        CallError::Refused(_) => Code::RpcRefused,
+        CallError::Refused(_) | CallError::DataBounds(_) => Code::RpcRefused,
+        CallError::NoData(_) => Code::NoData,
         CallError::Unavailable(_) => Code::CommunicationFailed,
         _ => Code::OtherErrorCode,
     };
@@ -363,6 +387,10 @@ impl RunningCall for LiveCall {
     fn cancel(&self, until: Instant) -> Box<dyn FnOnce() -> Outcome> {
         let (shared, started) = (self.shared.clone(), self.started.clone());
         self.shared.run(async move { shared.cancel(&started, until).await })
+    }
+
+    fn stored_data(&self) -> BTreeMap<usize, StoredData> {
+        self.started.stored_data()
     }
 }
 

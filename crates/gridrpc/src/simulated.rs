@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use pliant_calls::{Signature, Value};
-use pliant_client::calls::TypedService;
-use pliant_control::names::Name;
+use pliant_client::calls::{StoredData, TypedService};
+use pliant_control::names::{Key, Name};
 
 use crate::code::{Code, Failure, Outcome, not_initialized};
-use crate::federation::{Call, CallOutcome, Explored, Federation, Function, OnEnd, Results, RunningCall};
+use crate::federation::{
+    Call, CallOutcome, Explored, Federation, Function, OnEnd, Results, RunningCall, Waiting,
+};
 
 /// What happens to calls of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +45,7 @@ pub(crate) struct SimulatedFederation {
 struct State {
     running: BTreeMap<u64, (Call, OnEnd)>,
     started: u64,
+    data: BTreeMap<Key, Value>,
     is_closed: bool,
     is_shut_down: bool,
     cancels: Cancels,
@@ -89,6 +92,27 @@ impl SimulatedFederation {
     fn finish(&self, number: u64, outcome: impl FnOnce(&Call) -> CallOutcome) -> bool {
         let ended = self.state.lock().running.remove(&number);
         ended.map(|(call, on_end)| on_end(outcome(&call))).is_some()
+    }
+
+    /// What a call leaves.
+    fn stored(&self, call: &Call) -> BTreeMap<usize, StoredData> {
+        let server: Name = "lyon".parse().unwrap();
+        let data = |(at, keep): (&usize, &pliant_client::calls::Keep)| {
+            (*at, StoredData { key: keep.key, server: server.clone() })
+        };
+        call.data.keep.iter().map(data).collect()
+    }
+
+    /// Keeps what a call leaves, of its arguments and of what it has returned, and takes away what does not come back.
+    fn completed(&self, call: &Call, mut results: Results) -> CallOutcome {
+        for (position, keep) in &call.data.keep {
+            let value = results[*position].clone().or_else(|| call.arguments[*position].clone());
+            self.state.lock().data.insert(keep.key, value.unwrap());
+            if call.data.is_left(*position) {
+                results[*position] = None;
+            }
+        }
+        CallOutcome::Completed(results)
     }
 
     /// How many calls run.
@@ -156,10 +180,15 @@ fn doubled(value: &Value) -> Value {
 
 struct SimulatedCall {
     number: u64,
+    stored: BTreeMap<usize, StoredData>,
     federation: SimulatedFederation,
 }
 
 impl RunningCall for SimulatedCall {
+    fn stored_data(&self) -> BTreeMap<usize, StoredData> {
+        self.stored.clone()
+    }
+
     fn cancel(&self, _until: Instant) -> Box<dyn FnOnce() -> Outcome> {
         let (number, federation) = (self.number, self.federation.clone());
         let cancels = federation.state.lock().cancels;
@@ -198,7 +227,13 @@ impl Federation for SimulatedFederation {
         Ok(Function { service, server: server.map(|_| lyon) })
     }
 
-    fn start(&self, call: Call, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>> {
+    fn start(&self, mut call: Call, _waiting: Waiting, on_end: OnEnd) -> Outcome<Arc<dyn RunningCall>> {
+        for (position, data) in &call.data.stored {
+            let found = self.state.lock().data.get(&data.key).cloned();
+            let gone =
+                || Failure::new(Code::NoData, format!("expected data at this server, found none of {data}"));
+            call.arguments[*position] = Some(found.ok_or_else(gone)?);
+        }
         let (_, behaviour) = self.functions[call.function.service.name.as_str()];
         let number = {
             let mut state = self.state.lock();
@@ -208,10 +243,11 @@ impl Federation for SimulatedFederation {
             state.started += 1;
             state.started
         };
+        let stored = self.stored(&call);
         match behaviour {
-            Behaviour::Succeed => on_end(CallOutcome::Completed(results(&call))),
+            Behaviour::Succeed => on_end(self.completed(&call, results(&call))),
             Behaviour::Double => {
-                on_end(CallOutcome::Completed(vec![None, call.arguments[1].as_ref().map(doubled)]))
+                on_end(self.completed(&call, vec![None, call.arguments[1].as_ref().map(doubled)]))
             }
             Behaviour::Fail => {
                 let text = format!("exit code {number}");
@@ -224,7 +260,15 @@ impl Federation for SimulatedFederation {
             Behaviour::Panic => panic!("as the test asked"),
             Behaviour::Run => drop(self.state.lock().running.insert(number, (call, on_end))),
         }
-        Ok(Arc::new(SimulatedCall { number, federation: self.clone() }))
+        Ok(Arc::new(SimulatedCall { number, stored, federation: self.clone() }))
+    }
+
+    fn delete_data(&self, data: &StoredData) -> Outcome {
+        if data.server.as_str() != "lyon" {
+            return Err(Failure::new(Code::CommunicationFailed, "the server does not answer"));
+        }
+        self.state.lock().data.remove(&data.key);
+        Ok(())
     }
 
     fn explore(&self, options: Vec<String>, folder: &Path) -> Outcome<Explored> {

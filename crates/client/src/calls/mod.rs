@@ -237,17 +237,34 @@ impl Client {
         self.wait_call(call).await
     }
 
+    /// Submits a call, and waits a moment for its end: a short call takes one question to the server.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::start_call`]; and its results cannot be fetched.
+    pub async fn begin_call(&self, order: &CallOrder) -> Result<(StartedCall, Option<CallEnd>), CallError> {
+        let (call, record, outcome) = self.submitted_call(order, true).await?;
+        // A call that was moved is asked for where it is.
+        if !record.state.is_final() || *record.server() != call.job.server {
+            return Ok((call, None));
+        }
+        match self.end_of(&call, record, outcome).await {
+            Ok(end) => Ok((call, Some(end))),
+            // Its server has gone down since: its results are fetched later.
+            Err(error) if error.may_pass() => Ok((call, None)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes a call, and waits for its end.
     ///
     /// # Errors
     ///
     /// As for [`Client::start_call`] and [`Client::wait_call`].
     pub async fn call(&self, order: &CallOrder) -> Result<CallEnd, CallError> {
-        let (call, record, outcome) = self.submitted_call(order, true).await?;
-        // A call that was moved is asked for where it is.
-        match record.state.is_final() && *record.server() == call.job.server {
-            true => self.end_of(&call, record, outcome).await,
-            false => self.wait_call(&call).await,
+        match self.begin_call(order).await? {
+            (_, Some(end)) => Ok(end),
+            (call, None) => self.wait_call(&call).await,
         }
     }
 

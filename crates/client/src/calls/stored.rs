@@ -1,6 +1,8 @@
 //! Data that stay at a server after a call, and are arguments of later calls there (DIET's persistent data).
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use pliant_control::names::{Key, Name};
 use pliant_wire::{self as wire, KeptParameter, StoredArgument, StoredDataList, StoredDataQuery};
@@ -15,6 +17,30 @@ pub struct StoredData {
     pub key: Key,
     /// The server that has them. Calls that name them go there.
     pub server: Name,
+}
+
+/// The ID of the data: `lyon/0123456789abcdef0123456789abcdef`.
+impl fmt::Display for StoredData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.server, self.key)
+    }
+}
+
+impl FromStr for StoredData {
+    type Err = ClientError;
+
+    fn from_str(text: &str) -> Result<StoredData, ClientError> {
+        let parse = || {
+            let (server, key) = text.split_once('/')?;
+            Some(StoredData { server: server.parse().ok()?, key: key.parse().ok()? })
+        };
+        parse().ok_or_else(|| {
+            let shown: String = text.chars().take(120).flat_map(char::escape_debug).collect();
+            ClientError::usage(format!(
+                "expected the ID of data, a server and 32 hexadecimal digits as in `lyon/01234567...`, found `{shown}`"
+            ))
+        })
+    }
 }
 
 /// A value that is to stay at the server after a call.
@@ -113,5 +139,30 @@ impl Client {
         let reply = server.stored_data(self.request(request)).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {name}"), &status))?;
         StoredDataList::try_from(reply.into_inner()).map_err(ClientError::protocol)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_data_is_read_again() {
+        let data = StoredData { key: Key([7; 16]), server: "lyon".parse().unwrap() };
+        let id = data.to_string();
+        assert_eq!(id, "lyon/07070707070707070707070707070707");
+        assert_eq!(id.parse::<StoredData>().unwrap(), data);
+        for wrong in [
+            "",
+            "lyon",
+            "lyon/",
+            "/07070707070707070707070707070707",
+            "lyon/07",
+            &format!("{id}0"),
+            &format!(" {id}"),
+        ] {
+            let error = wrong.parse::<StoredData>().unwrap_err().to_string();
+            assert!(error.contains(&format!("found `{wrong}`")), "{error}");
+        }
     }
 }

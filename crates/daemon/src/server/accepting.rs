@@ -85,7 +85,9 @@ impl Service {
             }
             store.complete(&sent, &files)
         };
-        blocking(uploaded).await?;
+        if shared.is_some() || !inputs.is_empty() {
+            blocking(uploaded).await?;
+        }
         let (name, work) = (prepared.name.clone(), prepared.work.clone());
         // Its caller waits, and a call that is lost with its host is reported.
         let durability = if prepared.is_resident() { Durability::Process } else { Durability::Power };

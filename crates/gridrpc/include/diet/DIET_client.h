@@ -30,8 +30,18 @@ typedef enum { DIET_CHAR = 0, DIET_INT = 2, DIET_LONGINT = 3, DIET_FLOAT = 4, DI
 /* How a matrix is stored. */
 typedef enum { DIET_COL_MAJOR = 0, DIET_ROW_MAJOR = 1 } diet_matrix_order_t;
 
-/* Where an argument is after a call: always with the client. */
-typedef enum { DIET_VOLATILE = 0, DIET_PERSISTENT_RETURN = 1 } diet_persistence_mode_t;
+/*
+ * Where an argument is after a call: with the client (volatile), at the server, or at both (return). No data move between servers, so
+ * persistent ones are sticky, too. Vectors, matrices and strings with a capacity in the signature can stay at a server. Numbers, files and
+ * other strings do not: with a mode that ends in _RETURN they come back only, with DIET_PERSISTENT and DIET_STICKY the call is an error.
+ */
+typedef enum {
+    DIET_VOLATILE = 0,
+    DIET_PERSISTENT_RETURN = 1,
+    DIET_PERSISTENT = 2,
+    DIET_STICKY = 3,
+    DIET_STICKY_RETURN = 4
+} diet_persistence_mode_t;
 
 /* Reads the client's file, as grpc_initialize does; the other arguments are not used. */
 diet_error_t diet_initialize(const char *config_file, int argc, char **argv);
@@ -68,6 +78,18 @@ int diet_matrix_get(diet_arg_t *argument, void *values, diet_persistence_mode_t 
 int diet_string_get(diet_arg_t *argument, char **text, diet_persistence_mode_t *mode);
 /* With the size of the file in bytes. */
 int diet_file_get(diet_arg_t *argument, char **path, diet_persistence_mode_t *mode, size_t *size);
+/*
+ * Has an input be data that an earlier call has left at its server: instead of the functions that set it, or after one of them, which says
+ * the mode of what goes both ways. The call goes to that server. PLIANT_GRPC_NO_DATA of diet_call says that the data are gone.
+ */
+int diet_use_data(diet_arg_t *argument, const char *id);
+/*
+ * The ID of the data that the last call has left for an argument, or that the argument is; a null pointer if there are none. DIET has it
+ * in profile->parameters[position].desc.id. The text is valid until the argument is set, its profile is called or freed.
+ */
+const char *pliant_diet_data_id(diet_arg_t *argument);
+/* Deletes data at a server. 1 if they are gone, 0 if the server does not answer or the ID is none, as in DIET. */
+int diet_free_persistent_data(const char *id);
 /* Frees the memory that a call has allocated for an output; of a file it frees the path. */
 int diet_free_data(diet_arg_t *argument);
 

@@ -11,11 +11,11 @@ use std::ptr;
 use pliant_calls::{Array, Parameter, ParameterType, ScalarType, Signature, Value};
 
 use crate::code::{Code, Failure, Outcome};
-use crate::federation::Results;
+use crate::federation::{CallData, Results};
 
 /// What was read of the arguments of a call.
 pub(super) struct Arguments {
-    /// One value for each parameter; none for outputs and files.
+    /// One value for each parameter; none for outputs, files and data at a server.
     pub(super) values: Vec<Option<Value>>,
     /// The paths of files, by position.
     pub(super) files: BTreeMap<usize, PathBuf>,
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     pub(super) destinations: Destinations,
 }
 
-/// Where the outputs of a call go: one entry for each parameter, none for inputs and files.
+/// Where the outputs of a call go: one entry for each parameter, none for inputs, files and what stays at the server.
 pub(super) struct Destinations(Vec<Option<Destination>>);
 
 /// Where an output goes.
@@ -47,12 +47,16 @@ fn wrong(parameter: &Parameter, expected: &str, found: &str) -> Failure {
     )
 }
 
-/// Reads the arguments of a call.
+/// Reads the arguments of a call. The addresses of inputs that are at a server are not used, nor those of outputs that stay there.
 ///
 /// # Safety
 ///
 /// Each address that is not null points to what `grpc.h` says of its parameter, and no other thread changes it meanwhile.
-pub(super) unsafe fn read(signature: &Signature, addresses: &[*mut c_void]) -> Outcome<Arguments> {
+pub(super) unsafe fn read(
+    signature: &Signature,
+    addresses: &[*mut c_void],
+    data: &CallData,
+) -> Outcome<Arguments> {
     let parameters = signature.parameters();
     if addresses.len() != parameters.len() {
         let (expected, found) = (parameters.len(), addresses.len());
@@ -78,10 +82,11 @@ pub(super) unsafe fn read(signature: &Signature, addresses: &[*mut c_void]) -> O
         let of_values = |error| Failure::new(Code::OtherErrorCode, error);
         let sizes = signature.sizes(parameter, &values).map_err(of_values)?;
         let count = sizes.iter().product::<u64>();
-        if at.is_null() && count > 0 {
+        let is_input = parameter.direction.is_input() && !data.is_stored(position);
+        let is_output = parameter.direction.is_output() && !data.is_left(position);
+        if at.is_null() && count > 0 && (is_input || is_output) {
             return Err(wrong(parameter, "an address", "a null pointer"));
         }
-        let (is_input, is_output) = (parameter.direction.is_input(), parameter.direction.is_output());
         match &parameter.kind {
             ParameterType::Scalar(_) => {}
             ParameterType::File => {

@@ -8,12 +8,12 @@
 
 use std::ffi::{c_int, c_uchar, c_ulonglong, c_void};
 
-use pliant_calls::{PARAMETERS_MAX, ParameterType, ScalarType};
+use pliant_calls::{PARAMETERS_MAX, ParameterType, ScalarType, Signature};
 
 use super::arguments::{self, Arguments};
 use super::entry::{FunctionHandle, address, elements, null, run, set_to_none, write};
 use crate::code::{Code, Failure, Outcome};
-use crate::federation::{Call, Results};
+use crate::federation::{Call, CallData, Results};
 use crate::handles::Binding;
 use crate::library::{Library, PreparedCall};
 use crate::sessions::SessionId;
@@ -68,17 +68,17 @@ pub unsafe extern "C" fn pliant_gridrpc_signature(
     })
 }
 
-/// Reads the arguments of a call. With a number, only if the handle still has this binding.
+/// Reads the arguments of a call, but those that are at a server. With a number, only if the handle still has this binding.
 ///
 /// # Safety
 ///
 /// `arguments` is null or the address of `count` addresses, each of which is null or what grpc.h says of its parameter.
-unsafe fn prepare(
+pub(super) unsafe fn prepare(
     library: &Library,
     handle: *mut FunctionHandle,
     number: Option<u64>,
-    arguments: *const *mut c_void,
-    count: usize,
+    (arguments, count): (*const *mut c_void, usize),
+    data: impl FnOnce(&Signature) -> Outcome<CallData>,
 ) -> Outcome<PreparedCall> {
     let handle = address(handle);
     let binding = library.binding(handle)?;
@@ -93,16 +93,22 @@ unsafe fn prepare(
         let text = format!("expected {expected} arguments ({signature}), found {count}");
         return Err(Failure::new(Code::OtherErrorCode, text));
     }
+    let data = data(signature)?;
     // SAFETY: the count is that of the signature; the rest is passed on.
     let Arguments { values, files, destinations } = unsafe {
         let addresses = elements(arguments, count, "arguments")?;
-        arguments::read(signature, &addresses)
+        arguments::read(signature, &addresses, &data)
     }?;
-    let call = Call { function: binding.function.clone(), arguments: values, files };
+    let call = Call { function: binding.function.clone(), arguments: values, files, data };
     // SAFETY: it is called once, within a function of the program that reports the end of the session. Until that function, grpc_cancel or
     // grpc_finalize has returned, the outputs belong to the library, as grpc.h says.
     let deliver = Box::new(move |results: Results| unsafe { destinations.write(&results) });
-    Ok(PreparedCall { handle, binding, call, deliver })
+    Ok(PreparedCall { handle, binding, call, deliver, accepted: Box::new(|_| {}) })
+}
+
+/// A call takes and leaves no data at servers.
+fn without_data(_: &Signature) -> Outcome<CallData> {
+    Ok(CallData::default())
 }
 
 /// A call of `c/variadic.c`.
@@ -114,7 +120,9 @@ pub unsafe extern "C" fn pliant_gridrpc_call(
     count: usize,
 ) -> c_int {
     // SAFETY: variadic.c has read as many arguments as the signature has parameters.
-    run(|library| library.call(unsafe { prepare(library, handle, Some(binding), arguments, count) }?))
+    run(|library| {
+        library.call(unsafe { prepare(library, handle, Some(binding), (arguments, count), without_data) }?)
+    })
 }
 
 /// An asynchronous call of `c/variadic.c`.
@@ -147,7 +155,8 @@ unsafe fn call_async(
         unsafe {
             // Before anything starts that could not be named.
             set_to_none(session)?;
-            let id = library.call_async(prepare(library, handle, binding, arguments, count)?)?;
+            let id =
+                library.call_async(prepare(library, handle, binding, (arguments, count), without_data)?)?;
             write(session, "a session ID", id)
         }
     })
@@ -161,7 +170,7 @@ pub unsafe extern "C" fn pliant_grpc_call_array(
     count: usize,
 ) -> c_int {
     // SAFETY: grpc.h asks for the addresses of arguments.
-    run(|library| library.call(unsafe { prepare(library, handle, None, arguments, count) }?))
+    run(|library| library.call(unsafe { prepare(library, handle, None, (arguments, count), without_data) }?))
 }
 
 /// `pliant_grpc_call_array_async`.

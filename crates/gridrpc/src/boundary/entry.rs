@@ -21,7 +21,7 @@ pub struct FunctionHandle {
     reserved: [*mut c_void; 2],
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 impl Default for FunctionHandle {
     fn default() -> FunctionHandle {
         FunctionHandle { reserved: [std::ptr::null_mut(); 2] }

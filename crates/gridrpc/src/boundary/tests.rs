@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::FunctionHandle;
 use super::calls::*;
+use super::data::*;
 use super::errors::*;
 use super::explorations::{Exploration, pliant_grpc_explore};
 use super::functions::*;
@@ -23,7 +24,7 @@ unsafe extern "C" {
 }
 
 /// There is one library in a process, and tests may be threads of one.
-static ONE_TEST: Mutex<()> = Mutex::new(());
+pub(super) static ONE_TEST: Mutex<()> = Mutex::new(());
 
 const ALL: &str = "in char a, in int b, in long c, in float d, in double e, in string f, in int v[b], in double m[2][b], \
                    inout long g, out char o, out int p, out float q, out double r, out string s[8], out double w[b+1], \
@@ -310,6 +311,67 @@ fn neither_a_wrong_result_nor_a_panic_touches_the_program() {
         assert_eq!(pliant_grpc_call_array(&raw mut *nothing, null(), 0), 0);
     }
     assert_eq!(out, [7, 7]);
+}
+
+#[test]
+fn data_stay_at_the_server_and_are_named_in_later_calls() {
+    let _library = Initialized::new();
+    let mut vector = handle(c"vector");
+    let vector: *mut FunctionHandle = &raw mut *vector;
+    let (mut n, mut v, mut id) = (2_i32, [5.0_f64, 6.0], 0);
+    let arguments: [*mut c_void; 2] = [(&raw mut n).cast(), v.as_mut_ptr().cast()];
+    let without: [*mut c_void; 2] = [(&raw mut n).cast(), null_mut()];
+    let (keep, keep_and_return) = (DataEntry::new(1, 1, "?"), DataEntry::new(1, 2, ""));
+    let call = |arguments: &[*mut c_void; 2], data: &mut [DataEntry]| {
+        // SAFETY: the arguments are those of the signature.
+        unsafe { pliant_grpc_call_data(vector, arguments.as_ptr(), 2, data.as_mut_ptr(), data.len()) }
+    };
+    let mut kept = [keep];
+    assert_eq!(call(&arguments, &mut kept), 0, "{}", last_text());
+    assert_eq!(v, [5.0, 6.0], "it stays at the server");
+    let first = kept[0].id();
+    assert!(first.starts_with("lyon/"), "{first}");
+    // What the simulated function returns comes back, and stays, too.
+    let mut both = [DataEntry::new(1, 0, &first), keep_and_return];
+    // SAFETY: the arguments are those of the signature; the variable is one for a session.
+    let code = unsafe {
+        pliant_grpc_call_data_async(vector, &raw mut id, arguments.as_ptr(), 2, both.as_mut_ptr(), 2)
+    };
+    assert_eq!((code, grpc_wait(id), v), (0, 0, [1.0, 1.0]), "{}", last_text());
+    let second = both[1].id();
+    assert!(second.starts_with("lyon/") && second != first, "{second}");
+    // Without an address of an argument that is neither read nor written.
+    assert_eq!(call(&without, &mut [DataEntry::new(1, 0, &second), keep]), 0, "{}", last_text());
+
+    let check = |arguments: &[*mut c_void; 2], data: &mut [DataEntry], expected: Code, text: &str| {
+        assert_eq!(call(arguments, data), expected.number(), "{text}: {}", last_text());
+        assert!(last_text().contains(text), "expected {text:?}, found {:?}", last_text());
+    };
+    use Code::*;
+    let wrong = |data: &mut [DataEntry], text: &str| check(&arguments, data, OtherErrorCode, text);
+    wrong(&mut [DataEntry::new(1, 3, "")], "a mode of grpc.h");
+    wrong(&mut [DataEntry::new(1, 0, "lyon")], "expected the ID of data");
+    wrong(&mut [DataEntry::new(1, 0, &"x".repeat(128))], "found another text");
+    wrong(&mut [DataEntry::new(2, 1, "")], "the position of one of 2 parameters, found 2");
+    wrong(&mut [DataEntry::new(usize::MAX, 1, "")], "found 18446744073709551615");
+    wrong(&mut [DataEntry::new(0, 1, "")], "numbers and files do not stay");
+    wrong(&mut [keep, keep_and_return], "found two");
+    check(&without, &mut [DataEntry::new(1, 0, &second)], OtherErrorCode, "a null pointer");
+    check(&without, &mut [keep], OtherErrorCode, "a null pointer");
+    // SAFETY: the function is made for these pointers.
+    unsafe {
+        let call = |data, count| pliant_grpc_call_data(vector, arguments.as_ptr(), 2, data, count);
+        assert_eq!(call(null_mut(), 1), OtherErrorCode.number());
+        assert_eq!(call(kept.as_mut_ptr(), usize::MAX), OtherErrorCode.number());
+        assert_eq!(call(null_mut(), 0), 0);
+        assert_eq!(pliant_grpc_data_delete(null()), OtherErrorCode.number());
+        assert_eq!(pliant_grpc_data_delete(c"lyon".as_ptr()), OtherErrorCode.number());
+        let id = CString::new(second.clone()).unwrap();
+        assert_eq!((pliant_grpc_data_delete(id.as_ptr()), pliant_grpc_data_delete(id.as_ptr())), (0, 0));
+    }
+    let mut gone = [DataEntry::new(1, 0, &second), keep];
+    check(&arguments, &mut gone, NoData, &second);
+    assert_eq!(gone[1].id(), "", "no server has accepted the call");
 }
 
 #[test]

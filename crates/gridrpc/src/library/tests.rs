@@ -37,14 +37,19 @@ impl TestLibrary {
         self.library.bind(ADDRESS, function, None).unwrap();
         let binding = self.library.binding(ADDRESS).unwrap();
         let arguments = vec![Some(Value::Int(41)), None];
-        let call = Call { function: binding.function.clone(), arguments, files: Default::default() };
+        let call = Call {
+            function: binding.function.clone(),
+            arguments,
+            files: Default::default(),
+            data: Default::default(),
+        };
         let delivered = self.delivered.clone();
         let deliver = Box::new(move |results: crate::federation::Results| {
             assert_eq!(results[1], Some(Value::Int(42)));
             delivered.fetch_add(1, Ordering::Relaxed);
             Ok(())
         });
-        PreparedCall { handle: ADDRESS, binding, call, deliver }
+        PreparedCall { handle: ADDRESS, binding, call, deliver, accepted: Box::new(|_| {}) }
     }
 
     fn started(&self, function: &str) -> SessionId {
@@ -369,9 +374,20 @@ fn no_session_starts_while_too_large_outputs_are_not_written() {
     let binding = test.library.binding(ADDRESS).unwrap();
     let start = || {
         let arguments = vec![Some(Value::Int(elements)), None];
-        let call = Call { function: binding.function.clone(), arguments, files: Default::default() };
+        let call = Call {
+            function: binding.function.clone(),
+            arguments,
+            files: Default::default(),
+            data: Default::default(),
+        };
         let deliver = Box::new(|_| Ok(()));
-        test.library.call_async(PreparedCall { handle: ADDRESS, binding: binding.clone(), call, deliver })
+        test.library.call_async(PreparedCall {
+            handle: ADDRESS,
+            binding: binding.clone(),
+            call,
+            deliver,
+            accepted: Box::new(|_| {}),
+        })
     };
     let ids: Vec<SessionId> = (0..2).map(|_| start().unwrap()).collect();
     let failure = start().unwrap_err();

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pliant_telemetry::RequestId;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::statements::failed;
@@ -126,8 +127,13 @@ fn configure(connection: &Connection, durability: Durability) -> rusqlite::Resul
     // In KiB because it is negative. Indexes of jobs are written in random order.
     connection.pragma_update(None, "cache_size", -32_768)?;
     connection.pragma_update(None, "cell_size_check", true)?;
+    keep_prepared(connection)
+}
+
+/// Has statements prepared once. Without the stability guarantee SQLite prepares a statement anew whenever a limit or a bound changes.
+fn keep_prepared(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
-    Ok(())
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// Has the next commits survive that.
@@ -145,7 +151,7 @@ pub(super) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    keep_prepared(&connection)?;
     Ok(connection)
 }
 

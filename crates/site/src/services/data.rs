@@ -53,23 +53,18 @@ fn twice(name: &str) -> String {
     format!("expected each parameter once among the data of a call, found `{name}` twice")
 }
 
-/// The parameter of that name, if its value can be data: numbers are what a call is planned by, and files have no size that is known
-/// before.
+/// The parameter of that name, if its value can be data.
 fn of_data<'a>(signature: &'a Signature, name: &str) -> Result<&'a Parameter, String> {
     let shown = || name.chars().take(80).flat_map(char::escape_debug).collect::<String>();
     let Some(at) = signature.position(name) else {
         return Err(format!("expected a parameter of the signature, found `{}`", shown()));
     };
     let parameter = &signature.parameters()[at];
-    match parameter.kind {
-        ParameterType::Vector { .. }
-        | ParameterType::Matrix { .. }
-        | ParameterType::String { capacity: Some(_) } => Ok(parameter),
-        ParameterType::String { capacity: None } | ParameterType::Scalar(_) | ParameterType::File => {
-            Err(format!(
-                "`{name}`: expected data of a vector, a matrix or a string with a capacity, found `{parameter}`"
-            ))
-        }
+    match parameter.kind.can_stay() {
+        true => Ok(parameter),
+        false => Err(format!(
+            "`{name}`: expected data of a vector, a matrix or a string with a capacity, found `{parameter}`"
+        )),
     }
 }
 

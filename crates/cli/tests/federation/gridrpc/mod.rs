@@ -271,6 +271,35 @@ async fn a_client_with_the_functions_of_diet_runs() {
     }
 }
 
+/// How long calls from C take: `cargo test --release -p pliant --test federation -- --ignored --nocapture calls_from_c`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn calls_from_c_in_a_second() {
+    let programs = Programs::new();
+    let mmul = programs.shared(&workspace().join("examples/gridrpc/mmul.c"));
+    let services = with_library(&file("examples/gridrpc/services.toml"), &mmul);
+    let limits = "[limits]\nrequests_per_second = 100000.0\nburst = 1000000\n";
+    let federation = Federation::start(&[cluster("lyon", &format!("{limits}{services}"))]).await;
+    let config = client_file(&federation);
+    let arguments = [config.to_str().unwrap(), "lyon", "500", "3000", "32"];
+    println!("{}", run(&programs.test_program("latency.c"), &arguments));
+}
+
+/// The bounds of a user's data at each server are so small that a fourth matrix does not fit.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_stay_at_a_server_between_calls_from_c() {
+    let programs = Programs::new();
+    let mmul = programs.shared(&workspace().join("examples/gridrpc/mmul.c"));
+    let services = with_library(&file("examples/gridrpc/services.toml"), &mmul);
+    let services = format!("[stored_data]\ncount_per_user = 4\n{services}");
+    let federation = Federation::start(&[cluster("lyon", &services), cluster("nancy", &services)]).await;
+    let (data, config) = (programs.test_program("data.c"), client_file(&federation));
+    assert_eq!(run(&data, &[&config]), "right\n");
+    if let Some(printed) = run_checked(&data, &[&config]) {
+        assert_eq!(printed, "right\n");
+    }
+}
+
 /// A program may have functions of any other name.
 #[test]
 fn the_library_exports_the_functions_of_its_headers_only() {
@@ -284,9 +313,9 @@ fn the_library_exports_the_functions_of_its_headers_only() {
         file(path).lines().filter_map(name).collect()
     };
     let mut declared = header("crates/gridrpc/include/grpc.h", "grpc_");
-    assert_eq!(declared.len(), 25, "{declared:?}");
+    assert_eq!(declared.len(), 28, "{declared:?}");
     let of_diet = header("crates/gridrpc/include/diet/DIET_client.h", "diet_");
-    assert_eq!(of_diet.len(), 29, "{of_diet:?}");
+    assert_eq!(of_diet.len(), 32, "{of_diet:?}");
     declared.extend(of_diet);
     declared.sort();
     assert_eq!(Programs::new().exported(), declared);

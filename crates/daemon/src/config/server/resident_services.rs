@@ -26,8 +26,9 @@ impl ServerFile {
         Err((
             "service.resident",
             format!(
-                "expected the embedded batch system and jobs as the server's own user for the resident service `{name}`, found {found}; \
-                 declare it with a command that each call starts"
+                "expected the embedded batch system and jobs as the server's own user for the resident service `{name}`, whose one process \
+                 serves all users, found {found}; declare it with a `command` that each call starts, or at a server with \
+                 `accounts = {{ map = \"shared\" }}` and the embedded batch system"
             ),
         ))
     }

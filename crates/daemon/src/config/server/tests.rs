@@ -8,9 +8,13 @@ const FILE: &str = "name = \"rennes\"\nlisten = \"127.0.0.1:0\"\nstate = \"state
                     tls = { ca = \"ca.pem\", cert = \"cert.pem\", key = \"key.pem\" }\n";
 
 fn read_with(cluster: &str) -> Result<ServerFile, ConfigError> {
+    read_all(&format!("{FILE}{cluster}"))
+}
+
+fn read_all(text: &str) -> Result<ServerFile, ConfigError> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("server.toml");
-    std::fs::write(&path, format!("{FILE}{cluster}")).unwrap();
+    std::fs::write(&path, text).unwrap();
     ServerFile::read(&path)
 }
 
@@ -102,4 +106,42 @@ fn invalid_settings_are_reported_with_their_key() {
     ] {
         check(&format!("[cluster.slurm]\n{line}\n"), &words);
     }
+}
+
+#[test]
+fn a_resident_service_takes_the_embedded_batch_system_and_the_servers_own_user() {
+    let service = |how: &str| {
+        format!(
+            "[[service]]\nname = \"square\"\nsignature = [\"in int n\", \"out int m\"]\nspeedup = \"rigid:1\"\nruntime = \"1s\"\n{how}\n"
+        )
+    };
+    let resident = service("command = [\"/opt/square\"]\nresident = true");
+    let library = service("library = \"/opt/libsquare.so\"");
+    let started =
+        service("command = [\"/opt/square\", \"{n}\"]\n[service.parameters.m]\noutput = \"stdout\"");
+    let accounts = FILE.replace("map = \"shared\"", "map = \"shared\", shared = \"grid\"");
+    let check = |file: &str, cluster: &str, service: &str, expected: Option<&str>| {
+        let error = read_all(&format!("{file}{cluster}{service}")).err().map(|error| error.to_string());
+        let of_service = error.as_ref().filter(|error| error.contains("service.resident"));
+        match expected {
+            None => assert_eq!(of_service, None, "{service}"),
+            Some(found) => {
+                let error = of_service.unwrap_or_else(|| panic!("expected {found}, found {error:?}"));
+                assert!(
+                    error.contains(found) && error.contains("with a `command` that each call starts"),
+                    "{error}"
+                );
+            }
+        }
+    };
+    let embedded = "[cluster]\nprocs = 4\n";
+    for (cluster, found) in [("[cluster.slurm]\n", "external"), ("[cluster.oar]\n", "external")] {
+        check(FILE, cluster, &resident, Some(found));
+        check(FILE, cluster, &started, None);
+    }
+    for service in [&resident, &library] {
+        check(FILE, embedded, service, None);
+        check(&accounts, embedded, service, Some("found jobs that run as accounts"));
+    }
+    check(&accounts, embedded, &started, None);
 }

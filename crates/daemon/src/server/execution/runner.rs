@@ -118,6 +118,7 @@ impl<O: Observer> Runner<O> {
         let is_stopping = || *stopping.borrow();
         // The journal may be an older copy of itself, from before a start. A call is looked for once its turn has come.
         let is_call = call.is_some() && !execution.had_started;
+        let mut may_be_there = restarted;
         let mut running = match restarted || !(execution.is_repeatable() || is_call) {
             true => match self.found(execution, restarted, is_stopping()).await {
                 Ok(running) => running,
@@ -128,7 +129,7 @@ impl<O: Observer> Runner<O> {
         loop {
             let ending = match running.take() {
                 Some(running) => self.follow(execution, running, stopping).await,
-                None => match self.started(execution, call, stopping).await {
+                None => match self.started(execution, (call, may_be_there), stopping).await {
                     Ok(running) => self.follow(execution, running, stopping).await,
                     Err(end) => return end,
                 },
@@ -150,6 +151,7 @@ impl<O: Observer> Runner<O> {
                 }
             };
             tracing::warn!(job = %execution, why, "it is started again");
+            may_be_there = true;
             tokio::time::sleep(AGAIN).await;
         }
     }
@@ -183,11 +185,11 @@ impl<O: Observer> Runner<O> {
     async fn started(
         &self,
         execution: &Arc<Execution>,
-        call: Option<&Arc<CallRun>>,
+        (call, may_be_there): (Option<&Arc<CallRun>>, bool),
         stopping: &watch::Receiver<bool>,
     ) -> Result<Running, End> {
         if let Some(call) = call {
-            return self.started_resident(execution, call, stopping).await;
+            return self.started_resident(execution, (call, may_be_there), stopping).await;
         }
         let walltime = Duration::from_secs(execution.allocation.walltime.0.max(0).unsigned_abs());
         let (mut warned, mut failures) = (false, AccountFailures::default());

@@ -6,16 +6,19 @@
     reason = "DIET_client.h says what pointers point to; null pointers give a code"
 )]
 
+pub mod data;
 mod profile;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, c_char, c_int, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use pliant_calls::ScalarType;
+use pliant_client::calls::StoredData;
 
 use super::entry::{guarded, run, set_to_none, text, write};
 use super::errors::{grpc_error_string, grpc_get_error};
@@ -28,6 +31,7 @@ use crate::federation::{Call, Results};
 use crate::handles::HandleAddress;
 use crate::library::{Library, PreparedCall};
 use crate::sessions::SessionId;
+use data::Mode;
 use profile::{Argument, Kind, ReadArguments};
 
 /// `diet_initialize`.
@@ -110,13 +114,9 @@ fn set(
     kind: Outcome<Kind>,
 ) -> c_int {
     guarded(|| {
-        if !(0..=1).contains(&mode) {
-            return Err(wrong(format!(
-                "expected DIET_VOLATILE or DIET_PERSISTENT_RETURN, found {mode}: no data stay at servers"
-            )));
-        }
+        let mode = Mode::of(mode)?;
         let (profile, position) = profile::located(argument.addr())?;
-        let set = Argument { kind: kind?, at: at.cast_mut(), sizes, is_allocated: false };
+        let set = Argument { kind: kind?, at: at.cast_mut(), sizes, mode, ..Argument::default() };
         profile.lock().set(position, set)
     })
 }
@@ -197,7 +197,7 @@ unsafe fn get(
         }
         // SAFETY: passed on.
         unsafe {
-            write_if_some(mode, 0);
+            write_if_some(mode, found.mode.number());
             write(to.cast::<*mut c_void>(), "a pointer", found.at)?;
         }
         then(found)
@@ -348,11 +348,13 @@ unsafe fn prepare(library: &Library, profile: *mut c_void) -> Outcome<PreparedCa
         }
     };
     // SAFETY: passed on.
-    let ReadArguments { values, files } = unsafe { profile.lock().read(binding.function.signature()) }?;
-    let call = Call { function: binding.function.clone(), arguments: values, files: files.clone() };
+    let ReadArguments { values, files, data } = unsafe { profile.lock().read(binding.function.signature()) }?;
+    let call = Call { function: binding.function.clone(), arguments: values, files: files.clone(), data };
+    let kept = profile.clone();
+    let accepted = Box::new(move |data: &BTreeMap<usize, StoredData>| kept.lock().accepted(data));
     // SAFETY: it is called once, within a function of the program that reports the end of the session; until then the data belong to the library.
     let deliver = Box::new(move |results: Results| unsafe { profile.lock().write(&results, &files) });
-    Ok(PreparedCall { handle, binding, call, deliver })
+    Ok(PreparedCall { handle, binding, call, deliver, accepted })
 }
 
 /// `diet_call`.

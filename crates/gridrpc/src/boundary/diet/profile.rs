@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::ptr;
@@ -12,12 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pliant_calls::{
-    Array, Direction, PARAMETERS_MAX, ParameterType, ScalarType, Signature, VALUES_BYTES_MAX, Value,
+    Array, Direction, PARAMETERS_MAX, Parameter, ParameterType, ScalarType, Signature, VALUES_BYTES_MAX,
+    Value,
 };
+use pliant_client::calls::{Keep, StoredData};
 
+use super::data::Mode;
 use crate::boundary::arguments::{Destination, read_array, read_number, read_text};
 use crate::code::{Code, Failure, Outcome};
-use crate::federation::Results;
+use crate::federation::{CallData, Results};
 
 unsafe extern "C" {
     fn malloc(size: usize) -> *mut c_void;
@@ -55,6 +58,17 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// That of a parameter, with matrices row by row.
+    fn of(parameter: &ParameterType) -> Kind {
+        match parameter {
+            ParameterType::Scalar(of) => Kind::Scalar(*of),
+            ParameterType::Vector { of, .. } => Kind::Vector(*of),
+            ParameterType::Matrix { of, .. } => Kind::Matrix { of: *of, is_by_column: false },
+            ParameterType::String { .. } => Kind::Text,
+            ParameterType::File => Kind::File,
+        }
+    }
+
     /// True if a parameter of a signature is of this kind.
     fn is_of(self, parameter: &ParameterType) -> bool {
         match (self, parameter) {
@@ -68,7 +82,7 @@ impl Kind {
 }
 
 /// An argument.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Argument {
     pub(super) kind: Kind,
     pub(super) at: *mut c_void,
@@ -76,6 +90,27 @@ pub(super) struct Argument {
     pub(super) sizes: [usize; 2],
     /// True if the memory was allocated by a call.
     pub(super) is_allocated: bool,
+    /// Where it is after a call.
+    pub(super) mode: Mode,
+    /// The data that it is, if it is at a server.
+    pub(super) stored: Option<StoredData>,
+    /// The ID of the data that it is, or that the last call has left.
+    pub(super) id: Option<CString>,
+}
+
+impl Default for Argument {
+    fn default() -> Argument {
+        let (at, sizes) = (ptr::null_mut(), [1, 1]);
+        Argument {
+            kind: Kind::Unset,
+            at,
+            sizes,
+            is_allocated: false,
+            mode: Mode::VOLATILE,
+            stored: None,
+            id: None,
+        }
+    }
 }
 
 // SAFETY: the addresses are used by the thread that calls the function, or that reports the end of its session. Until then the memory belongs to
@@ -89,6 +124,7 @@ type Located = (Arc<Mutex<Profile>>, usize);
 pub(super) struct ReadArguments {
     pub(super) values: Vec<Option<Value>>,
     pub(super) files: BTreeMap<usize, PathBuf>,
+    pub(super) data: CallData,
 }
 
 fn wrong(text: impl std::fmt::Display) -> Failure {
@@ -110,8 +146,7 @@ pub(super) fn add(function: String, last: [c_int; 3]) -> Outcome<usize> {
         _ => Direction::Out,
     };
     let directions: Vec<Direction> = (0..=last_out).map(direction).collect();
-    let unset = Argument { kind: Kind::Unset, at: ptr::null_mut(), sizes: [1, 1], is_allocated: false };
-    let arguments = vec![unset; directions.len()];
+    let arguments = vec![Argument::default(); directions.len()];
     let memory = vec![0; directions.len() + 1].into_boxed_slice();
     let address = memory.as_ptr().expose_provenance();
     let profile = Arc::new(Mutex::new(Profile { function, directions, arguments }));
@@ -175,7 +210,36 @@ impl Profile {
     }
 
     pub(super) fn argument(&self, position: usize) -> Argument {
-        self.arguments[position]
+        self.arguments[position].clone()
+    }
+
+    /// Has an argument be data at a server, or nothing if the ID of the data is wrong.
+    pub(super) fn use_data(&mut self, position: usize, data: Outcome<StoredData>) -> Outcome {
+        let argument = &mut self.arguments[position];
+        let data = match data {
+            Ok(data) => data,
+            Err(failure) => {
+                *argument = Argument::default();
+                return Err(failure);
+            }
+        };
+        argument.id = id_of(&data);
+        argument.stored = Some(data);
+        Ok(())
+    }
+
+    /// The address of the ID of an argument's data; null if there is none.
+    pub(super) fn data_id(&self, position: usize) -> *const c_char {
+        self.arguments[position].id.as_ref().map_or(ptr::null(), |id| id.as_ptr())
+    }
+
+    /// A server has accepted a call, which leaves these data.
+    pub(super) fn accepted(&mut self, data: &BTreeMap<usize, StoredData>) {
+        for (position, data) in data {
+            if let Some(argument) = self.arguments.get_mut(*position) {
+                argument.id = id_of(data);
+            }
+        }
     }
 
     /// Frees what a call has allocated for an argument.
@@ -195,7 +259,7 @@ impl Profile {
     /// # Safety
     ///
     /// The addresses are those of what was set.
-    pub(super) unsafe fn read(&self, signature: &Signature) -> Outcome<ReadArguments> {
+    pub(super) unsafe fn read(&mut self, signature: &Signature) -> Outcome<ReadArguments> {
         let expected: Vec<Direction> =
             signature.parameters().iter().map(|parameter| parameter.direction).collect();
         if expected != self.directions {
@@ -209,11 +273,13 @@ impl Profile {
                 names(&self.directions)
             )));
         }
-        let mut read = ReadArguments { values: vec![None; self.arguments.len()], files: BTreeMap::new() };
-        for (position, (argument, parameter)) in self.arguments.iter().zip(signature.parameters()).enumerate()
-        {
+        let values = vec![None; self.arguments.len()];
+        let mut read = ReadArguments { values, files: BTreeMap::new(), data: CallData::default() };
+        let arguments = self.arguments.iter_mut().zip(signature.parameters());
+        for (position, (argument, parameter)) in arguments.enumerate() {
             let of_argument =
                 |error: Failure| wrong(format!("argument {position} ({parameter}): {}", error.text));
+            argument.read_data((position, parameter), &mut read.data).map_err(of_argument)?;
             if !argument.kind.is_of(&parameter.kind) {
                 let found =
                     format!("expected an argument of the type in the signature, found {:?}", argument.kind);
@@ -225,12 +291,16 @@ impl Profile {
                 read.files.insert(position, path.unwrap_or_else(temporary));
                 read.values[position] =
                     parameter.direction.is_input().then(|| Value::File(parameter.name.clone()));
-            } else if parameter.direction.is_input() {
+            } else if parameter.direction.is_input() && argument.stored.is_none() {
                 // SAFETY: passed on.
                 read.values[position] = Some(unsafe { argument.value() }.map_err(of_argument)?);
             }
         }
-        signature.check_arguments(&read.values).map_err(wrong)?;
+        let is_stored = |parameter: &Parameter| {
+            signature.position(&parameter.name).is_some_and(|at| read.data.is_stored(at))
+        };
+        signature.check_arguments_but(&read.values, is_stored).map_err(wrong)?;
+        read.data.check(signature)?;
         Ok(read)
     }
 
@@ -263,7 +333,37 @@ impl Profile {
     }
 }
 
+/// The ID of data, for C.
+fn id_of(data: &StoredData) -> Option<CString> {
+    CString::new(data.to_string()).ok()
+}
+
 impl Argument {
+    /// Notes what the argument takes from a server, and what it leaves there.
+    fn read_data(&mut self, (position, parameter): (usize, &Parameter), data: &mut CallData) -> Outcome {
+        if let Some(stored) = &self.stored {
+            data.stored.insert(position, stored.clone());
+            // It is known by its ID alone.
+            if self.kind == Kind::Unset {
+                self.kind = Kind::of(&parameter.kind);
+            }
+        }
+        let can_stay = parameter.kind.can_stay();
+        if self.mode.is_at_server_only() && !can_stay {
+            return Err(wrong(
+                "expected DIET_VOLATILE or a mode with _RETURN, since numbers, files and strings without a capacity do not stay at servers, \
+                 found another mode",
+            ));
+        }
+        let stays = self.mode.is_at_server_only() || self.mode.is_at_both() && can_stay;
+        // What is at the server and does not change is there already.
+        if stays && (self.stored.is_none() || parameter.direction.is_output()) {
+            data.keep.insert(position, Keep::new(self.mode.is_at_both()));
+            self.id = None;
+        }
+        Ok(())
+    }
+
     /// The path of a file, if one was set by the program.
     ///
     /// # Safety
@@ -282,6 +382,10 @@ impl Argument {
     /// The address is that of what the kind and the sizes say.
     unsafe fn value(&self) -> Outcome<Value> {
         let [rows, columns] = self.sizes.map(|size| size as u64);
+        // The memory that a call had allocated for it was freed.
+        if self.at.is_null() && rows > 0 && columns > 0 && self.kind != Kind::Unset {
+            return Err(wrong("expected an address for an input, found a null pointer"));
+        }
         // SAFETY: passed on.
         unsafe {
             Ok(match self.kind {

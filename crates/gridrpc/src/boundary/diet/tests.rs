@@ -1,6 +1,7 @@
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
+use super::data::{diet_free_persistent_data, diet_use_data, pliant_diet_data_id};
 use super::*;
 use crate::boundary::tests::Initialized;
 
@@ -75,6 +76,61 @@ fn a_matrix_is_stored_as_the_program_says() {
     assert_eq!(diet_profile_free(copy), 0);
 }
 
+/// A matrix column by column stays at the server, doubled, and is doubled again there.
+#[test]
+fn data_stay_at_the_server_and_are_used() {
+    let _library = Initialized::new();
+    let double = profile(c"double-matrix", [0, 1, 1]);
+    let (mut n, mut a) = (3_i32, [1.0_f64, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    let (mut mode, mut data) = (0, null_mut::<f64>());
+    let argument = diet_parameter(double, 1);
+    // SAFETY: the data are what is set; IDs are those of the library.
+    unsafe {
+        assert_eq!(diet_scalar_set(diet_parameter(double, 0), (&raw mut n).cast(), 1, INT), 0);
+        assert_eq!(diet_matrix_set(argument, a.as_mut_ptr().cast(), 2, DOUBLE, 2, 3, 0), 0);
+        assert!(pliant_diet_data_id(argument).is_null());
+        assert_eq!(diet_call(double), 0);
+        assert_eq!(a, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0], "DIET_PERSISTENT does not come back");
+        let first = CStr::from_ptr(pliant_diet_data_id(argument)).to_owned();
+        assert!(first.to_str().unwrap().starts_with("lyon/"), "{first:?}");
+
+        // As input, known by its ID alone: what comes back has memory of its own, row by row.
+        let again = profile(c"double-matrix", [0, 1, 1]);
+        let argument = diet_parameter(again, 1);
+        assert_eq!(diet_scalar_set(diet_parameter(again, 0), (&raw mut n).cast(), 0, INT), 0);
+        assert_eq!(diet_use_data(argument, first.as_ptr()), 0);
+        assert_eq!(diet_call(again), 0);
+        assert_eq!(
+            diet_matrix_get(
+                argument,
+                (&raw mut data).cast(),
+                &raw mut mode,
+                null_mut(),
+                null_mut(),
+                null_mut()
+            ),
+            0
+        );
+        assert_eq!((mode, std::slice::from_raw_parts(data, 6)), (0, &[4.0, 8.0, 12.0, 16.0, 20.0, 24.0][..]));
+        assert_eq!(diet_free_data(argument), 0);
+
+        // And with the memory of the program, where the result stays under another ID.
+        assert_eq!(diet_matrix_set(argument, a.as_mut_ptr().cast(), 4, DOUBLE, 2, 3, 0), 0);
+        assert_eq!(diet_use_data(argument, first.as_ptr()), 0);
+        assert_eq!(diet_call(again), 0);
+        assert_eq!(a, [4.0, 16.0, 8.0, 20.0, 12.0, 24.0]);
+        let second = CStr::from_ptr(pliant_diet_data_id(argument)).to_owned();
+        assert_ne!(first, second);
+
+        assert_eq!(diet_free_persistent_data(first.as_ptr()), 1);
+        assert_eq!(diet_free_persistent_data(c"nancy/00000000000000000000000000000000".as_ptr()), 0);
+        assert_eq!(diet_use_data(argument, first.as_ptr()), 0);
+        assert_eq!(diet_call(again), Code::NoData.number());
+        assert_eq!(diet_profile_free(again), 0);
+    }
+    assert_eq!(diet_profile_free(double), 0);
+}
+
 #[test]
 fn wrong_use_gives_codes() {
     let _library = Initialized::new();
@@ -94,7 +150,18 @@ fn wrong_use_gives_codes() {
         assert_ne!(diet_scalar_set(null_mut(), at, 0, INT), 0);
         assert_ne!(diet_scalar_set(succ, at, 0, INT), 0, "a profile is no argument");
         assert_ne!(diet_scalar_set(first, null_mut(), 0, INT), 0);
-        assert_ne!(diet_scalar_set(first, at, 2, INT), 0, "no data stay at servers");
+        assert_ne!(diet_scalar_set(first, at, 5, INT), 0, "there is no such mode");
+        assert_ne!(diet_scalar_set(first, at, -1, INT), 0);
+        assert_eq!(diet_scalar_set(first, at, 2, INT), 0);
+        assert_eq!(diet_scalar_set(second, null_mut(), 0, INT), 0);
+        assert_ne!(diet_call(succ), 0, "numbers do not stay at servers");
+        assert_ne!(diet_use_data(null_mut(), c"lyon/x".as_ptr()), 0);
+        assert_ne!(diet_use_data(first, null()), 0);
+        assert_ne!(diet_use_data(first, c"lyon/x".as_ptr()), 0);
+        assert_ne!(diet_call(succ), 0, "a wrong ID leaves nothing set");
+        assert!(pliant_diet_data_id(first).is_null() && pliant_diet_data_id(null_mut()).is_null());
+        assert_eq!(diet_free_persistent_data(null()) + diet_free_persistent_data(c"lyon".as_ptr()), 0);
+        assert_eq!(diet_scalar_set(second, null_mut(), 0, CHAR), 0);
         assert_ne!(diet_scalar_set(first, at, 0, 1), 0);
         assert_ne!(diet_vector_set(first, at, 0, INT, usize::MAX), 0);
         assert_ne!(diet_matrix_set(first, at, 0, INT, usize::MAX, 2, 0), 0);

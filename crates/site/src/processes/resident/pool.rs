@@ -54,16 +54,17 @@ pub struct TurnHolder {
 #[derive(Debug)]
 pub(in crate::processes) struct ResidentTurn {
     ended: Option<oneshot::Receiver<()>>,
-    _permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl ResidentTurn {
-    /// Waits until the supervisor is done with the call, or gone. May be dropped and called again.
+    /// Waits until the supervisor is done with the call, or gone; then the next call has its turn. May be dropped and called again.
     pub(in crate::processes) async fn over(&mut self) {
         if let Some(ended) = &mut self.ended {
             // An error means that the supervisor is gone.
             let _ = ended.await;
             self.ended = None;
+            self.permit = None;
         }
     }
 }
@@ -120,7 +121,7 @@ impl TurnHolder {
             *running.waiting.lock() = Some((path.clone(), sender));
             match running.stdin.write_all(&line).await {
                 Ok(()) => {
-                    let turn = ResidentTurn { ended: Some(ended), _permit: self.permit };
+                    let turn = ResidentTurn { ended: Some(ended), permit: Some(self.permit) };
                     return Ok(Running::of_resident(folder, turn));
                 }
                 // It has died since its last call.

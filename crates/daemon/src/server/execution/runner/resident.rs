@@ -54,11 +54,39 @@ impl<O: Observer> Runner<O> {
         }
     }
 
-    /// Hands a call over to its resident process once its turn has come and its folder is ready.
-    pub(super) async fn started_resident(
+    /// What the folder of a call says; none once it is ready for a call that was never started.
+    async fn prepared(
         &self,
         execution: &Arc<Execution>,
         call: &Arc<CallRun>,
+    ) -> Result<Option<ProcessState>, Failure> {
+        let (own, what, of) = (self.clone(), execution.clone(), call.clone());
+        let prepare = move || {
+            // What cannot be seen proves nothing, least of all that it may be started.
+            let unseen = |error| Failure { may_pass: true, ..SpawnError::from(error).into() };
+            match processes::find(&what.dir).map_err(unseen)? {
+                ProcessState::NeverStarted => {
+                    what.prepare_call(&own.host, (&of.record, &of.program), &of.call).map(|()| None)
+                }
+                found => Ok(Some(found)),
+            }
+        };
+        match tokio::task::spawn_blocking(prepare).await {
+            Ok(prepared) => prepared,
+            Err(error) if error.is_panic() => {
+                Err(Failure::lasting("internal error, the server's log says more"))
+            }
+            // The runtime is shutting down, and this task with it.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Hands a call over to its resident process once its turn has come and its folder is ready. The folder of a call that cannot have been
+    /// started before is made ready while other calls have their turns.
+    pub(super) async fn started_resident(
+        &self,
+        execution: &Arc<Execution>,
+        (call, may_be_there): (&Arc<CallRun>, bool),
         stopping: &watch::Receiver<bool>,
     ) -> Result<Running, End> {
         let failed = |failure: Failure| {
@@ -71,29 +99,18 @@ impl<O: Observer> Runner<O> {
         let command: Vec<_> =
             self.host.supervisor.iter().take(1).cloned().chain(["run-resident".into()]).collect();
         let mut warned = false;
+        let mut early = match may_be_there {
+            true => None,
+            false => Some(self.prepared(execution, call).await),
+        };
         loop {
             let turn = tokio::select! {
                 turn = self.host.residents.turn(&program.prepared.name) => turn,
                 () = stopped(stopping.clone()) => return Err(End::Cancelled),
             };
-            let (own, what, of) = (self.clone(), execution.clone(), call.clone());
-            let prepare = move || {
-                // What cannot be seen proves nothing, least of all that it may be started.
-                let unseen = |error| Failure { may_pass: true, ..SpawnError::from(error).into() };
-                match processes::find(&what.dir).map_err(unseen)? {
-                    ProcessState::NeverStarted => {
-                        what.prepare_call(&own.host, (&of.record, &of.program), &of.call).map(|()| None)
-                    }
-                    found => Ok(Some(found)),
-                }
-            };
-            let prepared = match tokio::task::spawn_blocking(prepare).await {
-                Ok(prepared) => prepared,
-                Err(error) if error.is_panic() => {
-                    Err(Failure::lasting("internal error, the server's log says more"))
-                }
-                // The runtime is shutting down, and this task with it.
-                Err(_) => std::future::pending().await,
+            let prepared = match early.take() {
+                Some(prepared) => prepared,
+                None => self.prepared(execution, call).await,
             };
             let is_stopping = *stopping.borrow();
             let started = match prepared {
