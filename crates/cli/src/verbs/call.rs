@@ -35,9 +35,9 @@ pub(crate) struct Arguments {
     /// Calls the service at this server only [default: the one that completes the call first].
     #[arg(long, value_name = "NAME", conflicts_with = "job")]
     server: Option<Name>,
-    /// How long the submission is tried, such as 90s or 15m [default: 1m].
+    /// How long to try until a server takes the call [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = timeout, conflicts_with = "job")]
-    timeout: Option<std::time::Duration>,
+    server_timeout: Option<std::time::Duration>,
     /// Makes the call unique: 32 hexadecimal digits. The same key again gives the same call [default: a new key].
     #[arg(long, value_name = "KEY", conflicts_with = "job")]
     key: Option<Key>,
@@ -102,7 +102,7 @@ fn order(
     let values =
         values.map_err(|error| Failure::input(error).hint(format!("{}: {signature}", service.name)))?;
     let mut order = CallOrder { server: arguments.server.clone(), files, ..CallOrder::new(service, values) };
-    if let Some(timeout) = arguments.timeout {
+    if let Some(timeout) = arguments.server_timeout {
         order.timeout = timeout;
     }
     Ok(order)
