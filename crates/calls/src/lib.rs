@@ -4,6 +4,7 @@
 //!   [`Size`] expressions of other parameters, as in the interface descriptions of Ninf-G.
 //! - [`Value`]: what a parameter carries in one call. [`Signature::check_arguments`] and [`Signature::check_results`]
 //!   compare values with a signature.
+//! - [`Signature::parse_arguments`] and [`Value::to_text`]: values as the text that people type and read.
 //! - [`encode`] and [`decode`]: one binary encoding of a list of values, for arguments and results alike.
 //! - [`frame`]: how a resident process receives calls and answers them.
 //!
@@ -26,6 +27,7 @@ pub mod frame;
 mod parse;
 mod signature;
 mod size;
+mod text;
 mod value;
 
 pub use check::ValueError;
@@ -35,4 +37,5 @@ pub use signature::{
     C_FLOATS_MAX, C_WORDS_MAX, Direction, PARAMETERS_MAX, Parameter, ParameterType, ScalarType, Signature,
 };
 pub use size::{Factor, Size, SizeError};
+pub use text::TextError;
 pub use value::{Array, Value};

@@ -40,6 +40,8 @@ pub(crate) struct CommandLine {
 pub(crate) enum Verb {
     /// Submits a job: a service of the federation, or a script.
     Submit(Box<verbs::submit::Arguments>),
+    /// Calls a typed service with values, and prints the values that come back.
+    Call(Box<verbs::call::Arguments>),
     /// Runs a service with many different arguments, so that all servers end at about the same time.
     Sweep(Box<verbs::sweep::Arguments>),
     /// Runs mandatory requests of a service, and optional ones on free cores up to a deadline.
@@ -163,8 +165,8 @@ const GROUPS: [Group; 4] = [
     Group {
         heading: "Work",
         verbs: &[
-            "submit", "sweep", "explore", "launch", "queue", "status", "explain", "logs", "wait", "fetch",
-            "cancel", "resubmit",
+            "submit", "call", "sweep", "explore", "launch", "queue", "status", "explain", "logs", "wait",
+            "fetch", "cancel", "resubmit",
         ],
         example: "submit",
     },

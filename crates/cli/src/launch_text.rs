@@ -13,7 +13,7 @@ use crate::time_text::both;
 
 /// Every fact of a launch, for scripts.
 pub(crate) fn described(record: &LaunchRecord) -> Value {
-    let LaunchRecord { id, owner, name, submitted, state, end, tasks, unacknowledged } = record;
+    let LaunchRecord { id, owner, name, submitted, state, end, tasks, unacknowledged, .. } = record;
     json!({
         "launch": id.to_string(),
         "agent": id.agent,

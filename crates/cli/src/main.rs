@@ -61,6 +61,7 @@ fn main() -> ExitCode {
 fn run(output: Output, verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Submit(arguments) => verbs::submit::run(output, &arguments),
+        Verb::Call(arguments) => verbs::call::run(output, &arguments),
         Verb::Status(arguments) => verbs::status::run(output, &arguments),
         Verb::Queue(arguments) => verbs::queue::run(output, &arguments),
         Verb::Explain(arguments) => verbs::explain::run(output, &arguments),

@@ -11,6 +11,7 @@ pub(crate) mod agent;
 pub(crate) mod ca;
 mod ca_request;
 mod ca_rollover;
+pub(crate) mod call;
 pub(crate) mod call_library;
 pub(crate) mod campaign_merge;
 pub(crate) mod campaign_run;

@@ -10,8 +10,9 @@ use std::path::Path;
 use support::{Said, call, pliant, refused, run};
 
 /// One call of every verb.
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 11] = [
     "submit pi samples=10",
+    "call succ n=1",
     "status lyon.1",
     "queue",
     "servers",

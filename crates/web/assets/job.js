@@ -6,7 +6,8 @@ Web.job = () => {
 
   const log = Web.log(path);
   const files = Web.files(path);
-  const submitted = Web.submitted(id, path);
+  const call = Web.callValues(path);
+  const submitted = Web.submitted(id, path, call);
 
   const show = () => {
     const { job } = detail;
@@ -295,7 +296,7 @@ Web.files = (path) => {
 };
 
 // What was submitted, with its input files; read again once the job has ended, when the files can be read.
-Web.submitted = (id, path) => {
+Web.submitted = (id, path, call) => {
   const STATES = { pending: "can be downloaded once the job has ended", kept: "as submitted", changed: "changed by the job", removed: "removed", unknown: "not known: the list of the job's files is incomplete" };
   let read = null;
   const show = ({ work, why_not: whyNot, server, inputs }) => {
@@ -306,6 +307,7 @@ Web.submitted = (id, path) => {
       if (work.options.length > 0) facts.push(["options", Web.quotedWords(work.options)]);
       if (work.arguments.length > 0) facts.push(["arguments", Web.quotedWords(work.arguments)]);
     }
+    if (work?.kind === "call") facts.push(["typed service", work.name], ["signature", work.signature]);
     if (server !== null) facts.push(["server", `${server}, chosen by its user`]);
     const nodes = [Pliant.facts(facts)];
     if (work?.kind === "script") nodes.push(Web.node("pre", { tabindex: 0, "aria-label": "Text of the script" }, work.text));
@@ -329,6 +331,7 @@ Web.submitted = (id, path) => {
       Web.attempt("submitted", async () => {
         try {
           show(await Web.read(`${path}/submitted`));
+          await call.show();
         } catch (error) {
           // Old jobs, and batches of sweeps.
           if (error.status !== 404 && error.status !== 422) throw error;

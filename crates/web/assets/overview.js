@@ -2,17 +2,19 @@
 
 Web.overview = () => {
   const tiles = {};
+  // Seconds do not matter when there are minutes, and make a tile too wide.
+  const roughly = (at) => at - Web.now() < 600 ? Web.distance(at) : `in ${Pliant.span(60 * Math.round((at - Web.now()) / 60))}`;
   const showTiles = (more) => {
     Object.assign(tiles, more);
     const { up, all, free, procs, active, queued, next, kept, ended } = tiles;
     const shown = [];
-    if (next !== undefined) shown.push(["your next start", next === null ? "–" : next <= Web.now() ? "due" : Web.distance(next)]);
+    if (next !== undefined) shown.push(["your next start", next === null ? "–" : next <= Web.now() ? "due" : roughly(next)]);
     if (ended > 0) shown.push(["completed as promised, 4 weeks", `${Math.floor(100 * kept / ended)} %`]);
     if (all !== undefined) shown.push(["clusters up", `${up} of ${all}`], ["processors free", `${Pliant.count(free)} of ${Pliant.count(procs)}`], ["jobs running", Pliant.count(active)], ["jobs waiting", Pliant.count(queued)]);
     Web.$("tiles").replaceChildren(...shown.map(([name, value]) => Web.node("div", {}, Web.node("span", {}, name), Web.node("strong", {}, value))));
   };
   const gantt = Web.plan((view) => {
-    const starts = view.lanes.flatMap(({ jobs }) => jobs).filter(({ mine, running }) => mine && !running).map(({ start_s: start }) => start);
+    const starts = view.lanes.flatMap(({ jobs }) => jobs).filter(({ mine, running, job_id: job }) => mine && !running && job !== null).map(({ start_s: start }) => start);
     showTiles({ next: starts.length === 0 ? null : Math.min(...starts) });
   });
 
@@ -207,7 +209,7 @@ Web.plan = (seen) => {
     return first && date.toDateString() !== new Date().toDateString() ? `${day}, ${Web.clockForm.format(date)}` : Web.clockForm.format(date);
   };
   const lane = ({ server, procs, free_procs: free, jobs }) => {
-    const columns = { count: jobs.length, bars: jobs, label: jobs.map((job) => job.job_id), pieceFirst: [], pieceCount: [], pieceBegin: [0], latestEnd: [] };
+    const columns = { count: jobs.length, bars: jobs, label: jobs.map((job) => job.job_id ?? job.launch), pieceFirst: [], pieceCount: [], pieceBegin: [0], latestEnd: [] };
     columns.id = jobs.map((_, index) => index);
     columns.start = jobs.map((job) => job.start_s - origin);
     columns.end = jobs.map((job) => job.end_s - origin);
@@ -222,24 +224,25 @@ Web.plan = (seen) => {
   };
   const describe = ({ lane: { jobs, name }, index }) => {
     const job = jobs.bars[index];
-    return [Pliant.element("b", `Job ${job.job_id}`), Pliant.facts([
+    return [Pliant.element("b", job.launch ? `Subjob of launch ${job.launch.slice(0, job.launch.indexOf("/") + 9)}` : `Job ${job.job_id}`), Pliant.facts([
       ["name", job.name], ["user", job.owner], ["server", name], ["processors", Pliant.count(job.procs)],
-      [job.running ? "started" : job.planned ? "planned start" : "promised start", `${Web.instant(job.start_s)} (${Web.distance(job.start_s)})`],
+      job.launch && !job.running ? ["state", "reserving: its start is not known"] : [job.running ? "started" : job.planned ? "planned start" : "promised start", `${Web.instant(job.start_s)} (${Web.distance(job.start_s)})`],
       ["ends by", `${Web.instant(job.end_s)} (${Web.distance(job.end_s)})`],
     ])];
   };
+  const address = ({ lane: { jobs }, index }) => jobs.bars[index].launch ? `/launches/${jobs.bars[index].launch}` : `/jobs/${jobs.label[index]}`;
   const pin = (found) => {
     const box = Web.$("pinned");
     box.hidden = !found;
     if (!found) return box.replaceChildren();
     const close = Web.node("button", { type: "button", onclick: () => { gantt.hold(null); gantt.canvas.focus(); } }, "Unpin");
-    box.replaceChildren(Web.node("div", {}, ...describe(found)), Web.node("a", { class: "button", href: `/jobs/${found.lane.jobs.label[found.index]}` }, "Open"), close);
+    box.replaceChildren(Web.node("div", {}, ...describe(found)), Web.node("a", { class: "button", href: address(found) }, "Open"), close);
   };
   const make = (end) => {
     gantt = new Web.Plan(Web.$("gantt"), end, states.map(([name]) => name));
     Object.assign(gantt, { describe, onPin: pin });
     gantt.canvas.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && gantt.pin) location.href = `/jobs/${gantt.pin.lane.jobs.label[gantt.pin.index]}`;
+      if (event.key === "Enter" && gantt.pin) location.href = address(gantt.pin);
     });
     const tools = { in: () => gantt.zoom(.6), out: () => gantt.zoom(1 / .6), all: () => { chosen = true; gantt.rest = { t0: gantt.first, t1: gantt.end }; gantt.look(gantt.first, gantt.end); } };
     document.querySelectorAll("[data-zoom]").forEach((node) => node.addEventListener("click", () => tools[node.dataset.zoom]()));

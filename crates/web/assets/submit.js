@@ -2,18 +2,21 @@
 
 Web.submit = () => {
   const form = Web.$("submit"), field = form.elements, given = new URLSearchParams(location.search);
+  const call = Web.callForm(Web.$("arguments"));
   let services = [], key = null, asked = 0, reading = 0;
   // What an earlier job was given, to submit it again.
   const from = given.get("from");
-  let values = given, inputsOf;
+  let values = given, inputsOf, kept = new Set();
 
   // A key for each submission, so that one that was interrupted is not accepted twice.
   const draw = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const kind = () => field.kind.value;
 
   const service = () => services[Number(field.service.value)];
+  const isCall = () => kind() === "service" && service()?.signature !== undefined;
 
   const work = () => {
+    if (isCall()) return call.work(service());
     if (kind() === "service") {
       const values = {};
       for (const input of Web.$("arguments").querySelectorAll("input")) if (input.value !== "") values[input.name] = input.value;
@@ -27,7 +30,7 @@ Web.submit = () => {
     return { kind: "script", name: field.name.value, text: field.text.value.replace(/\r\n/g, "\n"), options: [...options, ...more], arguments: Web.words(field.arguments.value) };
   };
   // Files that were chosen; estimates need their names only.
-  const files = () => [...Web.$("files").files];
+  const files = () => isCall() ? call.files() : [...Web.$("files").files].map((file) => ({ name: file.name, file }));
   const body = () => ({ work: work(), server: field.server.value || undefined, inputs_of: inputsOf, files: files().map(({ name }) => ({ name })) });
   const content = (file) => new Promise((done, failed) => {
     const reader = new FileReader();
@@ -35,15 +38,19 @@ Web.submit = () => {
     reader.addEventListener("error", () => failed(new Web.Problem({ detail: `${file.name} cannot be read: ${reader.error.message}` }, 0)));
     reader.readAsDataURL(file);
   });
-  const contents = async () => Promise.all(files().map(async (file) => ({ name: file.name, base64: file.size === 0 ? "" : await content(file) })));
-  Web.$("files").addEventListener("change", () => {
-    const bytes = files().reduce((sum, { size }) => sum + size, 0);
-    Web.$("files").setCustomValidity(bytes > 3_000_000 ? `Expected at most 3 MB, found ${Web.bytes(bytes)}: send these files with pliant submit --in` : "");
+  const contents = async () => Promise.all(files().map(async ({ name, file }) => ({ name, base64: file.size === 0 ? "" : await content(file) })));
+  form.addEventListener("change", ({ target }) => {
+    if (target.type !== "file" || !(target.id === "files" || target.required || kept.has(target.name))) return;
+    const bytes = files().reduce((sum, { file }) => sum + file.size, 0), way = isCall() ? "use pliant call" : "send these files with pliant submit --in";
+    target.setCustomValidity(bytes > 3_000_000 ? `Expected at most 3 MB, found ${Web.bytes(bytes)}: ${way}` : "");
   });
 
   const showArguments = () => {
     const chosen = service();
     Web.$("service-summary").textContent = chosen ? `${chosen.summary ? `${chosen.summary}. ` : ""}On ${chosen.servers.join(", ")}${chosen.resources ? `, with ${chosen.resources}` : ""}${chosen.for_others ? ", for other users" : ""}.` : "";
+    Web.$("files-field").hidden = isCall();
+    Web.$("files").disabled = isCall();
+    if (isCall()) return call.show(chosen, values, kept);
     Web.$("arguments").replaceChildren(...(chosen?.arguments ?? []).map((argument) => {
       const input = Web.node("input", { name: argument.name, required: argument.required, placeholder: argument.default, autocomplete: "off", value: values.get(argument.name) });
       return Web.node("label", { class: "field" }, Web.node("span", {}, argument.name, argument.required ? Web.node("abbr", { title: "required" }, " *") : null), input, Web.node("small", {}, argument.takes));
@@ -55,8 +62,10 @@ Web.submit = () => {
     Web.$("service-fields").hidden = script;
     Web.$("script-fields").hidden = !script;
     // What is hidden is not checked.
-    for (const input of Web.$("service-fields").querySelectorAll("input, select")) input.disabled = script;
+    for (const input of Web.$("service-fields").querySelectorAll("input, select, textarea")) input.disabled = script;
     for (const input of Web.$("script-fields").querySelectorAll("input, textarea")) input.disabled = !script;
+    Web.$("files-field").hidden = isCall();
+    Web.$("files").disabled = isCall();
   };
 
   const showEstimates = (found) => {
@@ -85,7 +94,7 @@ Web.submit = () => {
   };
 
   // The same work in the same order of keys and options.
-  const canonical = ({ kind, name, text, options = [], arguments: values }) => {
+  const canonical = ({ kind, name, text, options = [], arguments: words, values = words }) => {
     const rest = [...options], first = ["--time", "--rigid"].map((option) => {
       const at = rest.indexOf(option);
       return at < 0 ? null : rest.splice(at, 2)[1];
@@ -96,10 +105,11 @@ Web.submit = () => {
   // Fills the form with what was submitted as an earlier job.
   const fill = ({ work: earlier, why_not: whyNot, server, inputs }) => {
     if (earlier === null) throw new Web.Problem({ detail: `What was submitted as ${from} cannot be filled in: ${whyNot}`, hint: `pliant resubmit ${from}` }, 422);
-    form.querySelector(`[value=${earlier.kind}]`).checked = true;
-    if (earlier.kind === "service") {
-      values = new Map(Object.entries(earlier.arguments));
-      const wanted = services.findIndex(({ name }) => name === earlier.name);
+    form.querySelector(`[value=${earlier.kind === "script" ? "script" : "service"}]`).checked = true;
+    if (earlier.kind !== "script") {
+      values = new Map(Object.entries(earlier.arguments ?? earlier.values));
+      kept = new Set(inputs.map(({ name }) => name));
+      const wanted = services.findIndex(({ name, signature }) => name === earlier.name && signature === earlier.signature);
       if (wanted < 0) throw new Web.Problem({ detail: `Service ${earlier.name} of ${from} is not offered any more` }, 422);
       field.service.value = String(wanted);
       showArguments();
@@ -167,11 +177,7 @@ Web.submit = () => {
 
   Web.attempt("services", async () => {
     const found = await Web.read("/services");
-    services = found.services;
-    Web.$("typed-section").hidden = found.typed.length === 0;
-    Web.rows(Web.$("typed"), found.typed.map(({ name, summary, signature, servers: of }) => Web.row(`${name} ${signature} ${of}`, [
-      { text: name, head: true }, { text: signature, className: "mono" }, { text: summary, className: "name", title: summary }, of.join(", "),
-    ])));
+    services = [...found.services, ...found.typed.filter(call.hasForm)];
     const several = new Set(services.map(({ name }) => name).filter((name, index, all) => all.indexOf(name) !== index));
     field.service.replaceChildren(...services.map(({ name, servers }, index) => Web.node("option", { value: index }, several.has(name) ? `${name} (${servers.join(", ")})` : name)));
     const wanted = services.findIndex(({ name }) => name === given.get("service"));

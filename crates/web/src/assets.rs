@@ -14,13 +14,14 @@ use crate::problem::Problem;
 const STYLE: &str = include_str!("../assets/web.css");
 
 /// The parts of the script, in the order in which they need each other.
-const SCRIPTS: [&str; 14] = [
+const SCRIPTS: [&str; 15] = [
     include_str!("../assets/base.js"),
     include_str!("../assets/words.js"),
     include_str!("../assets/live.js"),
     include_str!("../assets/overview.js"),
     include_str!("../assets/jobs.js"),
     include_str!("../assets/job.js"),
+    include_str!("../assets/call.js"),
     include_str!("../assets/submit.js"),
     include_str!("../assets/launches.js"),
     include_str!("../assets/plot.js"),

@@ -11,6 +11,7 @@ mod extract;
 mod follow;
 mod guard;
 mod listen;
+mod open_launches;
 mod origin;
 mod pages;
 mod plans;

@@ -6,6 +6,7 @@ use pliant_client::Client;
 use tokio::sync::Semaphore;
 
 use crate::follow::{CERTIFICATE_WARNING_S, Follower};
+use crate::open_launches::OpenLaunches;
 use crate::plans::Plans;
 use crate::script::ScriptReader;
 use crate::tokens::TokenIssuer;
@@ -36,6 +37,8 @@ pub(crate) struct Web {
     pub(crate) streams_max: usize,
     /// The present plans of waiting jobs.
     pub(crate) plans: Plans,
+    /// The launches that have processors or wait for some.
+    pub(crate) launches: OpenLaunches,
     /// The user's folders of sweeps and explorations, if the pages are for one user on the user's machine.
     pub(crate) works: Option<Arc<Works>>,
     /// Replays of the history, if this process may start them.
@@ -65,6 +68,7 @@ impl Web {
             copies: Arc::new(Semaphore::new(COPIES_MAX)),
             streams_max,
             plans: Plans::default(),
+            launches: OpenLaunches::default(),
             works: None,
             what_if: None,
             tokens: None,

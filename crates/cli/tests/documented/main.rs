@@ -15,8 +15,9 @@ use serde_json::Value;
 use support::{folder, run};
 
 /// The pages about the command, with the verbs of each. A page about several verbs has a section of each, by its name.
-const PAGES: [(&str, &[&str]); 12] = [
+const PAGES: [(&str, &[&str]); 13] = [
     ("submit", &["submit"]),
+    ("call", &["call"]),
     ("jobs", &["queue", "status", "explain", "wait", "cancel", "resubmit", "fetch", "logs"]),
     ("sweep", &["sweep"]),
     ("explore", &["explore"]),

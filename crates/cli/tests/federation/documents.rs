@@ -25,6 +25,16 @@ runtime = "2s"
 [service.arguments.x]
 type = "integer"
 
+[[service]]
+name = "succ"
+signature = ["in int n", "out int m"]
+command = ["/usr/bin/expr", "{n}", "+", "1"]
+speedup = "rigid:1"
+runtime = "1s"
+
+[service.parameters.m]
+output = "stdout"
+
 [optional]
 cores = 1
 "#;
@@ -139,6 +149,7 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     assert_eq!(shown["jobs"].as_array().unwrap().len(), 3);
     assert_eq!(reader.ends(&format!("wait {waiting} --timeout 1s"), 4)["not_ended"][0], waiting.as_str());
     reader.run(&format!("wait {done}"));
+    assert_eq!(reader.run("call succ n=41")["values"]["m"]["text"], "42");
     assert_eq!(reader.run(&format!("logs {done}"))["text"], "<hi>");
     assert_eq!(reader.run(&format!("logs {done} --stderr"))["stream"], "stderr");
     reader.run(&format!("fetch {done} --out again"));

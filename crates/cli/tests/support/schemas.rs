@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The documents of verbs that talk to a federation, and the file `results.json` of explorations: one test on a live
 /// federation validates each of them.
-pub(crate) const OF_FEDERATIONS: [&str; 33] = [
+pub(crate) const OF_FEDERATIONS: [&str; 34] = [
     "admin",
     "admin-backup",
     "admin-forget",
@@ -20,6 +20,7 @@ pub(crate) const OF_FEDERATIONS: [&str; 33] = [
     "admin-limits",
     "admin-log",
     "admin-users",
+    "call",
     "cancel",
     "check",
     "estimates",

@@ -1,5 +1,6 @@
 //! Calls of typed services: a function of a server with values for arguments, as GridRPC has it. A call is a job.
 
+mod earlier;
 mod ends;
 mod error;
 mod files;
@@ -7,26 +8,28 @@ mod large;
 mod outcome;
 mod services;
 mod stored;
+mod submission;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pliant_calls::{Parameter, ParameterType, Signature, Value, encode};
+use pliant_calls::{Signature, Value};
 use pliant_control::job::{Exit, JobRecord};
 use pliant_control::names::{Handle, Key, Name};
-use pliant_wire::bounds::CALL_BYTES_MAX;
-use pliant_wire::{self as wire, CALL_ARGUMENTS, CallEnd as EndedJob, SubmittedWork, TypedCall};
+use pliant_wire::{self as wire, CallEnd as EndedJob};
 use tokio::sync::Semaphore;
 use tonic::Code;
 
-use super::{Client, ClientError, DOWN_POLL, LOST_POLL, SubmitOrder};
+use super::{Client, ClientError, DOWN_POLL, LOST_POLL};
 use ends::CallEnds;
 
+pub use earlier::EarlierCall;
 pub use error::CallError;
 pub use large::bytes_of;
 pub use services::TypedService;
 pub use stored::{Keep, StoredData};
+pub use submission::CallSubmission;
 
 /// How many submissions of calls a client has under way at a time; others wait. All of these numbers together are fewer than a server answers on
 /// one connection.
@@ -112,6 +115,19 @@ impl CallOrder {
         let (files, stored, keep) = Default::default();
         CallOrder { service, server: None, values, files, stored, keep, timeout: Duration::from_secs(60) }
     }
+
+    /// The call that was accepted as this job.
+    pub fn started(&self, job: Handle) -> StartedCall {
+        let (signature, files) = (self.service.signature.clone(), self.files.clone());
+        StartedCall { job, signature, files, keep: self.keep.clone() }
+    }
+}
+
+impl StartedCall {
+    /// The call that another process has begun as this job, with the signature of its service. Its files are not fetched.
+    pub fn of_job(job: Handle, signature: Signature) -> StartedCall {
+        StartedCall { job, signature, files: BTreeMap::new(), keep: BTreeMap::new() }
+    }
 }
 
 impl Client {
@@ -131,42 +147,13 @@ impl Client {
         waits: bool,
     ) -> Result<(StartedCall, JobRecord, Vec<u8>), CallError> {
         let _turn = self.call_turns.submissions.acquire().await.expect("it is never closed");
-        let CallOrder { service, files, timeout, .. } = order;
-        let signature = &service.signature;
-        let server = stored::server_of(order)?;
-        let values = with_file_names(order);
-        let is_stored = |parameter: &Parameter| {
-            signature.position(&parameter.name).is_some_and(|at| order.stored.contains_key(&at))
-        };
-        signature.check_arguments_but(&values, is_stored)?;
-        let arguments = numbers(signature, &values);
-        let encoded = large::blocking(bytes_of(&values), || encode(&values))?;
-        let mut staged = files::staged(signature, files).await?;
-        let (stored, kept) = (stored::arguments(order)?, stored::kept(order)?);
-        let mut call =
-            TypedCall { service: service.name.clone(), arguments, values: Default::default(), stored, kept };
-        // Until the submission is over.
-        let mut _arguments = None;
-        if encoded.len() <= CALL_BYTES_MAX {
-            call.values = encoded.into();
-        } else {
-            let (file, input) = files::arguments_file(CALL_ARGUMENTS, encoded).await?;
-            staged.push(input);
-            _arguments = Some(file);
-        }
-        let submission = SubmitOrder {
-            inputs: staged,
-            only: server,
-            timeout: *timeout,
-            ..SubmitOrder::new(Key(rand::random()), SubmittedWork::Call(call))
-        };
+        let submission = order.submission(Key(rand::random())).await?;
         let submitted = match waits {
-            true => self.submit_call(&submission).await,
-            false => self.submit(&submission, |_| Ok(())).await.map(|record| (record, Vec::new())),
+            true => self.submit_call(&submission.order).await,
+            false => self.submit(&submission.order, |_| Ok(())).await.map(|record| (record, Vec::new())),
         };
         let (record, outcome) = submitted.map_err(CallError::of_submission)?;
-        let (signature, files, keep) = (signature.clone(), files.clone(), order.keep.clone());
-        Ok((StartedCall { job: record.handle.clone(), signature, files, keep }, *record, outcome))
+        Ok((order.started(record.handle.clone()), *record, outcome))
     }
 
     /// How a call ended; none if it has not.
@@ -304,27 +291,4 @@ impl Client {
             }
         }
     }
-}
-
-/// The values with the names that files have in the work folder of the job: those of their parameters.
-fn with_file_names(order: &CallOrder) -> Vec<Option<Value>> {
-    let mut values = order.values.clone();
-    for (at, parameter) in order.service.signature.parameters().iter().enumerate() {
-        if parameter.kind == ParameterType::File
-            && parameter.direction.is_input()
-            && order.files.contains_key(&at)
-            && let Some(value) = values.get_mut(at)
-        {
-            *value = Some(Value::File(parameter.name.clone()));
-        }
-    }
-    values
-}
-
-/// The numbers among the arguments by which servers plan the job.
-fn numbers(signature: &Signature, values: &[Option<Value>]) -> BTreeMap<String, String> {
-    let named = signature.parameters().iter().zip(values);
-    named
-        .filter_map(|(parameter, value)| Some((parameter.name.clone(), value.as_ref()?.finite_number()?)))
-        .collect()
 }

@@ -139,6 +139,7 @@ mod tests {
             end,
             tasks: Vec::new(),
             unacknowledged: Vec::new(),
+            open_subjobs: Vec::new(),
         }))
     }
 

@@ -61,7 +61,7 @@ pub use coordinator::{
 pub use links::{Link, LinkQuality, Links, ServerPair, server_pair};
 pub use platform::{Machine, Site};
 pub use probing::{Probe, ProbeOutcome, Prober};
-pub use record::{LaunchEnd, LaunchRecord, LaunchState, TaskRecord};
+pub use record::{LaunchEnd, LaunchRecord, LaunchState, OpenSubjob, TaskRecord};
 
 /// The ID of a launch: its coordinating agent and the key that its client drew.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

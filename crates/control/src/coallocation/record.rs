@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pliant_model::Time;
+use pliant_model::{Procs, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use super::LaunchId;
@@ -102,6 +102,22 @@ pub struct LaunchRecord {
     pub tasks: Vec<TaskRecord>,
     /// Servers that have not acknowledged the decision.
     pub unacknowledged: Vec<Name>,
+    /// The subjobs that have not ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_subjobs: Vec<OpenSubjob>,
+}
+
+/// A subjob of a launch that has not ended: the processors of a server that the launch has or waits for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpenSubjob {
+    /// The server.
+    pub server: Name,
+    /// The processors for its tasks.
+    pub procs: Procs,
+    /// The walltime of its tasks.
+    pub walltime: Span,
+    /// When it was committed; none if it is queued or prepared.
+    pub committed: Option<Time>,
 }
 
 /// A task of a launch.

@@ -147,7 +147,7 @@ impl StateWatch {
 
 impl Launch {
     fn of(record: &LaunchRecord, fetched: &FetchedLaunch) -> Launch {
-        let LaunchRecord { id, owner, name, submitted, state, end, tasks, unacknowledged } = record;
+        let LaunchRecord { id, owner, name, submitted, state, end, tasks, unacknowledged, .. } = record;
         Launch {
             id: id.to_string(),
             key: id.key.to_string(),

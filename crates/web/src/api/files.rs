@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, header};
+use http::{HeaderName, HeaderValue, header};
 use pliant_staging::ResultName;
 use pliant_wire::Download;
 use serde::Serialize;
@@ -102,18 +102,22 @@ pub(super) async fn file(
 ) -> Result<Response, Problem> {
     // The type refuses names that lead out of the folder, and the server checks again.
     let name: ResultName = name.parse().map_err(Problem::bad_request)?;
-    let disposition = disposition(&name.to_string());
+    let headers = download("application/octet-stream", &name.to_string());
     let wanted = Download { handle, name, offset: 0, follow: false, run: None };
     let mut pieces = Box::pin(web.follower.client().pieces(&wanted).await?);
     // Servers refuse in place of the first piece; after it a failure can only break the download off.
     let first = pieces.next().await.transpose()?;
     let pieces = tokio_stream::iter(first.map(Ok)).chain(pieces);
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
-        (header::CONTENT_DISPOSITION, disposition),
-        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX)),
-    ];
     Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// The headers of a download, which a browser stores under the last part of that name.
+pub(super) fn download(kind: &'static str, name: &str) -> [(HeaderName, HeaderValue); 3] {
+    [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CONTENT_DISPOSITION, disposition(name)),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX)),
+    ]
 }
 
 /// A header that has a browser store a file under the last part of its name (RFC 6266).

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
+use pliant_control::coallocation::LaunchRecord;
 use pliant_control::names::Handle;
 use pliant_model::{Procs, Time};
 use pliant_report::timeline::{Bar, place};
@@ -64,9 +65,11 @@ pub(crate) struct LaneView {
 /// A job on processors of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub(crate) struct BarView {
-    /// The job ID.
-    job_id: String,
-    /// Its name.
+    /// The job ID; none of a subjob of a launch.
+    job_id: Option<String>,
+    /// The ID of the launch of which it is a subjob; none of a job.
+    launch: Option<String>,
+    /// Its name, or that of the launch.
     name: String,
     /// Its owner.
     owner: String,
@@ -74,7 +77,8 @@ pub(crate) struct BarView {
     mine: bool,
     /// True if it runs.
     running: bool,
-    /// True if it waits and is drawn as its server plans it now; false if it is drawn as its server promised when it accepted it.
+    /// True if it waits and is drawn as its server plans it now; false if it is drawn as its server promised when it accepted it. A subjob that
+    /// waits or is prepared is drawn from now on.
     planned: bool,
     /// Its start. One that has passed for a waiting job is drawn from now on.
     start_s: i64,
@@ -86,8 +90,9 @@ pub(crate) struct BarView {
     pieces: Vec<(u32, u32)>,
 }
 
-/// Running and waiting jobs of the next hours, for a Gantt chart. The first 64 waiting jobs are drawn as their servers plan them now,
-/// others as they were promised; jobs of other users are there for operators only.
+/// Running and waiting jobs of the next hours and the subjobs of launches, for a Gantt chart. The first 64 waiting jobs are drawn as their servers plan them now,
+/// others as they were promised; jobs of other users are there for operators only. Of launches the
+/// newest 100 are considered.
 #[utoipa::path(get, path = "/gantt", tag = "federation", params(GanttQuery),
     responses((status = 200, body = GanttView), (status = 503, body = Problem, description = "The agent does not answer.")))]
 pub(super) async fn gantt(
@@ -99,7 +104,17 @@ pub(super) async fn gantt(
     let me = web.follower.client().user();
     let waiting = web.follower.with_jobs(|jobs| first_to_start(jobs.open())).await?;
     let plans = web.plans.of(&web.follower, waiting).await;
-    let view = web.follower.with_jobs(|jobs| drawn(&clusters, jobs.open(), &plans, &me, now().0, until_s));
+    let launches = web.launches.of(web.follower.client()).await;
+    let now_s = now().0;
+    let view = web.follower.with_jobs(|jobs| {
+        let bars = jobs.open().map(|job| (job.server.as_str(), bar(job, plans.get(&job.job_id), &me, now_s)));
+        drawn(
+            &clusters,
+            bars.chain(launches.iter().flat_map(|launch| subjobs(launch, &me, now_s))),
+            now_s,
+            until_s,
+        )
+    });
     Ok(Json(view.await?))
 }
 
@@ -113,17 +128,13 @@ fn first_to_start<'a>(open: impl Iterator<Item = &'a JobView>) -> Vec<Handle> {
 /// The jobs between now and then.
 fn drawn<'a>(
     clusters: &ClustersView,
-    open: impl Iterator<Item = &'a JobView>,
-    plans: &PlanTable,
-    me: &str,
+    bars: impl Iterator<Item = (&'a str, BarView)>,
     now_s: i64,
     until_s: i64,
 ) -> GanttView {
-    let mut bars: Vec<(&str, BarView)> = open
-        .map(|job| (job.server.as_str(), bar(job, plans.get(&job.job_id), me, now_s)))
-        .filter(|(_, bar)| bar.start_s < until_s)
-        .collect();
-    bars.sort_by(|(_, one), (_, other)| (one.start_s, &one.job_id).cmp(&(other.start_s, &other.job_id)));
+    let mut bars: Vec<(&str, BarView)> = bars.filter(|(_, bar)| bar.start_s < until_s).collect();
+    let order = |bar: &BarView| (bar.start_s, bar.job_id.clone(), bar.launch.clone());
+    bars.sort_by_cached_key(|(_, bar)| order(bar));
     let left_out = bars.len().saturating_sub(JOBS_MAX);
     bars.truncate(JOBS_MAX);
     let mut of_servers: BTreeMap<&str, Vec<BarView>> = BTreeMap::new();
@@ -152,7 +163,8 @@ fn bar(job: &JobView, plan: Option<&EstimateView>, me: &str, now_s: i64) -> BarV
     // A job over its walltime is being ended.
     let end_s = if running { job.end().max(now_s + 1) } else { start_s.saturating_add(expected.walltime_s) };
     BarView {
-        job_id: job.job_id.clone(),
+        job_id: Some(job.job_id.clone()),
+        launch: None,
         name: job.name.clone(),
         owner: job.owner.clone(),
         mine: job.owner == me,
@@ -165,8 +177,38 @@ fn bar(job: &JobView, plan: Option<&EstimateView>, me: &str, now_s: i64) -> BarV
     }
 }
 
+/// The subjobs of a launch as they are drawn, each with its server.
+fn subjobs<'a>(
+    launch: &'a LaunchRecord,
+    me: &'a str,
+    now_s: i64,
+) -> impl Iterator<Item = (&'a str, BarView)> {
+    launch.open_subjobs.iter().map(move |subjob| {
+        // When one that waits starts is not known.
+        let start_s = subjob.committed.map_or(now_s, |at| at.0);
+        let bar = BarView {
+            job_id: None,
+            launch: Some(launch.id.to_string()),
+            name: launch.name.clone(),
+            owner: launch.owner.to_string(),
+            mine: launch.owner.as_str() == me,
+            running: subjob.committed.is_some(),
+            planned: false,
+            start_s,
+            end_s: start_s.saturating_add(subjob.walltime.0).max(now_s + 1),
+            procs: subjob.procs.0,
+            pieces: Vec::new(),
+        };
+        (subjob.server.as_str(), bar)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use pliant_control::coallocation::{LaunchId, LaunchState, OpenSubjob};
+    use pliant_control::names::Key;
+    use pliant_model::Span;
+
     use super::*;
     use crate::follow::tests::{cluster, record};
 
@@ -190,7 +232,9 @@ mod tests {
         let plan = EstimateView { procs: 2, walltime_s: 50, start_s: 1_500, completion_s: 1_550 };
         let plans = PlanTable::from([("lyon.4".to_owned(), plan), ("lyon.1".to_owned(), plan)]);
         let open = [job(1, 990, true), job(2, 500, false), job(3, 100_000, false), other];
-        let view = drawn(&clusters, open.iter(), &plans, "alice", 1_000, 5_000);
+        let bars =
+            open.iter().map(|job| (job.server.as_str(), bar(job, plans.get(&job.job_id), "alice", 1_000)));
+        let view = drawn(&clusters, bars, 1_000, 5_000);
         assert_eq!(view.lanes.iter().map(|lane| lane.jobs.len()).collect::<Vec<_>>(), [3, 0]);
         let bars: Vec<_> =
             view.lanes[0].jobs.iter().map(|job| (job.start_s, job.end_s, job.mine, job.running)).collect();
@@ -199,5 +243,43 @@ mod tests {
             view.lanes[0].jobs.iter().map(|job| job.pieces.clone()).collect::<Vec<_>>(),
             [[(0, 2)], [(2, 2)], [(0, 2)]]
         );
+    }
+
+    #[test]
+    fn subjobs_are_drawn_at_their_servers() {
+        let subjob = |server: &str, committed| OpenSubjob {
+            server: server.parse().unwrap(),
+            procs: Procs(2),
+            walltime: Span(100),
+            committed,
+        };
+        let launch = LaunchRecord {
+            id: LaunchId { agent: "master".parse().unwrap(), key: Key([1; 16]) },
+            owner: "alice".parse().unwrap(),
+            name: "row".to_owned(),
+            submitted: Time(900),
+            state: LaunchState::Running,
+            end: None,
+            tasks: Vec::new(),
+            unacknowledged: Vec::new(),
+            open_subjobs: vec![subjob("lyon", Some(Time(950))), subjob("nice", None)],
+        };
+        let clusters = ClustersView {
+            clusters: vec![cluster("lyon", 4), cluster("nice", 2)],
+            ..ClustersView::default()
+        };
+        let view = drawn(&clusters, subjobs(&launch, "bob", 1_000), 1_000, 5_000);
+        let found: Vec<_> = view
+            .lanes
+            .iter()
+            .flat_map(|lane| &lane.jobs)
+            .map(|bar| (bar.start_s, bar.end_s, bar.running, bar.mine, bar.pieces.clone()))
+            .collect();
+        assert_eq!(
+            found,
+            [(950, 1050, true, false, vec![(0, 2)]), (1_000, 1_100, false, false, vec![(0, 2)])]
+        );
+        let lyon = &view.lanes[0].jobs[0];
+        assert_eq!((lyon.job_id.as_deref(), lyon.launch.clone()), (None, Some(launch.id.to_string())));
     }
 }

@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Json;
 use crate::extract::{JobId, JsonBody, QueryOf};
-use crate::follow::{JobFilter, JobOrder, SortKey};
+use crate::follow::{GroupKey, JobFilter, JobOrder, SortKey};
 use crate::problem::Problem;
 use crate::several::each;
 use crate::state::Web;
@@ -115,31 +115,6 @@ pub(super) async fn jobs(
     Ok(Json(view.await?))
 }
 
-/// What jobs are grouped by.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum GroupKey {
-    /// The name.
-    Name,
-    /// The owner.
-    Owner,
-    /// The server.
-    Server,
-    /// The state.
-    State,
-}
-
-impl GroupKey {
-    fn of(self, job: &JobView) -> &str {
-        match self {
-            GroupKey::Name => &job.name,
-            GroupKey::Owner => &job.owner,
-            GroupKey::Server => &job.server,
-            GroupKey::State => job.state.word(),
-        }
-    }
-}
-
 /// Which groups are listed.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -162,7 +137,7 @@ pub(super) async fn groups(
     QueryOf(filter): QueryOf<FilterQuery>,
 ) -> Result<Json<GroupsView>, Problem> {
     let filter = filter.filter()?;
-    let groups = web.follower.with_jobs(|jobs| jobs.groups(&filter, |job| by.of(job)));
+    let groups = web.follower.with_jobs(|jobs| jobs.groups(&filter, by));
     let mut groups = groups.await?;
     let total = groups.len();
     groups.truncate(GROUPS_MAX);

@@ -1,6 +1,7 @@
 //! The API, `/api/v1`: what the pages use, for programs too. Its description is made from the types.
 
 mod admin;
+mod calls;
 mod clusters;
 mod events;
 mod files;
@@ -58,6 +59,8 @@ use crate::state::Web;
         files::files,
         files::file,
         submitted::submitted,
+        calls::call,
+        calls::call_value,
         submit::services,
         submit::estimates,
         submit::submit,
@@ -137,6 +140,8 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/jobs/{id}/files", get(files::files))
         .route("/jobs/{id}/files/{*name}", get(files::file))
         .route("/jobs/{id}/submitted", get(submitted::submitted))
+        .route("/jobs/{id}/call", get(calls::call))
+        .route("/jobs/{id}/call/{name}", get(calls::call_value))
         .route("/services", get(submit::services))
         .route("/estimates", post(submit::estimates))
         .route("/launches", get(launches::launches))

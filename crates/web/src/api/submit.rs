@@ -10,7 +10,9 @@ use pliant_client::{Client, SubmitOrder};
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Key, Name};
 use pliant_wire::{JobsQuery, SubmittedWork, bounds};
+use tempfile::TempDir;
 
+use super::calls::{self, TypedValues};
 use super::submitted::EarlierInputs;
 use super::{Json, sent_files};
 use crate::extract::JsonBody;
@@ -54,8 +56,8 @@ pub(super) async fn estimates(
 ) -> Result<Json<EstimatesView>, Problem> {
     let command = command(&body);
     let inputs = earlier_inputs(&web, &body).await?;
-    let (order, _) = order(&web, body, inputs.as_ref())?;
-    let found = web.follower.client().estimates(&order).await?;
+    let wanted = order(&web, body, inputs.as_ref()).await?;
+    let found = web.follower.client().estimates(&wanted.order).await?;
     Ok(Json(EstimatesView::of(&found, now().0, command)))
 }
 
@@ -78,7 +80,7 @@ pub(super) async fn submit(
         return Ok(accepted(&web, &record));
     }
     let inputs = earlier_inputs(&web, &body).await?;
-    let (mut order, files) = order(&web, body, inputs.as_ref())?;
+    let Wanted { mut order, files, arguments: _arguments } = order(&web, body, inputs.as_ref()).await?;
     let _sent = sent_files::add_to(files, &mut order).await?;
     let _copies = match &inputs {
         Some(inputs) => inputs.add_to(&web, &mut order).await?,
@@ -136,12 +138,18 @@ async fn earlier_inputs(web: &Web, body: &SubmissionBody) -> Result<Option<Earli
     }
 }
 
-/// What is submitted, without its input files; the files that came with it.
-fn order(
-    web: &Web,
-    body: SubmissionBody,
-    earlier: Option<&EarlierInputs>,
-) -> Result<(SubmitOrder, Vec<FileBody>), Problem> {
+/// What is submitted.
+struct Wanted {
+    /// The order, without the files that came with it and those of an earlier job.
+    order: SubmitOrder,
+    /// The files that came with it.
+    files: Vec<FileBody>,
+    /// The folder of a file with the arguments of a call, which has to exist until the submission is over.
+    arguments: Option<TempDir>,
+}
+
+/// What is submitted by a body.
+async fn order(web: &Web, body: SubmissionBody, earlier: Option<&EarlierInputs>) -> Result<Wanted, Problem> {
     let key = match &body.key {
         Some(key) => key_of(key)?,
         None => drawn()?,
@@ -152,6 +160,7 @@ fn order(
     let only = body.server.filter(|server| !server.is_empty()).map(named).transpose()?;
     let mut inputs = sent_files::names(&body.files)?;
     inputs.extend(earlier.into_iter().flat_map(EarlierInputs::names));
+    let mut folder = None;
     let order = match body.work {
         WorkBody::Service { name, arguments } => {
             check_service(&name, &arguments)?;
@@ -163,8 +172,15 @@ fn order(
             let what = SubmittedWork::Script(script);
             SubmitOrder { only: only.or(server), timeout, ..SubmitOrder::new(key, what) }
         }
+        WorkBody::Call { name, signature, values } => {
+            check_service(&name, &BTreeMap::new())?;
+            let (order, arguments) =
+                TypedValues { name, signature, values }.order(key, only, &inputs).await?;
+            folder = arguments;
+            order
+        }
     };
-    Ok((order, body.files))
+    Ok(Wanted { order, files: body.files, arguments: folder })
 }
 
 /// The bounds of a call of a service, which servers have too; what the values mean is theirs to check.
@@ -200,12 +216,13 @@ fn drawn() -> Result<Key, Problem> {
 
 /// The same submission on the command line.
 fn command(body: &SubmissionBody) -> String {
-    let mut words = vec!["pliant".to_owned(), "submit".to_owned()];
+    let is_call = matches!(body.work, WorkBody::Call { .. });
+    let mut words = vec!["pliant".to_owned(), if is_call { "call" } else { "submit" }.to_owned()];
     let mut assignments = Vec::new();
     if let Some(server) = body.server.as_ref().filter(|server| !server.is_empty()) {
         words.extend(["--server".to_owned(), server.clone()]);
     }
-    for file in &body.files {
+    for file in body.files.iter().filter(|_| !is_call) {
         words.extend(["--in".to_owned(), file.name.clone()]);
     }
     match &body.work {
@@ -220,6 +237,12 @@ fn command(body: &SubmissionBody) -> String {
                 words.push("--".to_owned());
                 words.extend(arguments.iter().cloned());
             }
+        }
+        WorkBody::Call { name, signature, values } => {
+            words.push(name.clone());
+            let values = calls::assignments(signature, values).into_iter();
+            let files = body.files.iter().map(|file| (file.name.clone(), file.name.clone()));
+            assignments = values.chain(files).map(|(key, value)| assignment(&key, &value)).collect();
         }
     }
     words.iter().map(|word| quoted(word)).chain(assignments).collect::<Vec<_>>().join(" ")
@@ -264,6 +287,14 @@ mod tests {
             },
         });
         check(script, "pliant submit --time 1h --script job.sh -- -x 'a b'");
+        let call = serde_json::json!({
+            "work": {
+                "kind": "call", "name": "f", "signature": "in int n, in double a[n], in long l[n], in string s, in file data",
+                "values": { "n": " 2 ", "a": "1\n2\n", "s": "a  b; rm", "l": "7 ".repeat(101) },
+            },
+            "files": [{ "name": "data" }],
+        });
+        check(call, "pliant call f a='1 2' l=@l.txt n=2 s='a  b; rm' data=data");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::Json;
+use super::calls::submitted_call;
 use crate::extract::JobId;
 use crate::problem::Problem;
 use crate::state::{COPIES_MAX, Web};
@@ -45,7 +46,11 @@ pub(super) async fn submitted(
     let SubmittedJob { what, inputs, pinned } = job;
     let names: Vec<FileName> = inputs.iter().map(|file| file.name.clone()).collect();
     let inputs = web.follower.client().submitted_inputs(&record, &inputs).await?;
-    let (work, why_not) = match work(&web, what, &names) {
+    let work = match what {
+        SubmittedWork::Call(_) => submitted_call(&web, &handle).await,
+        what => work(&web, what, &names),
+    };
+    let (work, why_not) = match work {
         Ok(work) => (Some(work), None),
         Err(problem) => (None, Some(problem.detail().to_owned())),
     };
@@ -68,8 +73,9 @@ fn work(web: &Web, what: SubmittedWork, inputs: &[FileName]) -> Result<Submitted
             let (name, text) = (typed.name, typed.text);
             Ok(SubmittedWorkView::Script { name, text, options: typed.options, arguments: typed.arguments })
         }
-        SubmittedWork::Call(_) => Err(Problem::unprocessable("a call of a typed service has no form")),
-        SubmittedWork::Batch(_) => Err(Problem::unprocessable("a batch of instances has no form")),
+        SubmittedWork::Call(_) | SubmittedWork::Batch(_) => {
+            Err(Problem::unprocessable("a batch of instances has no form"))
+        }
     }
 }
 

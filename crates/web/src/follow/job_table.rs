@@ -1,6 +1,6 @@
 //! The jobs that are known, in the order of submission, and how they are filtered, sorted and grouped.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pliant_control::job::JobRecord;
@@ -9,10 +9,13 @@ use pliant_wire::JobCursor;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::job_columns::{JobColumns, Matches};
 use crate::types::{GroupView, JobGroupView, JobView, StateView, SweepId, SweepJobsView};
 
 /// The most jobs that are kept; of more, the oldest that have ended are forgotten.
 const KEPT_MAX: usize = 100_000;
+/// The most distinct texts of jobs that are kept: four for each job.
+const TEXTS_MAX: usize = 4 * KEPT_MAX;
 /// The most jobs that wait or run that are followed.
 pub(super) const OPEN_MAX: usize = 50_000;
 
@@ -20,6 +23,8 @@ pub(super) const OPEN_MAX: usize = 50_000;
 #[derive(Default)]
 pub(crate) struct JobTable {
     rows: BTreeMap<RowKey, Row>,
+    /// What these are filtered and sorted by.
+    columns: JobColumns,
     /// Which jobs wait or run.
     open: BTreeMap<Handle, RowKey>,
     reading: Reading,
@@ -40,7 +45,7 @@ enum Reading {
 }
 
 /// The position of a job: the order of lists of agents.
-type RowKey = (Reverse<i64>, Reverse<Name>, Reverse<u32>);
+pub(super) type RowKey = (Reverse<i64>, Reverse<Name>, Reverse<u32>);
 
 struct Row {
     job: JobView,
@@ -82,6 +87,20 @@ pub(crate) enum SortKey {
     Walltime,
 }
 
+/// What jobs are grouped by.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum GroupKey {
+    /// The name.
+    Name,
+    /// The owner.
+    Owner,
+    /// The server.
+    Server,
+    /// The state.
+    State,
+}
+
 /// The order of a list of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct JobOrder {
@@ -109,54 +128,18 @@ pub(crate) struct JobFilter {
 }
 
 impl JobFilter {
-    fn matches_but_state(&self, job: &JobView) -> bool {
-        let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
-        let has = |text: &String| {
-            [&job.job_id, &job.name, &job.owner, &job.server].into_iter().any(|one| contains(one, text))
-        };
-        is(&self.server, &job.server)
-            && is(&self.owner, &job.owner)
-            && is(&self.name, &job.name)
-            && self.sweep.is_none_or(|sweep| sweep == job.sweep)
-            && self.text.as_ref().is_none_or(has)
-    }
-
-    fn matches_state(&self, job: &JobView) -> bool {
-        self.states.is_empty() || self.states.contains(&job.state)
+    pub(super) fn matches_state(&self, state: StateView) -> bool {
+        self.states.is_empty() || self.states.contains(&state)
     }
 }
 
 /// True if a text has another one in it, in whatever case. Nothing is allocated for texts in ASCII, which nearly all are.
-fn contains(text: &str, wanted: &str) -> bool {
+pub(super) fn contains(text: &str, wanted: &str) -> bool {
     if text.is_ascii() && wanted.is_ascii() {
         let mut parts = text.as_bytes().windows(wanted.len().max(1));
         return wanted.is_empty() || parts.any(|part| part.eq_ignore_ascii_case(wanted.as_bytes()));
     }
     text.to_lowercase().contains(&wanted.to_lowercase())
-}
-
-impl JobOrder {
-    fn compare(self, one: &JobView, other: &JobView) -> Ordering {
-        let ascending = match self.by {
-            SortKey::Submitted => one.submitted_s.cmp(&other.submitted_s),
-            SortKey::Id => id_parts(one).cmp(&id_parts(other)),
-            SortKey::Name => one.name.cmp(&other.name),
-            SortKey::Owner => one.owner.cmp(&other.owner),
-            SortKey::Server => one.server.cmp(&other.server),
-            SortKey::State => one.state.cmp(&other.state),
-            SortKey::Start => one.start().cmp(&other.start()),
-            SortKey::End => one.end().cmp(&other.end()),
-            SortKey::Procs => one.procs.cmp(&other.procs),
-            SortKey::Walltime => one.walltime_s.cmp(&other.walltime_s),
-        };
-        if self.ascending { ascending } else { ascending.reverse() }
-    }
-}
-
-/// A job ID so that `lyon.9` comes before `lyon.10`.
-fn id_parts(job: &JobView) -> (&str, u32) {
-    let (server, number) = job.job_id.rsplit_once('.').unwrap_or((&job.job_id, ""));
-    (server, number.parse().unwrap_or_default())
 }
 
 /// A page of a list.
@@ -196,6 +179,7 @@ impl JobTable {
                 self.rows.insert(key.clone(), Row { job: job.clone(), progress, listed });
             }
         }
+        self.columns.put(&key, &job);
         match job.state.is_final() {
             true => drop(self.open.remove(&record.handle)),
             false => drop(self.open.insert(record.handle.clone(), key)),
@@ -212,12 +196,19 @@ impl JobTable {
             let oldest = self.rows.iter().rev().find(|(_, row)| row.job.state.is_final());
             let Some(key) = oldest.map(|(key, _)| key.clone()) else { return };
             self.rows.remove(&key);
+            self.columns.remove(&key);
+        }
+        if self.columns.texts() > TEXTS_MAX {
+            self.columns = JobColumns::default();
+            self.rows.iter().for_each(|(key, row)| self.columns.put(key, &row.job));
         }
     }
 
     /// Removes a job; true if it was there.
     pub(super) fn remove(&mut self, handle: &Handle) -> bool {
-        self.open.remove(handle).is_some_and(|key| self.rows.remove(&key).is_some())
+        let Some(key) = self.open.remove(handle) else { return false };
+        self.columns.remove(&key);
+        self.rows.remove(&key).is_some()
     }
 
     /// True if the job is known.
@@ -272,7 +263,7 @@ impl JobTable {
         self.open.values().filter_map(|key| self.rows.get(key)).map(|row| &row.job)
     }
 
-    /// A page of the jobs that match. Only the jobs up to the end of the page are sorted.
+    /// A page of the jobs that match.
     pub(crate) fn select(
         &self,
         filter: &JobFilter,
@@ -280,48 +271,24 @@ impl JobTable {
         skipped: usize,
         most: usize,
     ) -> Selection {
-        let mut states = [0; StateView::ALL.len()];
-        let mut found: Vec<(usize, &JobView)> = Vec::new();
-        for job in self.all().filter(|job| filter.matches_but_state(job)) {
-            states[job.state as usize] += 1;
-            if filter.matches_state(job) {
-                found.push((found.len(), job));
-            }
-        }
-        let matching = found.len();
-        // The table is in the order of submission already.
-        match order {
-            JobOrder { by: SortKey::Submitted, ascending: false } => {}
-            JobOrder { by: SortKey::Submitted, ascending: true } => found.reverse(),
-            order => {
-                let compare = |(place, one): &(usize, &JobView), (other_place, other): &(usize, &JobView)| {
-                    order.compare(one, other).then(place.cmp(other_place))
-                };
-                let end = skipped.saturating_add(most);
-                if (1..found.len()).contains(&end) {
-                    found.select_nth_unstable_by(end - 1, compare);
-                    found.truncate(end);
-                }
-                found.sort_unstable_by(compare);
-            }
-        }
+        let Matches { places, matching, states } = self.columns.select(filter, order, skipped, most);
+        let rows = places.into_iter().filter_map(|place| self.rows.get(self.columns.key(place)));
         let counted = StateView::ALL.into_iter().zip(states).filter(|(_, jobs)| *jobs > 0);
         Selection {
             matching,
-            jobs: found.into_iter().skip(skipped).take(most).map(|(_, job)| job.clone()).collect(),
+            jobs: rows.map(|row| row.job.clone()).collect(),
             states: counted.map(|(state, jobs)| GroupView { value: state.word().to_owned(), jobs }).collect(),
         }
     }
 
     /// The jobs that match in groups, the largest group first.
-    pub(crate) fn groups(&self, filter: &JobFilter, of: impl Fn(&JobView) -> &str) -> Vec<JobGroupView> {
-        let mut groups: BTreeMap<&str, JobGroupView> = BTreeMap::new();
-        let matching = |job: &&JobView| filter.matches_but_state(job) && filter.matches_state(job);
-        for job in self.all().filter(matching) {
-            groups.entry(of(job)).or_default().count(job.state);
-        }
-        let named = |(value, group): (&str, JobGroupView)| JobGroupView { value: value.to_owned(), ..group };
-        let mut groups: Vec<JobGroupView> = groups.into_iter().map(named).collect();
+    pub(crate) fn groups(&self, filter: &JobFilter, by: GroupKey) -> Vec<JobGroupView> {
+        let group = |(value, states): (&str, [usize; StateView::ALL.len()])| {
+            let mut group = JobGroupView { value: value.to_owned(), ..JobGroupView::default() };
+            StateView::ALL.into_iter().zip(states).for_each(|(state, jobs)| group.add(state, jobs));
+            group
+        };
+        let mut groups: Vec<JobGroupView> = self.columns.groups(filter, by).map(group).collect();
         groups
             .sort_by(|one, other| (Reverse(one.jobs), &one.value).cmp(&(Reverse(other.jobs), &other.value)));
         groups

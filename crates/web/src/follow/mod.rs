@@ -6,6 +6,7 @@
 //! nor runs any more is then asked for by its ID.
 
 mod changes;
+mod job_columns;
 mod job_table;
 mod poll;
 
@@ -21,7 +22,7 @@ use pliant_wire::ChangePosition;
 use tokio::sync::{Notify, watch};
 
 pub(crate) use changes::{Change, Changes, Subscription};
-pub(crate) use job_table::{JobFilter, JobOrder, JobTable, SortKey};
+pub(crate) use job_table::{GroupKey, JobFilter, JobOrder, JobTable, SortKey};
 
 use crate::types::{ClustersView, HealthView, now};
 

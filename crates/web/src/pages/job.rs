@@ -81,6 +81,11 @@ pub(super) async fn page(
                 }
                 p id="submitted-note" class="quiet" {}
             }
+            section aria-labelledby="call-title" id="call-section" hidden {
+                h2 id="call-title" { "Values" }
+                (table("call", "Values of the call", &[("Parameter", false), ("What went to the service", false), ("What came back", false)]))
+                p id="call-note" class="quiet" {}
+            }
             section aria-labelledby="log-title" {
                 div class="bar" {
                     h2 id="log-title" { "Output" }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::frame::{page as framed, sorted_table, table};
+use super::frame::{page as framed, table};
 use crate::sessions::Session;
 use crate::state::Web;
 
@@ -44,7 +44,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                     }
                 }
                 p id="inputs-of" class="quiet" hidden {}
-                label class="field" { "Input files" input type="file" id="files" multiple;
+                label class="field" id="files-field" { "Input files" input type="file" id="files" multiple;
                     small { "They are in the working folder of the job; together at most 3 MB. Larger ones are sent with " code { "pliant submit --in" } "." } }
                 label class="field" { "Server" select name="server" id="server" { option value="" { "the best one" } } }
                 p class="bar" {
@@ -62,11 +62,6 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                 h3 { "On the command line" }
                 pre id="command" tabindex="0" aria-label="The same on the command line" {}
             }
-        }
-        section aria-labelledby="typed-title" id="typed-section" hidden {
-            h2 id="typed-title" { "Services for programs" }
-            p class="quiet" { "Programs call typed services with values, from C or Python. They have no form." }
-            (sorted_table("typed", "Typed services", &[("Service", false), ("Signature", false), ("What it does", false), ("Servers", false)]))
         }
     };
     framed(&web.session_view(), &session, "submit", "Submit", &content)

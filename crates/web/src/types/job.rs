@@ -201,16 +201,16 @@ pub(crate) struct GroupView {
 }
 
 impl JobGroupView {
-    /// Counts one more job.
-    pub(crate) fn count(&mut self, state: StateView) {
-        self.jobs += 1;
+    /// Counts more jobs that are in a state.
+    pub(crate) fn add(&mut self, state: StateView, jobs: usize) {
+        self.jobs += jobs;
         *match state {
             StateView::New | StateView::Queued => &mut self.waiting,
             StateView::Active => &mut self.running,
             StateView::Completed => &mut self.completed,
             StateView::Failed => &mut self.failed,
             StateView::Canceled => &mut self.canceled,
-        } += 1;
+        } += jobs;
     }
 }
 

@@ -2,6 +2,7 @@
 //! epoch, lengths of time in seconds.
 
 mod admin;
+mod call;
 mod clusters;
 mod job;
 mod launch;
@@ -14,6 +15,7 @@ mod what_if;
 mod work;
 
 pub(crate) use admin::*;
+pub(crate) use call::*;
 pub(crate) use clusters::*;
 pub(crate) use job::*;
 pub(crate) use launch::*;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pliant_calls::{Parameter, ParameterType, ScalarType, Signature};
 use pliant_control::agent::DiscoveryResult;
 use pliant_control::client::refusals;
 use pliant_control::estimation_vector::EstimationVector;
@@ -70,6 +71,18 @@ pub(crate) enum WorkBody {
         /// The arguments of the script.
         #[serde(default)]
         arguments: Vec<String>,
+    },
+    /// A call of a typed service.
+    Call {
+        /// The name of the service.
+        name: String,
+        /// Its signature, as `/services` has it. A server with another one refuses the call.
+        signature: String,
+        /// The values that go to the service, by the name of the parameter: a number; a text; the elements of a vector or a matrix, row by
+        /// row, separated by blanks, commas, semicolons or ends of lines. A file is among the files of the submission, under the name of its
+        /// parameter.
+        #[serde(default)]
+        values: BTreeMap<String, String>,
     },
 }
 
@@ -150,7 +163,7 @@ impl EstimatesView {
 pub(crate) struct ServicesView {
     /// The services, by name.
     pub(crate) services: Vec<ServiceView>,
-    /// Typed services: programs call them with values, from C or Python. They have no form.
+    /// Typed services, which are called with values.
     pub(crate) typed: Vec<TypedServiceView>,
     /// Servers that take scripts.
     pub(crate) scripts: Vec<String>,
@@ -195,8 +208,46 @@ pub(crate) struct TypedServiceView {
     summary: String,
     /// What it takes and gives, as `in int n, out double v[n]`.
     signature: String,
+    /// Its parameters, in the order of the signature; none if this version does not know a type in it.
+    parameters: Vec<ParameterView>,
     /// The servers that offer it in this form.
     servers: Vec<String>,
+    /// True if it is for other users than you: operators see it.
+    for_others: bool,
+}
+
+/// A parameter of a typed service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub(crate) struct ParameterView {
+    /// Its name.
+    name: String,
+    /// `in`, `inout` or `out`.
+    direction: &'static str,
+    /// `number`, `string`, `file`, `vector` or `matrix`.
+    kind: &'static str,
+    /// The type of a number or of the elements: `char`, `int`, `long`, `float` or `double`; none of strings and files.
+    of: Option<&'static str>,
+    /// The sizes in it: none, one of a vector or of a string with a capacity, rows and columns of a matrix. They may name parameters.
+    sizes: Vec<String>,
+}
+
+impl From<&Parameter> for ParameterView {
+    fn from(parameter: &Parameter) -> ParameterView {
+        let (kind, of) = match &parameter.kind {
+            ParameterType::Scalar(of) => ("number", Some(*of)),
+            ParameterType::String { .. } => ("string", None),
+            ParameterType::File => ("file", None),
+            ParameterType::Vector { of, .. } => ("vector", Some(*of)),
+            ParameterType::Matrix { of, .. } => ("matrix", Some(*of)),
+        };
+        ParameterView {
+            name: parameter.name.clone(),
+            direction: parameter.direction.name(),
+            kind,
+            of: of.map(ScalarType::name),
+            sizes: parameter.kind.sizes().map(ToString::to_string).collect(),
+        }
+    }
 }
 
 /// An argument of a service.
@@ -246,13 +297,17 @@ impl ServicesView {
             service;
         if !signature.is_empty() {
             let is_same = |old: &&mut TypedServiceView| {
-                (&old.name, &old.summary, &old.signature) == (&name, &summary, &signature)
+                (&old.name, &old.summary, &old.signature, old.for_others)
+                    == (&name, &summary, &signature, for_others)
             };
             match self.typed.iter_mut().find(is_same) {
                 Some(old) => old.servers.push(server.to_string()),
                 None => {
                     let servers = vec![server.to_string()];
-                    self.typed.push(TypedServiceView { name, summary, signature, servers });
+                    let parameters = signature.parse::<Signature>().unwrap_or_default();
+                    let parameters = parameters.parameters().iter().map(Into::into).collect();
+                    let new = TypedServiceView { name, summary, signature, parameters, servers, for_others };
+                    self.typed.push(new);
                 }
             }
             return;

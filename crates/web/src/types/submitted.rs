@@ -41,6 +41,15 @@ pub(crate) enum SubmittedWorkView {
         /// The arguments of the script.
         arguments: Vec<String>,
     },
+    /// A call of a typed service.
+    Call {
+        /// The name of the service.
+        name: String,
+        /// Its signature.
+        signature: String,
+        /// The values that went to the service, by the name of the parameter, but for files.
+        values: BTreeMap<String, String>,
+    },
 }
 
 /// An input file of a job.

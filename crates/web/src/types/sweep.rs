@@ -73,7 +73,7 @@ impl SweepJobsView {
 
     /// Counts one more of its jobs.
     pub(crate) fn count(&mut self, job: &JobView) {
-        self.group.count(job.state);
+        self.group.add(job.state, 1);
         self.submitted_s = self.submitted_s.min(job.submitted_s);
         // A job that could not be started has ended without a time.
         self.ended_s = match job.state.is_final() {

@@ -1,6 +1,6 @@
 //! The records of launches.
 
-use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState, TaskRecord};
+use pliant_control::coallocation::{LaunchEnd, LaunchRecord, LaunchState, OpenSubjob, TaskRecord};
 use pliant_control::names::Name;
 
 use super::super::field::*;
@@ -36,6 +36,14 @@ message! {
         end: optional(nested()),
         tasks: list(nested(), bounds::TASKS_MAX),
         unacknowledged: list(NAME, bounds::SERVERS_MAX),
+        open_subjobs: list(nested(), bounds::TASKS_MAX),
+    }
+
+    proto::OpenSubjob <=> OpenSubjob {
+        server: NAME,
+        procs: PROCS,
+        walltime_s <=> walltime: WALLTIME,
+        committed: optional(TIME),
     }
 
     proto::LaunchedTask <=> TaskRecord {

@@ -27,6 +27,7 @@ fn reserving(subjob: &pliant_control::coallocation::Subjob, task: &str) -> Launc
             not_spawned: None,
         }],
         unacknowledged: Vec::new(),
+        open_subjobs: Vec::new(),
     }
 }
 

@@ -198,7 +198,7 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
 
 /// Calls at a fixed rate, whatever the answers take; the times from when each was due, in milliseconds: without end for one that has no
 /// answer, because too many are open.
-async fn calls(pages: Pages) -> Vec<f64> {
+async fn calls(pages: &Arc<Pages>) -> Vec<f64> {
     let paths = [
         "/api/v1/jobs?per_page=100&sort=start",
         "/api/v1/clusters",
@@ -206,7 +206,7 @@ async fn calls(pages: Pages) -> Vec<f64> {
         "/api/v1/jobs?state=QUEUED",
         "/api/v1/session",
     ];
-    let (pages, begun) = (Arc::new(pages), Instant::now());
+    let begun = Instant::now();
     let mut open = tokio::task::JoinSet::new();
     for number in 0..CALLS_PER_S * CALLING_S {
         let due = begun + Duration::from_secs(1) * number / CALLS_PER_S;
@@ -251,7 +251,8 @@ async fn with_a_hundred_thousand_jobs() {
     browser.open(&format!("{site}{}", pages.link));
     browser.until("document.body.dataset.rendered");
     let cookie = browser.cookies(&site);
-    let pages = pages.with_cookie(&cookie);
+    // The command ends when these pages are dropped.
+    let pages = Arc::new(pages.with_cookie(&cookie));
     let begun = Instant::now();
     until("every job is read", async || (pages.json("/api/v1/jobs")["complete"] == true).then_some(())).await;
     let all = &pages.json("/api/v1/jobs")["matching"];
@@ -280,7 +281,7 @@ async fn with_a_hundred_thousand_jobs() {
 
     // A page that asks for nothing.
     browser.open(&format!("{site}/assets/web.css"));
-    let mut times = calls(pages).await;
+    let mut times = calls(&pages).await;
     let unanswered = times.iter().filter(|time| time.is_infinite()).count();
     println!(
         "{CALLS_PER_S} calls a second for {CALLING_S} s: median {:.1} ms, 99 % {:.1} ms, most {:.1} ms, {unanswered} without an answer",

@@ -47,11 +47,22 @@ async fn a_launch_is_listed_with_its_mapping_and_cancelled() {
     let tasks = listed["launches"][0]["tasks"].as_array().unwrap();
     assert_eq!(tasks.iter().map(|task| &task["task"]).collect::<Vec<_>>(), ["first", "second"]);
     assert!(tasks.iter().all(|task| task["server"].is_string() && task["machine"].is_string()));
+    // The chart of the overview has its subjobs at their servers.
+    let gantt = pages.json("/api/v1/gantt?hours=2");
+    let lanes = gantt["lanes"].as_array().unwrap().iter();
+    let bars: Vec<&Value> = lanes.flat_map(|lane| lane["jobs"].as_array().unwrap()).collect();
+    let of_launch =
+        |bar: &&&Value| bar["launch"] == json!(id) && bar["running"] == true && bar["mine"] == true;
+    assert!(!bars.is_empty() && bars.iter().filter(of_launch).count() == bars.len(), "{gantt}");
+    assert_eq!(bars.iter().map(|bar| bar["procs"].as_u64().unwrap()).sum::<u64>(), 2, "{gantt}");
     if let Some(program) = pliant_testing::browser::find() {
         let mut browser = chromium::Browser::start(&program);
         let site = Pages::start(&federation, Role::User, "alice");
         browser.open(&format!("http://{}{}", site.address, site.link));
         browser.until("document.body.dataset.page === 'overview'");
+        let drawn = format!("document.body.dataset.rendered?.startsWith('gantt:{}')", bars.len());
+        browser.until(&drawn);
+        browser::look(&mut browser, "overview-launch");
         browser.open(&format!("http://{}/launches", site.address));
         browser.until("document.body.dataset.rendered === 'launches:1'");
         browser::look(&mut browser, "launches");

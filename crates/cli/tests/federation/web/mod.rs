@@ -2,6 +2,7 @@
 
 mod acts;
 mod browser;
+mod calls;
 mod chromium;
 mod figures;
 mod http;

@@ -144,7 +144,7 @@ async fn a_portal_shows_sweeps_by_their_jobs_and_creates_tokens() {
     let id = listed["group"]["value"].as_str().unwrap().to_owned();
     look(&mut alice, "portal-sweeps");
     click(&mut alice, "#sweeps tbody a");
-    alice.until(&format!("document.body.dataset.page === 'jobs' && document.querySelector('#scope').textContent.includes('{id}')"));
+    alice.until(&format!("document.body.dataset.page === 'jobs' && document.querySelector('#scope')?.textContent.includes('{id}')"));
     alice.until("Number((document.body.dataset.rendered ?? '').split(':')[1]) >= 2");
     std::fs::write(&gate, "").unwrap();
     let (code, _, error) = said(sweep.wait_with_output().unwrap());

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{LIST_MACHINES, LaunchSpec, SubjobDecision, SubjobState};
 use crate::coallocation::{
-    Addresses, Application, Call, LaunchEnd, LaunchId, LaunchRecord, LaunchState, Mapping, Subjob, TaskEdge,
-    TaskRecord,
+    Addresses, Application, Call, LaunchEnd, LaunchId, LaunchRecord, LaunchState, Mapping, OpenSubjob,
+    Subjob, TaskEdge, TaskRecord,
 };
 use crate::handoff::Peer;
 use crate::job::Exit;
@@ -336,7 +336,24 @@ impl Launch {
                 .filter(waits_for)
                 .map(|subjob| subjob.server.name.clone())
                 .collect(),
+            open_subjobs: self.open_subjobs().collect(),
         }
+    }
+
+    /// The subjobs that have not ended. Those of a group that was given up or of a launch that ends are being ended.
+    fn open_subjobs(&self) -> impl Iterator<Item = OpenSubjob> {
+        let is_open = move |subjob: &&SubjobRecord| {
+            let is_given_up = matches!(self.groups[subjob.group].state, GroupState::GivenUp(_));
+            !subjob.state.is_over() && (!is_given_up || subjob.state != SubjobState::Unknown)
+        };
+        self.subjobs.iter().filter(is_open).map(move |subjob| {
+            let group = &self.groups[subjob.group];
+            // A journal of an earlier version has no time of the commit.
+            let committed =
+                (group.state == GroupState::Decided).then(|| group.decided.unwrap_or(self.submitted));
+            let Subjob { procs, walltime, .. } = subjob.subjob;
+            OpenSubjob { server: subjob.server.name.clone(), procs, walltime, committed }
+        })
     }
 
     /// The tasks, without tasks that were not mapped and whose names are used again.

@@ -73,6 +73,7 @@ mod tests {
             end: Some(LaunchEnd::Failed("task `a` at lyon: exit code 3".to_owned())),
             tasks: Vec::new(),
             unacknowledged: Vec::new(),
+            open_subjobs: Vec::new(),
         }
     }
 
