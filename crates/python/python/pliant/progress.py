@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional, Union
 
-#: Of a call: True shows a bar, and a function is called with the number of units that are done and of all.
-Progress = Union[bool, Callable[[int, int], None], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional, Union
+
+    #: Of a call: True shows a bar, and a function is called with the number of units that are done and of all.
+    Progress = Union[bool, Callable[[int, int], None], None]
 
 
 def reported(progress: Progress, unit: str) -> Report:
