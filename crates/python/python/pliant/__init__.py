@@ -8,7 +8,7 @@ Simulations of scheduling on one cluster or on many, with every policy that ``pl
     run.summary["mean_wait_s"]
     run.jobs.to_pandas()
 
-Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars, pandas, pyarrow and DuckDB take them without a copy.
+Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars and pyarrow take them without a copy, DuckDB reads them in place.
 """
 
 from . import _pliant

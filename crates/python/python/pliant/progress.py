@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class _Bar(Report):
     def __init__(self, unit: str) -> None:
         super().__init__(self.update)
         try:
-            from tqdm.auto import tqdm
+            with warnings.catch_warnings():
+                # In a notebook without ipywidgets it warns, and shows a bar of text.
+                warnings.simplefilter("ignore")
+                from tqdm.auto import tqdm
         except ImportError:
             self.bar: Any = _TextBar(unit)
         else:
