@@ -1,8 +1,9 @@
-"""What Python adds to a simulation of a log: python overhead_on_a_log.py LOG PROCS. The command and the package do the same, one after the other.
+"""What Python adds to a simulation of a log: python overhead_on_a_log.py LOG PROCS. The command and the package do the same: each reads the
+log and simulates it with conservative backfilling; the command prints the metrics, and the package has them and the jobs as an Arrow table.
 
-Each is a whole process: it reads the log, simulates it with conservative backfilling, and has the jobs as an Arrow table, or prints the
-metrics. The best of five CPU times of each is printed, and with valgrind the number of instructions, which other programs on the machine do
-not change.
+Each is a whole process, whose CPU time is the least of nine. The package has two parts of its own: the start of the interpreter and the import.
+The rest is what a program pays that has imported the package. With valgrind the instructions are counted, too: other programs on the machine do
+not change them.
 """
 
 import re
@@ -12,10 +13,9 @@ import subprocess
 import sys
 import sysconfig
 
-CODE = """
-import sys
-import pliant
-
+ROUNDS = 9
+IMPORT = "import sys, pliant; pliant.simulate"
+CODE = f"""{IMPORT}
 run = pliant.simulate(pliant.read_swf(sys.argv[1]), procs=int(sys.argv[2]), batch="cbf")
 run.jobs.__arrow_c_stream__()
 run.summary
@@ -25,8 +25,9 @@ log, procs = sys.argv[1:]
 command = shutil.which("pliant", path=sysconfig.get_path("scripts")) or "pliant"
 lines = {
     "command": [command, "simulate", "--workload", log, "--procs", procs, "--batch", "cbf"],
+    "interpreter": [sys.executable, "-c", "pass"],
+    "import": [sys.executable, "-c", IMPORT],
     "package": [sys.executable, "-c", CODE, log, procs],
-    "import alone": [sys.executable, "-c", "import pliant"],
 }
 
 
@@ -45,10 +46,22 @@ def instructions(line: list[str]) -> int:
     return int(found[1])
 
 
-times = {name: min(cpu_s(line) for _ in range(5)) for name, line in lines.items()}
-for name, seconds in times.items():
-    print(f"{name}: {seconds:.3f} s of CPU time, {seconds / times['command']:.3f} of the command")
+def show(measured: dict[str, float], unit: str) -> None:
+    """The parts of the process, and each as a share of the command."""
+    interpreter, imported, package = measured["interpreter"], measured["import"], measured["package"]
+    parts = {
+        "command": measured["command"],
+        "package, whole process": package,
+        "  start of the interpreter": interpreter,
+        "  import of the package": imported - interpreter,
+        "  the rest": package - imported,
+    }
+    for name, value in parts.items():
+        print(f"{name:<28} {value:8.1f} {unit}, {100 * value / measured['command']:6.1f} % of the command")
+
+
+# One of each in turn, so that what changes on the machine changes all.
+times = [{name: 1e3 * cpu_s(line) for name, line in lines.items()} for _ in range(ROUNDS)]
+show({name: min(one[name] for one in times) for name in lines}, "ms of CPU time")
 if shutil.which("valgrind"):
-    counts = {name: instructions(line) for name, line in lines.items()}
-    for name, count in counts.items():
-        print(f"{name}: {count / 1e9:.3f} thousand million instructions, {count / counts['command']:.3f} of the command")
+    show({name: instructions(line) / 1e6 for name, line in lines.items()}, "million instructions")

@@ -48,7 +48,8 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Stream> {
     let Ok(method) = object.getattr("__arrow_c_stream__") else {
         let found = object.get_type().name()?;
         let problem = format!(
-            "expected a Workload or a table with the method __arrow_c_stream__ (polars, pyarrow, pandas, DuckDB), found {found}"
+            "expected a Workload, as of pliant.read_workload(path), or a table with the method __arrow_c_stream__, such as \
+             polars.DataFrame(columns) or one of pandas, pyarrow or DuckDB; found {found}"
         );
         return Err(PyTypeError::new_err(problem));
     };

@@ -9,6 +9,7 @@ mod campaign;
 mod columns;
 mod errors;
 mod gym;
+mod json;
 mod live;
 mod options;
 mod pickle;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping};
 
 use crate::arguments::Argument;
-use crate::errors::wrong_input;
+use crate::errors::{of_trace, wrong_input};
 use crate::pickle::{Pickled, pickled, restored};
 
 /// The clusters of a simulation.
@@ -144,7 +144,7 @@ impl Platform {
     }
 
     fn load(word: String) -> PyResult<Platform> {
-        let inner = PlatformChoice::Named(word).load(Path::new("")).map_err(wrong_input)?;
+        let inner = PlatformChoice::Named(word).load(Path::new("")).map_err(|error| of_trace(&error))?;
         Ok(Platform { inner, is_one_cluster: false })
     }
 }

@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::errors::{of_file, of_io, wrong_input};
+use crate::json::object_of;
 use crate::pickle::{Pickled, pickled, restored};
 use crate::platform::checked;
 use crate::table::{Table, in_python, once, words};
@@ -23,11 +24,10 @@ pub(crate) struct Run {
     pub(crate) name: String,
     pub(crate) run: pliant_model::Run,
     pub(crate) summary: Summary,
-    /// Its tables and its metrics, made when they are first asked for.
+    /// Its tables, made when they are first asked for.
     jobs: PyOnceLock<Py<Table>>,
     moves: PyOnceLock<Py<Table>>,
     refused: PyOnceLock<Py<Table>>,
-    metrics: PyOnceLock<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -59,12 +59,8 @@ impl Run {
     /// The metrics: the keys of summary.json.
     #[getter]
     fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let made = self.metrics.get_or_try_init(py, || {
-            let text = serde_json::to_string(&self.summary).map_err(wrong_input)?;
-            Ok::<_, PyErr>(py.import("json")?.call_method1("loads", (text,))?.unbind())
-        })?;
-        // The caller may change it.
-        made.bind(py).call_method0("copy")
+        // A new one for each caller, who may change it.
+        object_of(py, &self.summary)
     }
 
     /// Writes the files of `pliant simulate --out` into a folder.
@@ -183,9 +179,8 @@ impl Run {
 impl Run {
     /// A finished run with its metrics.
     pub(crate) fn new(name: String, run: pliant_model::Run, summary: Summary) -> Run {
-        let (jobs, moves, refused, metrics) =
-            (PyOnceLock::new(), PyOnceLock::new(), PyOnceLock::new(), PyOnceLock::new());
-        Run { name, run, summary, jobs, moves, refused, metrics }
+        let (jobs, moves, refused) = (PyOnceLock::new(), PyOnceLock::new(), PyOnceLock::new());
+        Run { name, run, summary, jobs, moves, refused }
     }
 
     fn table_of_jobs(&self) -> PyResult<Table> {

@@ -18,10 +18,36 @@ def test_all_names_are_there() -> None:
     assert sys.version_info >= (3, 9)
 
 
-def test_asyncio_is_imported_with_its_client_alone() -> None:
-    code = "import sys, pliant; print('asyncio' in sys.modules, 'AsyncClient' in dir(pliant)); pliant.AsyncClient; print('asyncio' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["False", "True", "True"], done.stdout + done.stderr
+#: Modules that take longer to import than the package; a simulation needs none of them.
+SLOW = {"asyncio", "cloudpickle", "concurrent.futures", "html", "json", "logging", "pathlib", "pickle", "re", "tempfile", "typing", "zipfile"}
+#: Prints the modules that a simulation imports, then those that clients and executors import.
+IMPORTS = """
+import sys
+before = set(sys.modules)
+import pliant
+run = pliant.simulate(pliant.generate("lublin", procs=8, jobs=20), procs=8)
+len(run.jobs), run.summary, dir(pliant)
+print(*set(sys.modules) - before)
+pliant.AsyncClient, pliant.Executor
+print(*set(sys.modules) - before)
+"""
+
+
+def test_modules_are_imported_when_they_are_used() -> None:
+    # What the interpreter imports by itself, for example by a .pth file, is not of the package.
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
+    first, later = (set(line.split()) for line in done.stdout.splitlines())
+    assert "pliant.simulation" in first and not first & SLOW
+    assert {"pliant.client", "pliant.executor", "asyncio"} <= later
+
+
+def test_names_and_modules_that_are_imported_later_are_those_of_the_package() -> None:
+    code = "import pliant; print(pliant.errors.InputError is pliant.InputError, 'Client' in dir(pliant), 'Client' in vars(pliant))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "False"]
+    code = "from pliant import *; import pliant; print(*(name for name in pliant.__all__ if name not in globals()), 'Client' in globals())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
     with pytest.raises(AttributeError, match="module 'pliant' has no attribute 'Clients'"):
         pliant.Clients
 
@@ -36,7 +62,8 @@ def test_a_simulation_is_that_of_the_command(command: str, tmp_path: Path) -> No
     run = pliant.simulate(pliant.read_swf(log), procs=64, batch="easy")
     run.write(tmp_path / "ours")
     assert (tmp_path / "ours" / "jobs.csv").read_bytes() == (out / "jobs.csv").read_bytes()
-    assert run.summary == json.loads((out / "summary.json").read_text())
+    # As texts: keys in the same order, and numbers of the same types.
+    assert json.dumps(run.summary) == json.dumps(json.loads((out / "summary.json").read_text()))
     assert pickle.loads(pickle.dumps(run)).jobs.to_pydict() == run.jobs.to_pydict()
     assert "<canvas" in run.gantt().page
 

@@ -70,6 +70,16 @@ def test_notebooks_are_valid_and_hold_no_outputs(path: Path) -> None:
             assert (cell["outputs"], cell["execution_count"]) == ([], None), cell["id"]
 
 
+def test_progress_is_shown_without_a_warning(folder: Path) -> None:
+    code = "import pliant; run = pliant.simulate(pliant.generate('lublin', procs=8, jobs=200), procs=8, progress=True)"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code, id="run")])
+    NotebookClient(notebook, kernel_name="python3", timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    shown = Outputs(notebook).printed("run")
+    # As text, or, where ipywidgets is installed, as a widget.
+    assert "Warning" not in shown
+    assert "200/200" in shown or "widget" in str(Outputs(notebook).cells["run"])
+
+
 @pytest.mark.parametrize("logs", [False, True], ids=["generated", "log"])
 def test_from_a_log_to_a_figure(logs: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not logs:

@@ -132,6 +132,20 @@ def test_own_policies_equal_the_built_in_ones_on_a_real_log() -> None:
         assert starts(pliant.simulate(jobs, procs=100, **own)) == starts(pliant.simulate(jobs, procs=100, **built_in))
 
 
+def test_an_order_is_called_once_for_each_decision_and_not_for_each_job() -> None:
+    lengths: list[int] = []
+
+    def order(now, queue):
+        lengths.append(len(queue))
+        return queue.walltime
+
+    jobs = pliant.generate("lublin", procs=128, jobs=500, load=1.1, seed=2)
+    pliant.simulate(jobs, procs=128, batch="easy", order=order)
+    # A decision follows a submission or an end.
+    assert 0 < len(lengths) <= 2 * len(jobs)
+    assert sum(lengths) > 5 * len(lengths), "the queue is short: calls for each job would not be seen"
+
+
 def test_a_policy_follows_submissions_and_ends() -> None:
     class Following(Fcfs):
         def __init__(self):

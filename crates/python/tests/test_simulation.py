@@ -1,6 +1,7 @@
 """Simulations equal those of the command, and errors name what is wrong."""
 
 import filecmp
+import json
 import signal
 import subprocess
 import sys
@@ -33,6 +34,41 @@ def test_results_equal_those_of_the_command(options, line, command, tmp_path: Pa
     assert theirs == ["jobs.csv", "jobs.parquet", "moves.csv", "refused.csv", "schedule.swf", "summary.json"]
     equal, *others = filecmp.cmpfiles(tmp_path / "theirs", tmp_path / "ours", theirs, shallow=False)
     assert (sorted(equal), others) == (theirs, [[], []])
+
+
+#: With what else each kind of policy decides.
+WITH = {
+    "batch": {},
+    "order": {"batch": "easy"},
+    "mapping": {},
+    "moldable": {},
+    "tuner": {"moldable": "paper"},
+    "realloc": {"mapping": "random"},
+    "heuristic": {"mapping": "random", "realloc": "regular"},
+}
+
+
+def test_every_policy_of_the_command_gives_the_same_schedule(command: str, tmp_path: Path) -> None:
+    log, platform = tmp_path / "log.swf", tmp_path / "two.toml"
+    platform.write_text('[[cluster]]\nname = "a"\nprocs = 32\n[[cluster]]\nname = "b"\nprocs = 24\nspeed = 1.5\n')
+    pliant.generate("federation", platform=platform, jobs=300, days=1, load=1.3, seed=5).write(log)
+    jobs = pliant.read_swf(log)
+    text = subprocess.run([command, "policies", "--format", "json"], check=True, capture_output=True, text=True).stdout
+    kinds = {kind: [one["name"] for one in policies] for kind, policies in json.loads(text).items() if kind != "schema"}
+    assert set(kinds) == set(WITH)
+    schedules = set()
+    for kind, names in kinds.items():
+        for name in names:
+            options = {**WITH[kind], kind: name}
+            theirs, ours = (tmp_path / side / f"{kind}-{name}" for side in ("theirs", "ours"))
+            words = [word for option, value in options.items() for word in (f"--{option}", value)]
+            line = [command, "simulate", "--workload", log, "--platform", platform, *words, "--out", theirs, "--files", "csv,json"]
+            subprocess.run(line, check=True, capture_output=True)
+            pliant.simulate(jobs, platform=platform, **options).write(ours, files=["csv", "json"])
+            for file in ("jobs.csv", "moves.csv", "summary.json"):
+                assert (ours / file).read_bytes() == (theirs / file).read_bytes(), f"{kind} {name}: {file}"
+            schedules.add((ours / "jobs.csv").read_bytes())
+    assert len(schedules) > 20, "the options change nothing"
 
 
 def test_platforms(tmp_path: Path) -> None:
@@ -82,6 +118,8 @@ def test_wrong_options_are_named(workload: pliant.Workload) -> None:
     with pytest.raises(pliant.FileError, match="No such file") as caught:
         pliant.read_swf("none.swf")
     assert isinstance(caught.value, OSError)
+    with pytest.raises(pliant.FileError, match="none.toml.*No such file"):
+        pliant.simulate(workload, platform="none.toml")
     with pytest.raises(pliant.InputError, match="`load`"):
         pliant.generate("lublin", jobs=10, load=-1.0)
 

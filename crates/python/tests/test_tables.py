@@ -51,8 +51,10 @@ def test_no_copy_is_made() -> None:
     table = pliant.simulate(polars.DataFrame(JOBS), procs=4).jobs
     first, second = (table.to_pyarrow().column("start").chunk(0).buffers()[1] for _ in range(2))
     assert first.address == second.address
+    polars_start = table.to_polars()["start"].to_numpy(allow_copy=False)
+    assert polars_start.__array_interface__["data"][0] == first.address
     # The memory stays while one of its users does.
-    del table, second
+    del table, second, polars_start
     gc.collect()
     assert list((ctypes.c_int64 * 3).from_address(first.address)) == [0, 30, 50]
 
@@ -123,8 +125,9 @@ def test_wrong_tables_are_errors() -> None:
         pliant.simulate(pyarrow.table({"submit": [0], "procs": [1]}), procs=4)
     with pytest.raises(pliant.InputError, match="expected a table with jobs, found no row"):
         pliant.simulate(pyarrow.table({name: pyarrow.array([], pyarrow.int64()) for name in JOBS}), procs=4)
-    with pytest.raises(TypeError, match="expected a Workload or a table"):
-        pliant.simulate([1, 2, 3], procs=4)
+    for other in ([1, 2, 3], "log.swf", JOBS):
+        with pytest.raises(TypeError, match=f"expected a Workload, as of pliant.read_workload.*; found {type(other).__name__}$"):
+            pliant.simulate(other, procs=4)
 
 
 numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 500)

@@ -8,132 +8,85 @@ Simulations of scheduling on one cluster or on many, with every policy that ``pl
     run.summary["mean_wait_s"]
     run.jobs.to_pandas()
 
-Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars, pandas, pyarrow and DuckDB take them without a copy.
+Times are whole seconds. Tables offer the Arrow PyCapsule interface: polars and pyarrow take them without a copy, DuckDB reads them in place.
 """
 
-from typing import TYPE_CHECKING
+from . import _pliant
 
-from ._pliant import (
-    Campaign,
-    Candidates,
-    Estimate,
-    Estimates,
-    Exit,
-    ExplorationResult,
-    Instance,
-    Job,
-    Launch,
-    LaunchTask,
-    Offer,
-    Offers,
-    Platform,
-    Queue,
-    Refusal,
-    ResultFile,
-    Results,
-    Run,
-    Sizes,
-    SweepResult,
-    Table,
-    WaitingJob,
-    Workload,
-    __version__,
-)
-from .campaigns import CampaignRun
-from .client import Client
-from .errors import (
-    DeniedError,
-    FileError,
-    InputError,
-    InternalError,
-    JobFailedError,
-    LaunchFailedError,
-    LaunchUnknownError,
-    NotFoundError,
-    NotRunError,
-    PliantError,
-    PolicyError,
-    RefusedError,
-    RefusedJobsWarning,
-    SubmissionUnknownError,
-    UnavailableError,
-    WaitTimeoutError,
-)
-from .executor import Executor
-from .frames import Figure
-from .policies import BatchPolicy, HeuristicRule, MappingRule, QueueOrder, SizingRule
-from .simulation import generate, read_swf, read_workload, simulate
-
-if TYPE_CHECKING:
-    from .async_client import AsyncClient
-else:
-
-    def __getattr__(name):
-        """The client for asyncio is imported when it is first asked for: see its module."""
-        if name != "AsyncClient":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from .async_client import AsyncClient
-
-        globals()[name] = AsyncClient
-        return AsyncClient
-
-    def __dir__():
-        return sorted({*globals(), "AsyncClient"})
-
-
-__all__ = [
-    "AsyncClient",
-    "BatchPolicy",
+# Names of the native part. Types of all names are in `__init__.pyi`.
+_NATIVE = (
     "Campaign",
-    "CampaignRun",
     "Candidates",
-    "Client",
-    "DeniedError",
     "Estimate",
     "Estimates",
-    "Executor",
     "Exit",
     "ExplorationResult",
-    "Figure",
-    "FileError",
-    "HeuristicRule",
-    "InputError",
     "Instance",
-    "InternalError",
     "Job",
-    "JobFailedError",
     "Launch",
-    "LaunchFailedError",
     "LaunchTask",
-    "LaunchUnknownError",
-    "MappingRule",
-    "NotFoundError",
-    "NotRunError",
     "Offer",
     "Offers",
     "Platform",
-    "PliantError",
-    "PolicyError",
     "Queue",
-    "QueueOrder",
     "Refusal",
-    "RefusedError",
-    "RefusedJobsWarning",
     "ResultFile",
     "Results",
     "Run",
     "Sizes",
-    "SizingRule",
-    "SubmissionUnknownError",
     "SweepResult",
     "Table",
-    "UnavailableError",
-    "WaitTimeoutError",
     "WaitingJob",
     "Workload",
     "__version__",
-    "generate",
-    "read_swf",
-    "read_workload",
-    "simulate",
-]
+)
+# Modules with their names. A module is imported when one of its names is first used: those of clients and executors import more of the
+# standard library than a whole simulation takes.
+_MODULES = {
+    "async_client": ("AsyncClient",),
+    "campaigns": ("CampaignRun",),
+    "client": ("Client",),
+    "errors": (
+        "DeniedError",
+        "FileError",
+        "InputError",
+        "InternalError",
+        "JobFailedError",
+        "LaunchFailedError",
+        "LaunchUnknownError",
+        "NotFoundError",
+        "NotRunError",
+        "PliantError",
+        "PolicyError",
+        "RefusedError",
+        "RefusedJobsWarning",
+        "SubmissionUnknownError",
+        "UnavailableError",
+        "WaitTimeoutError",
+    ),
+    "executor": ("Executor",),
+    "frames": ("Figure",),
+    "policies": ("BatchPolicy", "HeuristicRule", "MappingRule", "QueueOrder", "SizingRule"),
+    "simulation": ("generate", "read_swf", "read_workload", "simulate"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = sorted([*_NATIVE, *_MODULE_OF])
+
+globals().update((name, getattr(_pliant, name)) for name in _NATIVE)
+
+
+def __getattr__(name):
+    """A name of a module that is not imported yet, or such a module (PEP 562)."""
+    module = _MODULE_OF.get(name, name)
+    if module not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # As importlib.import_module, which is a module more.
+    found = __import__(f"{__name__}.{module}", fromlist=[module])
+    value = found if module == name else getattr(found, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_MODULE_OF, *_MODULES})

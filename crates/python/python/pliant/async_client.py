@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, NoRetu
 from ._pliant import Estimates, ExplorationResult, Job, Launch, Results, SweepResult, Task
 from .client import ASKING_S, _checked, _connection, _id, _ids, _launch, _launched, _states, _text, _time_up, not_pickled
 from .errors import UnavailableError
-from .progress import Progress, reported
+from .progress import reported
 from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .client import JobLike
+    from .progress import Progress
     from .words import ExploreOptions, LaunchOptions, PathLike, SubmitOptions, SweepOptions
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from .frames import Figure
-from .progress import Progress, reported
+from .progress import reported
 
 if TYPE_CHECKING:
     from ._pliant import Campaign
+    from .progress import Progress
 
 
 class CampaignRun:

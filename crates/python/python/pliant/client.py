@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, No
 from . import _pliant
 from ._pliant import Estimates, ExplorationResult, Job, Launch, Results, SweepResult, Task
 from .errors import InputError, JobFailedError, LaunchFailedError, PliantError, SubmissionUnknownError, UnavailableError, WaitTimeoutError
-from .progress import Progress, reported
+from .progress import reported
 from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of, words_of_launch
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from .progress import Progress
     from .words import ExploreOptions, LaunchOptions, PathLike, SubmitOptions, SweepOptions
 
     JobLike = Union[Job, str]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Sequence
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Optional, Sequence
+
     from ._pliant import Job, Launch
 
 

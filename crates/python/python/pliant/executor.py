@@ -20,7 +20,8 @@ from .calls import HINT, RESULT, Calls, RemoteError, RemoteTraceback, value_of
 from .client import Client, not_pickled
 from .errors import InputError, JobFailedError, PliantError, SubmissionUnknownError, UnavailableError
 from .sweep_map import SweepMap
-from .words import SUBMIT_OPTIONS, SWEEP_OPTIONS, seconds
+from .times import seconds
+from .words import SUBMIT_OPTIONS, SWEEP_OPTIONS
 
 if TYPE_CHECKING:
     from ._pliant import Job

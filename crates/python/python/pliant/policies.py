@@ -11,13 +11,14 @@ works without numpy. Times are whole seconds. What a policy returns may be a lis
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Iterable, Union
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Callable, Iterable, Union
+
     from ._pliant import Candidates, Offers, Queue, Sizes, WaitingJob
 
-Numbers = Iterable[Union[int, float]]
-Rank = Callable[[int, "Queue"], Numbers]
+    Numbers = Iterable[Union[int, float]]
+    Rank = Callable[[int, Queue], Numbers]
 
 
 class BatchPolicy:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional, Union
+import warnings
 
-#: Of a call: True shows a bar, and a function is called with the number of units that are done and of all.
-Progress = Union[bool, Callable[[int, int], None], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional, Union
+
+    #: Of a call: True shows a bar, and a function is called with the number of units that are done and of all.
+    Progress = Union[bool, Callable[[int, int], None], None]
 
 
 def reported(progress: Progress, unit: str) -> Report:
@@ -38,7 +42,10 @@ class _Bar(Report):
     def __init__(self, unit: str) -> None:
         super().__init__(self.update)
         try:
-            from tqdm.auto import tqdm
+            with warnings.catch_warnings():
+                # In a notebook without ipywidgets it warns, and shows a bar of text.
+                warnings.simplefilter("ignore")
+                from tqdm.auto import tqdm
         except ImportError:
             self.bar: Any = _TextBar(unit)
         else:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _pliant
 from ._pliant import Platform, Run, Workload
 from .errors import InputError, RefusedJobsWarning
-from .policies import BatchPolicy, FunctionOrder, HeuristicRule, MappingRule, QueueOrder, Rank, SizingRule
-from .progress import Progress, reported
-from .words import seconds
+from .policies import BatchPolicy, FunctionOrder, HeuristicRule, MappingRule, QueueOrder, SizingRule
+from .progress import reported
+from .times import seconds
 
-Seconds = Union[int, timedelta]
-PathLike = Union[str, "os.PathLike[str]"]
-PlatformLike = Union[Platform, PathLike, Sequence[Mapping[str, Any]]]
+# `typing` and `pathlib` take longer to import than all that a simulation needs.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Any, Mapping, Optional, Sequence, Union
+
+    from .policies import Rank
+    from .progress import Progress
+
+    Seconds = Union[int, timedelta]
+    PathLike = Union[str, os.PathLike[str]]
+    PlatformLike = Union[Platform, PathLike, Sequence[Mapping[str, Any]]]
 
 
 def read_workload(
@@ -31,8 +36,8 @@ def read_workload(
     traces: the folder of the logs of a workload file; by default that of the environment variable PLIANT_TRACES, or of the file.
     """
     folder = traces if traces is not None else os.environ.get("PLIANT_TRACES")
-    folders = [] if folder is None else [Path(folder)]
-    return _pliant.read_workload(Path(path), repair=repair, strict=strict, log_dirs=folders)
+    folders = [] if folder is None else [folder]
+    return _pliant.read_workload(path, repair=repair, strict=strict, log_dirs=folders)
 
 
 def read_swf(path: PathLike, *, repair: str = "clean", strict: bool = False) -> Workload:
@@ -136,9 +141,8 @@ def simulate(
     jobs = workload if isinstance(workload, Workload) else Workload.of_table(workload)
     where = platform_of(platform, procs)
     custom: dict[str, tuple[object, str]] = {option: (policy, policy_name(policy)) for option, policy in own.items()}
-    path = None if priority is None else Path(priority)
     with reported(progress, "jobs") as report:
-        run = _pliant.simulate(jobs, where, named, custom, report.call, path)
+        run = _pliant.simulate(jobs, where, named, custom, report.call, priority)
         report.end(len(jobs))
     if len(run.refused) > 0:
         warnings.warn(refusal(run), RefusedJobsWarning, stacklevel=2)
@@ -163,6 +167,8 @@ def policy_name(policy: object) -> str:
 
 def refusal(run: Run) -> str:
     """How many jobs of a run were refused for which reason."""
+    from collections import Counter
+
     causes = Counter(run.refused.to_pydict()["cause"])
     reasons = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
     refused = len(run.refused)
@@ -179,7 +185,9 @@ def platform_of(platform: Optional[PlatformLike], procs: Optional[int]) -> Platf
         return platform
     if isinstance(platform, (str, os.PathLike)):
         word = os.fspath(platform)
-        return Platform.read(Path(word)) if word.endswith(".toml") else Platform.built_in(word)
+        return Platform.read(word) if word.endswith(".toml") else Platform.built_in(word)
+    from collections.abc import Iterable, Mapping
+
     clusters = list(platform) if isinstance(platform, Iterable) else []
     if not clusters or not all(isinstance(cluster, Mapping) for cluster in clusters):
         expected = "a Platform, a name, a path or a list of mappings"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, TypedDict, Union
 
 from .errors import InputError
+from .times import seconds
 
 if TYPE_CHECKING:
     PathLike = Union[str, os.PathLike[str]]
@@ -202,16 +203,6 @@ def _values(name: str, values: Any) -> str:
     if wrong is not None:
         raise InputError(f"vary: {name}: expected values without commas and line ends, found {wrong!r}", "write them to a vary_file")
     return ",".join(texts)
-
-
-def seconds(name: str, time: Union[int, timedelta]) -> int:
-    """The time of an argument in whole seconds."""
-    if not isinstance(time, timedelta):
-        return time
-    whole = time // timedelta(seconds=1)
-    if time != timedelta(seconds=whole):
-        raise InputError(f"{name}: expected a whole number of seconds, found {time}")
-    return whole
 
 
 def _named(files: Any) -> list[tuple[str, str]]:

@@ -1,0 +1,25 @@
+"""Lengths of time as whole seconds."""
+
+from __future__ import annotations
+
+from .errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Union
+
+
+def seconds(name: str, time: Union[int, timedelta]) -> int:
+    """The time of an argument in whole seconds."""
+    if isinstance(time, int):
+        return time
+    from datetime import timedelta
+
+    if not isinstance(time, timedelta):
+        # The native part names what is expected.
+        return time
+    whole = time // timedelta(seconds=1)
+    if time != timedelta(seconds=whole):
+        raise InputError(f"{name}: expected a whole number of seconds, found {time}")
+    return whole
