@@ -44,11 +44,16 @@ impl Argument<'_, '_> {
 
     /// The exception of a wrong value.
     pub(crate) fn wrong(&self, expected: &str) -> PyErr {
-        let shown = self.value.repr().map_or_else(|_| "an object".to_owned(), |repr| repr.to_string());
-        let mut found: String = shown.chars().take(SHOWN).collect();
-        if found.len() < shown.len() {
-            found.push_str("...");
-        }
-        wrong_input(format!("{}: expected {expected}, found {found}", self.name))
+        wrong_input(format!("{}: expected {expected}, found {}", self.name, shown(self.value)))
     }
+}
+
+/// A value in a message.
+pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
+    let repr = value.repr().map_or_else(|_| "an object".to_owned(), |repr| repr.to_string());
+    let mut shown: String = repr.chars().take(SHOWN).collect();
+    if shown.len() < repr.len() {
+        shown.push_str("...");
+    }
+    shown
 }

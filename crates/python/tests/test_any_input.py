@@ -109,7 +109,7 @@ def test_a_policy_may_return_anything(returned: list, kind: str) -> None:
     policy = type("Own", (base,), {method: give})()
     try:
         run = pliant.simulate(JOBS, platform=[{"name": "a", "procs": 8}, {"name": "b", "procs": 8}], **{kind: policy}, **more)
-    except (pliant.PolicyError, TypeError, ValueError, OverflowError):
+    except pliant.PolicyError:
         return
     assert len(run.jobs) == len(JOBS)
 

@@ -216,7 +216,14 @@ def test_impossible_decisions_are_errors_that_name_the_decision() -> None:
     check("expected the position of a waiting job at 0 s, found True\n.*flatnonzero", batch=policy_of(lambda now, queue, free: numpy.asarray(queue.procs) > 0))
     check("the position of a waiting job at 0 s, found False", batch=policy_of(lambda *_: [False]))
     check("expected the position of a waiting job at 0 s, found a number beyond 64 bits", batch=policy_of(lambda *_: [2**80]))
-    check("expected numbers within the range of floats as ranks at 0 s", batch="easy", order=lambda now, queue: [10**400])
+    # What is no decision at all, such as that of a method without `return`.
+    check("expected positions of waiting jobs at 0 s, found None\nhint: return a list", batch=policy_of(lambda *_: None))
+    check("expected positions of waiting jobs at 0 s, found 7", batch=policy_of(lambda *_: numpy.int64(7)))
+    check("expected the position of a waiting job at 0 s, found 'a'", batch=policy_of(lambda *_: ["a"]))
+    check("expected the position of a waiting job at 0 s, found 0.5", batch=policy_of(lambda *_: [0.5]))
+    check("expected numbers as ranks at 0 s, found None", batch="easy", order=lambda now, queue: None)
+    check("expected numbers as ranks at 0 s, found 'a'", batch="easy", order=lambda now, queue: ["a"])
+    check("expected numbers as ranks at 0 s, found a number beyond the range of floats", batch="easy", order=lambda now, queue: [10**400])
     check("expected 1 ranks, one for each job, at 0 s, found 2", batch="easy", order=lambda now, queue: [1, 2])
     check("job 70: expected numbers as ranks at 0 s, found NaN", batch="easy", order=lambda now, queue: [float("nan")])
 
@@ -231,6 +238,12 @@ def test_impossible_decisions_are_errors_that_name_the_decision() -> None:
             return 2**80
 
     check("expected the position of an offer at 0 s, found a number beyond 64 bits", mapping=Beyond())
+
+    class Silent(pliant.MappingRule):
+        def choose(self, now, job, offers):
+            offers.completion[0]
+
+    check("expected the position of an offer at 0 s, found None", mapping=Silent())
 
 
 def test_jobs_that_a_policy_never_starts_are_an_error_and_not_lost() -> None:
@@ -269,9 +282,16 @@ def test_exceptions_of_policies_come_with_their_own_traceback() -> None:
         pliant.simulate(jobs, procs=64, batch=policy_of(failing))
     assert "failing" in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert len(calls) == 3, "the simulation ends at once"
-    for decision in (None, ["a"], [0.5], 7):
-        with pytest.raises(TypeError):
-            pliant.simulate(jobs, procs=64, batch=policy_of(lambda *_, decision=decision: decision))
+
+    def generated(now, queue, free):
+        yield 0
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine") as caught_later:
+        pliant.simulate(jobs, procs=64, batch=policy_of(generated))
+    assert "generated" in [frame.name for frame in traceback.extract_tb(caught_later.value.__traceback__)]
+    with pytest.raises(TypeError, match="positional argument"):
+        pliant.simulate(jobs, procs=64, batch=policy_of(lambda now, queue: [0]))
     with pytest.raises(NotImplementedError, match="a batch policy needs the method schedule"):
         pliant.simulate(jobs, procs=64, batch=pliant.BatchPolicy())
     with pytest.raises(KeyboardInterrupt):

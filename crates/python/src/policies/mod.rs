@@ -15,12 +15,13 @@ use pliant_policy::custom::{
     BatchPolicy, CustomPolicies, HeuristicRule, JobOptions, MappingRule, PolicyError, QueueOrder, QueueView,
     SizingRule,
 };
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList};
+use pyo3::types::{PyBool, PyDict, PyIterator, PyList};
 
 pub(crate) use views::{Candidates, Offers, Queue, Sizes, WaitingJob};
 
+use crate::arguments::shown;
 use crate::errors::{wrong_decision, wrong_input};
 
 // What policies return.
@@ -115,17 +116,26 @@ fn listed<'py>(found: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
+/// The items of what a policy has returned. What an iterable raises is an exception of the policy.
+fn items<'py>(expected: &str, now: Time, found: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyIterator>> {
+    let found = listed(found)?;
+    if found.hasattr("__iter__")? || found.hasattr("__getitem__")? {
+        return found.try_iter();
+    }
+    let problem = format!("expected {expected} at {now} s, found {}", shown(&found));
+    Err(wrong_decision(problem, Some("return a list, an array or another iterable")))
+}
+
 fn values(what: &str, now: Time, found: Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let expected = format!("numbers as {what}");
     let value = |value: Bound<'_, PyAny>| {
-        value.extract().map_err(|error| {
-            beyond(error, &format!("numbers within the range of floats as {what}"), now, &value)
-        })
+        value.extract().map_err(|error| no_number(error, &expected, "the range of floats", now, &value))
     };
-    listed(found)?.try_iter()?.map(|found| value(found?)).collect()
+    items(&expected, now, found)?.map(|found| value(found?)).collect()
 }
 
 fn positions(what: &str, now: Time, found: Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    listed(found)?.try_iter()?.map(|found| whole(what, now, &found?)).collect()
+    items("positions of waiting jobs", now, found)?.map(|found| whole(what, now, &found?)).collect()
 }
 
 /// A whole number. A truth value is refused, although Python takes it for one: a mask is no list of positions.
@@ -134,18 +144,19 @@ fn whole(what: &str, now: Time, found: &Bound<'_, PyAny>) -> PyResult<i64> {
         let problem = format!("expected {what} at {now} s, found {found}");
         return Err(wrong_decision(problem, Some("numpy.flatnonzero(mask) gives the positions of a mask")));
     }
-    found.extract().map_err(|error| beyond(error, what, now, found))
+    found.extract().map_err(|error| no_number(error, what, "64 bits", now, found))
 }
 
-/// The error of a number that is too large: it is the decision that is wrong, not the code of the policy.
-fn beyond(error: PyErr, expected: &str, now: Time, found: &Bound<'_, PyAny>) -> PyErr {
-    match error.is_instance_of::<PyOverflowError>(found.py()) {
+/// The error of what is no number, or a too large one: it is the decision that is wrong, not the code of the policy.
+fn no_number(error: PyErr, expected: &str, range: &str, now: Time, found: &Bound<'_, PyAny>) -> PyErr {
+    let py = found.py();
+    let found = match (error.is_instance_of::<PyOverflowError>(py), error.is_instance_of::<PyTypeError>(py)) {
         // Not in decimal digits: Python refuses to write very long numbers.
-        true => {
-            wrong_decision(format!("expected {expected} at {now} s, found a number beyond 64 bits"), None)
-        }
-        false => error,
-    }
+        (true, _) => format!("a number beyond {range}"),
+        (false, true) => shown(found),
+        (false, false) => return error,
+    };
+    wrong_decision(format!("expected {expected} at {now} s, found {found}"), None)
 }
 
 /// A position that Python has returned, which may be negative.

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Json;
 use crate::extract::QueryOf;
-use crate::plans::{PLANS_MAX, PlanTable};
+use crate::plans::PLANS_MAX;
 use crate::problem::Problem;
 use crate::state::Web;
 use crate::types::{ClustersView, EstimateView, JobView, StateView, now};
@@ -211,6 +211,7 @@ mod tests {
 
     use super::*;
     use crate::follow::tests::{cluster, record};
+    use crate::plans::PlanTable;
 
     #[test]
     fn jobs_are_drawn_from_now_on_without_overlap() {

@@ -173,7 +173,9 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     // Why one waits: those before it, and the running jobs whose end it waits for.
     browser.open(&format!("{site}/jobs/lyon.4"));
     browser.until("document.body.dataset.rendered === 'job:QUEUED'");
-    browser.until("document.querySelectorAll('#until tbody tr').length > 0 && !document.querySelector('#wait').hidden");
+    browser.until(
+        "document.querySelectorAll('#until tbody tr').length > 0 && !document.querySelector('#wait').hidden",
+    );
     look(&mut browser, "job-waiting");
     clean(&mut browser);
 
