@@ -122,7 +122,10 @@ impl Agent {
             if known.below.is_none() {
                 known.below = ServersBelow::of(child);
             }
-            let (Some(summary), Some(below)) = (&known.summary, &known.below) else { continue };
+            let (Some(summary), Some(below)) = (&known.summary, &known.below) else {
+                candidates.push_unbounded(name.clone());
+                continue;
+            };
             let bound = if below.scripts { summary.completion_bound(bounded) } else { Time::MAX };
             let servers = match child.kind {
                 _ if late.contains(name) => 0,

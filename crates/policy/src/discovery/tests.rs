@@ -290,8 +290,10 @@ proptest! {
     ) {
         let summaries: Vec<Summary> =
             clusters.iter_mut().map(|cluster| Summary::of(cluster.bounds(LAST))).collect();
-        // Some time passes, in which nothing becomes free early.
-        let now = LAST + Span(wait);
+        // Some time passes, until a job ends at most.
+        let ends = clusters.iter().flat_map(|cluster| cluster.scheduler.dump().running);
+        let first_end = ends.map(|one| one.end).min().unwrap_or(Time::MAX);
+        let now = LAST + Span(wait.min((first_end - LAST).0.max(0)));
         let largest = summaries.iter().map(Summary::largest).max().unwrap();
         let bounded = BoundedRequest::new(&request, now, largest);
         for ((chunk, clusters), of) in
