@@ -111,7 +111,8 @@ impl Agent {
         let Self { bounds: ChildBounds { by_child, late }, children: known_children, .. } = self;
         let summary = |name: &Name| by_child.get(name).and_then(|known| known.summary.as_ref());
         let largest = children.iter().filter_map(summary).map(Summary::largest).max().unwrap_or_default();
-        let bounded = request.as_ref().map(|request| BoundedRequest::new(request, now, largest));
+        let from = work.map_or(now, |work| work.eligible(now));
+        let bounded = request.as_ref().map(|request| BoundedRequest::new(request, from, largest));
         for name in children {
             let known = by_child.get_mut(name).filter(|known| known.summary.is_some());
             let (Some(bounded), Some(known), Some(child)) = (&bounded, known, known_children.get(name))

@@ -210,8 +210,11 @@ impl Server {
             return Summary::default();
         }
         // The partitions of an external batch system have other sizes, and no more than all nodes together.
-        let of_nodes = |listing: &Listing| listing.nodes.iter().map(|node| node.cores).sum();
-        let procs = self.batch.mirror().map_or_else(|| self.procs(), |listing| Procs(of_nodes(listing)));
+        let of_nodes = |listing: &Listing| {
+            let cores = listing.nodes.iter().map(|node| node.cores);
+            Procs(cores.fold(0, u32::saturating_add))
+        };
+        let procs = self.batch.mirror().map_or(Procs(0), of_nodes).max(self.procs());
         Summary::of(ClusterBounds {
             speed: self.config.speed,
             procs,

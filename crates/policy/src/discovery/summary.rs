@@ -1,5 +1,7 @@
 //! Bounds on when work could start on the servers of a child.
 
+use std::collections::BTreeSet;
+
 use pliant_model::{Procs, Request, Span, Speed, Time, Walltimes};
 
 use crate::profile::ClassStarts;
@@ -39,7 +41,7 @@ pub struct BoundedRequest<'a> {
 }
 
 impl<'a> BoundedRequest<'a> {
-    /// A request at `now`, on clusters of at most `largest` processors.
+    /// A request that may start at `now`, on clusters of at most `largest` processors.
     pub fn new(request: &'a Request, now: Time, largest: Procs) -> BoundedRequest<'a> {
         let walltimes = request.on(largest, Speed::REFERENCE);
         let times = walltimes.map(|walltimes| (walltimes, ClassTimes::new(&walltimes)));
@@ -56,7 +58,8 @@ impl ClusterBounds {
     /// A completion time that the request cannot beat on these clusters; [`Time::MAX`] if they refuse it.
     fn completion_bound(&self, request: &BoundedRequest<'_>) -> Time {
         let Some((walltimes, times)) = &request.times else { return Time::MAX };
-        if !(self.counts_resources || request.request.needs_one_node(self.procs)) {
+        // On the smallest cluster: a request for so many processors of a node can be too large for the largest one only.
+        if !(self.counts_resources || request.request.needs_one_node(Procs::ONE)) {
             return Time::MAX;
         }
         let now = request.now;
@@ -91,33 +94,18 @@ impl Summary {
     }
 
     /// The summary of several children. Groups of one kind and speed are joined, then neighbours in speed until [`GROUPS_MAX`] are left.
+    /// O(n log n) for n groups.
     pub fn joined<'a>(children: impl IntoIterator<Item = &'a Summary>) -> Summary {
         let mut groups: Vec<ClusterBounds> = Vec::new();
         let mut all: Vec<&ClusterBounds> = children.into_iter().flat_map(|child| &child.groups).collect();
-        let key = |group: &ClusterBounds| group.kind();
-        all.sort_by(|a, b| key(a).cmp(&key(b)).then(a.speed.get().total_cmp(&b.speed.get())));
+        all.sort_by(|a, b| a.kind().cmp(&b.kind()).then(a.speed.get().total_cmp(&b.speed.get())));
         for group in all {
             match groups.last_mut() {
                 Some(last) if last.kind() == group.kind() && last.speed == group.speed => last.join(group),
                 _ => groups.push(group.clone()),
             }
         }
-        while groups.len() > GROUPS_MAX {
-            // Of one kind if possible, then with the least ratio of their speeds.
-            let cost = |at: &usize| {
-                let (one, other) = (&groups[*at], &groups[at + 1]);
-                let ratio = (other.speed.get() / one.speed.get()).max(one.speed.get() / other.speed.get());
-                (one.kind() != other.kind(), ratio)
-            };
-            let cheapest = (0..groups.len() - 1).min_by(|a, b| {
-                let (a, b) = (cost(a), cost(b));
-                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-            });
-            let Some(at) = cheapest else { break };
-            let joined = groups.remove(at + 1);
-            groups[at].join(&joined);
-        }
-        Summary { groups }
+        Summary { groups: of_similar_speed(groups) }
     }
 
     /// The most processors that a job can have.
@@ -143,4 +131,29 @@ impl Summary {
         };
         self.groups.len() != reported.groups.len() || self.groups.iter().zip(&reported.groups).any(differs)
     }
+}
+
+/// Sorted groups, of which neighbours are joined until at most [`GROUPS_MAX`] are left: those of two kinds last, those with the least ratios of
+/// their speeds first.
+fn of_similar_speed(groups: Vec<ClusterBounds>) -> Vec<ClusterBounds> {
+    let gap = |at: usize| {
+        let (one, next) = (&groups[at - 1], &groups[at]);
+        (one.kind() != next.kind(), next.speed.get() / one.speed.get())
+    };
+    // The first groups behind the widest gaps.
+    let mut firsts: Vec<usize> = (1..groups.len()).collect();
+    firsts.sort_by(|a, b| {
+        let (a, b) = (gap(*a), gap(*b));
+        b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
+    firsts.truncate(GROUPS_MAX - 1);
+    let is_first: BTreeSet<usize> = firsts.into_iter().collect();
+    let mut joined: Vec<ClusterBounds> = Vec::new();
+    for (at, group) in groups.into_iter().enumerate() {
+        match joined.last_mut() {
+            Some(last) if !is_first.contains(&at) => last.join(&group),
+            _ => joined.push(group),
+        }
+    }
+    joined
 }

@@ -34,11 +34,11 @@ impl ClassTimes {
     pub(crate) fn classes(&self, speed: Speed, procs: Procs) -> impl Iterator<Item = (usize, Span)> + '_ {
         let last = self.last.min(class_of(i64::from(procs.0)));
         let scale = if self.is_fixed { 1.0 } else { 1.0 / speed.get() };
-        // Walltimes are rounded up. The shaved ones are never rounded to more.
+        // Walltimes are rounded up. The shaved ones are never rounded to more. A table may make them endless.
         let quickest = move |class: usize| {
             let seconds = self.quickest_s[class] * scale;
-            let whole = seconds as i64;
-            Span(whole.saturating_add(i64::from((whole as f64) < seconds)).max(1))
+            let whole = (seconds as i64).min(Span::MAX.0 - 1);
+            Span((whole + i64::from((whole as f64) < seconds)).max(1))
         };
         (self.first..=last).rev().filter(|class| *class != 1).map(move |class| (class, quickest(class)))
     }
