@@ -32,9 +32,9 @@ impl ConnectionSummaries {
 
     /// Waits until the summary is to be made.
     pub(super) async fn due(&self, clock: &Clock) {
-        let due = self.rule.and_then(|rule| self.reports.due(rule));
-        let Some(due) = due.filter(|_| !self.is_due) else { return std::future::pending().await };
         let now = clock.now();
+        let due = self.rule.and_then(|rule| self.reports.due(now, rule));
+        let Some(due) = due.filter(|_| !self.is_due) else { return std::future::pending().await };
         if due > now {
             tokio::time::sleep(Duration::from_secs((due - now).0.unsigned_abs())).await;
         }

@@ -1,4 +1,5 @@
-//! When a child reports its summary: when it has changed enough, and at most so often.
+//! When a child reports its summary: when it has changed enough, and at most so often. To make a summary costs time, so a comparison that
+//! reports nothing counts like a report.
 
 use pliant_model::{Span, Time};
 
@@ -7,7 +8,7 @@ use super::Summary;
 /// How often a child reports its summary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReportRule {
-    /// The least time between two reports.
+    /// The least time between two reports, and between two comparisons with the last one.
     pub every: Span,
     /// The least change of a start that is reported ([`Summary::differs_from`]).
     pub least_change: Span,
@@ -16,7 +17,9 @@ pub struct ReportRule {
 /// The reports of a child over its present connection.
 #[derive(Clone, Default, Debug)]
 pub struct SummaryReports {
-    reported: Option<(Time, Summary)>,
+    reported: Option<Summary>,
+    /// When the summary was last made and compared.
+    compared: Option<Time>,
     is_changed: bool,
 }
 
@@ -28,24 +31,24 @@ impl SummaryReports {
 
     /// The connection is a new one: the parent has no summary.
     pub fn restart(&mut self) {
-        *self = SummaryReports { reported: None, is_changed: true };
+        *self = SummaryReports { is_changed: true, ..SummaryReports::default() };
     }
 
-    /// When the summary is to be made and compared; none before the next change.
-    pub fn due(&self, rule: ReportRule) -> Option<Time> {
-        let last = self.reported.as_ref().map(|(at, _)| *at + rule.every);
-        self.is_changed.then(|| last.unwrap_or(Time(i64::MIN)))
+    /// When the summary is to be made and compared; none before the next change. A clock that was set back delays nothing.
+    pub fn due(&self, now: Time, rule: ReportRule) -> Option<Time> {
+        let last = self.compared.filter(|last| *last <= now);
+        self.is_changed.then(|| last.map_or(now, |last| last + rule.every))
     }
 
     /// The present summary if it is to be reported.
     pub fn report(&mut self, now: Time, present: Summary, rule: ReportRule) -> Option<Summary> {
-        self.is_changed = false;
-        if let Some((_, reported)) = &self.reported
+        (self.is_changed, self.compared) = (false, Some(now));
+        if let Some(reported) = &self.reported
             && !present.differs_from(reported, now, rule.least_change)
         {
             return None;
         }
-        self.reported = Some((now, present.clone()));
+        self.reported = Some(present.clone());
         Some(present)
     }
 }

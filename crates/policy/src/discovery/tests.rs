@@ -192,6 +192,9 @@ fn drawn_request() -> impl Strategy<Value = Request> {
         Just(Speedup::Folding),
         (0.3..1.0_f64, 1..40_u32)
             .prop_map(|(parallel, limit)| Speedup::Amdahl { parallel, limit: Procs(limit) }),
+        (1.0..30.0_f64, 0.0..3.0_f64)
+            .prop_map(|(average_parallelism, sigma)| Speedup::Downey { average_parallelism, sigma }),
+        Just(Speedup::Table([(Procs(2), 1e300), (Procs(5), 8.0), (Procs(17), 3.0)].into())),
     ];
     (1..30_u32, 1..400_i64, speedup, any::<bool>()).prop_map(|(procs, walltime, speedup, fixed_time)| {
         let request = Request::new(JobId(1_000), Time(0), Procs(procs), Span(walltime), speedup);
@@ -286,7 +289,7 @@ proptest! {
         mut clusters in drawn_clusters(),
         request in drawn_request(),
         wait in 0..300_i64,
-        parts in 1..4_usize,
+        parts in prop_oneof![1..4_usize, Just(20_usize)],
     ) {
         let summaries: Vec<Summary> =
             clusters.iter_mut().map(|cluster| Summary::of(cluster.bounds(LAST))).collect();
@@ -336,26 +339,26 @@ fn a_summary_is_reported_when_it_has_changed_enough_and_at_most_so_often() {
     let rule = ReportRule { every: Span(5), least_change: Span(10) };
     let mut scheduler = cbf(Procs(8));
     let mut reports = SummaryReports::default();
-    assert_eq!(reports.due(rule), None);
+    assert_eq!(reports.due(Time(0), rule), None);
     let summary = |scheduler: &mut Box<dyn BatchScheduler>, now| {
         let starts = scheduler.class_starts(now);
         let (speed, procs) = (Speed::REFERENCE, Procs(8));
         Summary::of(ClusterBounds { speed, procs, counts_resources: false, starts })
     };
     reports.restart();
-    assert_eq!(reports.due(rule), Some(Time(i64::MIN)));
+    assert_eq!(reports.due(Time(0), rule), Some(Time(0)));
     let first = summary(&mut scheduler, Time(0));
     assert_eq!(reports.report(Time(0), first.clone(), rule), Some(first.clone()));
-    assert_eq!((reports.due(rule), reports.report(Time(9), first.clone(), rule)), (None, None));
+    assert_eq!((reports.due(Time(9), rule), reports.report(Time(9), first.clone(), rule)), (None, None));
     let mut submit = |scheduler: &mut Box<dyn BatchScheduler>, now, job, walltime| {
         scheduler.submit(now, Submission::new(JobId(job), Procs(8), Span(walltime)));
         reports.note_change();
         let summary = summary(scheduler, now);
-        (reports.due(rule), reports.report(now, summary, rule).is_some())
+        (reports.due(now, rule), reports.report(now, summary, rule).is_some())
     };
-    // A wait of 10 s is no change of more than 10 s, a wait of 90 s is.
-    assert_eq!(submit(&mut scheduler, Time(10), 1, 10), (Some(Time(5)), false));
-    assert_eq!(submit(&mut scheduler, Time(10), 2, 80), (Some(Time(5)), true));
+    // A wait of 10 s is no change of more than 10 s, a wait of 90 s is. A comparison counts like a report.
+    assert_eq!(submit(&mut scheduler, Time(10), 1, 10), (Some(Time(14)), false));
+    assert_eq!(submit(&mut scheduler, Time(10), 2, 80), (Some(Time(15)), true));
     // An eighth of the wait more.
     assert_eq!(submit(&mut scheduler, Time(10), 3, 20), (Some(Time(15)), false));
     assert_eq!(submit(&mut scheduler, Time(10), 4, 30), (Some(Time(15)), true));
@@ -363,4 +366,7 @@ fn a_summary_is_reported_when_it_has_changed_enough_and_at_most_so_often() {
     assert_eq!(scheduler.cancel(Time(10), &[JobId(4)]), 1);
     let earlier = summary(&mut scheduler, Time(10));
     assert!(reports.report(Time(20), earlier, rule).is_some());
+    // A clock that was set back.
+    reports.note_change();
+    assert_eq!((reports.due(Time(12), rule), reports.due(Time(21), rule)), (Some(Time(12)), Some(Time(25))));
 }

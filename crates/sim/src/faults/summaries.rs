@@ -68,7 +68,7 @@ impl World {
         if reporter.is_planned {
             return;
         }
-        let Some(due) = reporter.reports.due(plan.rule) else { return };
+        let Some(due) = reporter.reports.due(now, plan.rule) else { return };
         reporter.is_planned = true;
         let pause = (due.max(now) - now).0.unsigned_abs() * 1_000;
         self.after(pause, WorldEvent::Summary(peer));

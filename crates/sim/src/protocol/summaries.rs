@@ -32,7 +32,7 @@ impl Driver<'_> {
         let Some(rule) = self.summaries else { return };
         let Some(PlannedReports { reports, is_planned }) = self.planned_reports(peer) else { return };
         reports.note_change();
-        let due = reports.due(rule).filter(|_| !*is_planned);
+        let due = reports.due(now, rule).filter(|_| !*is_planned);
         let Some(due) = due else { return };
         if due <= now {
             self.report_summary(now, peer);
