@@ -12,6 +12,9 @@ use super::classes::{CLASSES, class_of, corner};
 /// What stands in the table for a class that never starts.
 const NEVER: u32 = u32::MAX;
 
+/// How many steps of a plan count. A queue of a million jobs has as many; a table is made after each change.
+const STEPS_MAX: usize = 8192;
+
 /// The first starts, per class of sizes and class of walltimes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -22,13 +25,14 @@ pub struct ClassStarts {
 }
 
 impl ClassStarts {
-    /// The first starts on a profile, not before `from`. O(classes of sizes * steps).
+    /// The first starts on a profile, not before `from`.
     pub(crate) fn on(profile: &Profile, from: Time) -> ClassStarts {
         let steps = profile.iter().map(|(begin, free)| (begin, i64::from(free.0)));
         ClassStarts::of_steps(profile.capacity(), from, steps)
     }
 
-    /// The first starts where so many processors are free from each time on until the next, not before `from`.
+    /// The first starts where so many processors are free from each time on until the next, not before `from`. O(classes of sizes *
+    /// [`STEPS_MAX`]).
     pub(crate) fn of_steps(
         capacity: Procs,
         from: Time,
@@ -36,7 +40,12 @@ impl ClassStarts {
     ) -> ClassStarts {
         let sizes = class_of(i64::from(capacity.0.max(1))) + 1;
         let mut after_s = vec![NEVER; sizes * CLASSES];
-        let steps: Vec<(Time, i64)> = steps.collect();
+        let steps = steps.take(STEPS_MAX + 1);
+        let mut steps: Vec<(Time, i64)> = steps.collect();
+        // Nothing is known of what follows: all could be free.
+        if let Some((_, free)) = steps.get_mut(STEPS_MAX) {
+            *free = i64::MAX;
+        }
         let ends = steps.iter().skip(1).map(|(time, _)| time.0).chain([i64::MAX]);
         let steps: Vec<(i64, i64, i64)> = steps
             .iter()
@@ -136,4 +145,23 @@ fn seconds(after: Span) -> u32 {
 /// An entry that counts from so much earlier.
 fn put_off(after_s: u32, by: Span) -> u32 {
     if after_s == NEVER { NEVER } else { seconds(Span(i64::from(after_s).saturating_add(by.0))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_with_many_steps_is_bounded_by_its_first_ones() {
+        // All four processors are free every other second, and from a time on.
+        let starts = |last: i64, least: i64| {
+            let busy = (0..last).map(move |at| (Time(at), if at % 2 == 0 { 4 } else { least }));
+            let starts = ClassStarts::of_steps(Procs(4), Time(0), busy.chain([(Time(last), 4)]));
+            let of = |procs, walltime| starts.of_class(class_of(procs), Span(walltime), Time(0)).0;
+            (of(4, 1), of(4, 5), of(1, 5), of(64, 1))
+        };
+        assert_eq!(starts(8_000, 0), (0, 8_000, 8_000, Time::MAX.0));
+        assert_eq!(starts(20_000, 0), (0, 8_192, 8_192, Time::MAX.0));
+        assert_eq!(starts(20_000, 1), (0, 8_192, 0, Time::MAX.0));
+    }
 }
