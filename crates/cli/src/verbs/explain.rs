@@ -215,7 +215,8 @@ fn others(record: &JobRecord) -> String {
     }
     if *not_asked > 0 {
         text.push_str(&format!(
-            "{not_asked} were not asked: by what they had reported to the agents, none could complete it earlier.\n"
+            "Not asked: {}. By what was reported to the agents, none of them could complete it earlier.\n",
+            counted((*not_asked).into(), "server")
         ));
     }
     text

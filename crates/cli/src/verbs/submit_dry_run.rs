@@ -74,9 +74,9 @@ fn text(found: &DiscoveryResult, now: Time) -> String {
         text.push_str(&format!("{answered} of {servers} answered; the best estimates are listed.\n"));
     }
     if found.not_asked > 0 {
-        let not_asked = found.not_asked;
         text.push_str(&format!(
-            "{not_asked} were not asked: by what they had reported to the agents, none could complete it earlier.\n"
+            "Not asked: {}. By what was reported to the agents, none of them could complete it earlier.\n",
+            counted(found.not_asked.into(), "server")
         ));
     }
     text
@@ -149,7 +149,7 @@ mod tests {
              2 more refuse or did not answer.\n\
              Not sophia: not connected.\n\
              77 of 120 servers answered; the best estimates are listed.\n\
-             40 were not asked: by what they had reported to the agents, none could complete it earlier.\n"
+             Not asked: 40 servers. By what was reported to the agents, none of them could complete it earlier.\n"
         );
         let in_long = EstimationVector { partition: Some("long".to_owned()), ..offer("paris", 500) };
         let compared = DiscoveryResult {

@@ -100,7 +100,7 @@ fn servers_outside_the_table_are_listed_with_the_reason() {
     assert!(others(&job).ends_with(cut), "{}", others(&job));
     job.discovery = DiscoverySummary { answered: 5, not_asked: 133, ..job.discovery };
     let spared = "5 of 138 servers answered; the best estimates were compared.\n\
-                  133 were not asked: by what they had reported to the agents, none could complete it earlier.\n";
+                  Not asked: 133 servers. By what was reported to the agents, none of them could complete it earlier.\n";
     assert!(others(&job).ends_with(spared), "{}", others(&job));
     assert_eq!(discovery_value(&job.discovery).unwrap()["not_asked"], 133);
 }
