@@ -307,9 +307,10 @@ proptest! {
     #[test]
     fn a_replayed_journal_gives_the_same_commands(
         platform in platforms(), jobs in workloads(), policies in policies(), shape in hierarchies(), latency in latencies(),
+        summaries in prop::option::of(report_rules()),
     ) {
         let (hierarchy, jobs) = (hierarchy(&platform, &shape), jobs);
-        let network = Network { latency, seed: 5, ..Network::default() };
+        let network = Network { latency, seed: 5, summaries, ..Network::default() };
         let mut seen = Recorder::default();
         simulate_watched(&platform, &hierarchy, &jobs, &policies, &network, &mut seen).unwrap();
         for (config, journal) in seen.agent_configs.into_iter().zip(seen.agents) {

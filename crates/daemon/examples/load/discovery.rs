@@ -55,23 +55,26 @@ pub(crate) async fn measure(dir: &Path, servers: usize, summaries: bool) -> Outc
 }
 
 async fn measure_one(client: &Client, what: &DiscoverySubject, processes: &[Daemons]) -> Outcome<()> {
-    discover(client, what, COUNT / 10).await?;
+    discover(client, what, COUNT / 10, 0).await?;
     let costs = || processes.iter().map(Daemons::cost).collect::<Outcome<Vec<_>>>();
     let before = costs()?;
     let begun = Instant::now();
-    let mut times = discover(client, what, COUNT).await?;
+    let Discoveries { mut times, mut answered } = discover(client, what, COUNT, 0).await?;
     let rate = COUNT as f64 / begun.elapsed().as_secs_f64();
     println!("  {COUNT} one after another ({rate:.0} a second): {}", times.text());
+    answered.sort_unstable();
+    let at = |percent: usize| answered[(answered.len() - 1) * percent / 100];
+    println!("  servers that answered each: p50 {}, p99 {}, most {}", at(50), at(99), at(100));
     for open in OPEN {
         let begun = Instant::now();
         let mut tasks = JoinSet::new();
-        for _ in 0..open {
+        for task in 0..open {
             let (client, what) = (client.clone(), what.clone());
-            tasks.spawn(async move { discover(&client, &what, COUNT / open).await });
+            tasks.spawn(async move { discover(&client, &what, COUNT / open, task).await });
         }
         let mut times = Times::default();
         while let Some(some) = tasks.join_next().await {
-            times.extend(some??);
+            times.extend(some??.times);
         }
         let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
         println!("  {open} at a time ({rate:.0} a second): {}", times.text());
@@ -86,15 +89,38 @@ async fn measure_one(client: &Client, what: &DiscoverySubject, processes: &[Daem
     Ok(())
 }
 
-async fn discover(client: &Client, what: &DiscoverySubject, count: usize) -> Outcome<Times> {
-    let mut times = Times::default();
+/// Discoveries, one after another.
+#[derive(Default)]
+struct Discoveries {
+    times: Times,
+    /// How many servers answered each.
+    answered: Vec<u32>,
+}
+
+/// `task` makes the question another one than those that are asked at the same time, since equal ones share an answer.
+async fn discover(
+    client: &Client,
+    what: &DiscoverySubject,
+    count: usize,
+    task: usize,
+) -> Outcome<Discoveries> {
+    let mut what = what.clone();
+    match &mut what {
+        DiscoverySubject::Work(work) => work.walltime = work.walltime + Span(task as i64),
+        DiscoverySubject::Service { arguments, .. } => {
+            arguments.insert("seconds".to_owned(), (600 + task).to_string());
+        }
+        _ => {}
+    }
+    let mut discoveries = Discoveries::default();
     for _ in 0..count {
         let begun = Instant::now();
-        let found = client.discover(what, BEST, None).await?;
-        times.add(begun.elapsed());
+        let found = client.discover(&what, BEST, None).await?;
+        discoveries.times.add(begun.elapsed());
+        discoveries.answered.push(found.answered);
         if found.vectors.len() != BEST as usize || !found.silent.is_empty() {
             return Err(format!("expected {BEST} answers and no silent server, found {found:?}").into());
         }
     }
-    Ok(times)
+    Ok(discoveries)
 }
