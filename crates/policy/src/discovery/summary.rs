@@ -56,8 +56,11 @@ impl ClusterBounds {
     }
 
     /// A completion time that the request cannot beat on these clusters; [`Time::MAX`] if they refuse it.
-    fn completion_bound(&self, request: &BoundedRequest<'_>) -> Time {
+    pub(super) fn completion_bound(&self, request: &BoundedRequest<'_>) -> Time {
         let Some((walltimes, times)) = &request.times else { return Time::MAX };
+        if self.procs < walltimes.least() {
+            return Time::MAX;
+        }
         // On the smallest cluster: a request for so many processors of a node can be too large for the largest one only.
         if !(self.counts_resources || request.request.needs_one_node(Procs::ONE)) {
             return Time::MAX;

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::batch::{BatchScheduler, LocalPolicy, Submission};
 use crate::completion::{Offer, merge_offers};
+use crate::profile::ClassStarts;
 use crate::tuning::Tuner;
 
 /// Offers of children, each with its bound. A server has the number of its position among all.
@@ -328,9 +329,29 @@ proptest! {
         let bounded = BoundedRequest::new(&request, Time(0), Procs(procs.0 + larger));
         let expected = cluster.completion(Time(0), &request).unwrap_or(Time::MAX);
         let bound = summary.completion_bound(&bounded);
-        // A rigid request may be larger than the cluster and of the same class.
-        let is_same_class = expected == Time::MAX && request.procs > procs;
-        prop_assert!(bound == expected || is_same_class, "bound {bound}, estimate {expected}");
+        prop_assert_eq!(bound, expected);
+    }
+}
+
+/// Whatever a child says, its bound is made without a failure.
+#[test]
+fn absurd_summaries_have_bounds() {
+    let endless = Speedup::Table([(Procs(1), 1e300), (Procs(9), 1.0)].into());
+    for (speedup, procs) in [(Speedup::Rigid, 1), (Speedup::Rigid, 60), (endless, 9)] {
+        let request = Request::new(JobId(1), Time(0), Procs(procs), Span(100), speedup);
+        for (of, speed) in [(0, 0.001), (1, 1_000.0), (8, 1.0), (u32::MAX, 0.001)] {
+            for (at, after) in [(-(1 << 40), 0), (1 << 40, u32::MAX - 1), (0, u32::MAX)] {
+                let starts = ClassStarts::from_seconds(Time(at), vec![after; ClassStarts::ROW]);
+                let (speed, procs) = (Speed::new(speed).unwrap(), Procs(of));
+                let cluster = ClusterBounds { speed, procs, counts_resources: true, starts };
+                let other = Summary::of(ClusterBounds::unknown(speed));
+                let joined = Summary::joined([&Summary::of(cluster.clone()), &Summary::of(cluster), &other]);
+                let bounded = BoundedRequest::new(&request, Time(50), joined.largest());
+                let [unknown, known] = [0, 1].map(|at| joined.groups[at].completion_bound(&bounded));
+                assert!(unknown >= Time(50) && known >= Time(50), "{unknown} {known}");
+                assert!(request.speedup != Speedup::Rigid || request.procs <= procs || known == Time::MAX);
+            }
+        }
     }
 }
 
