@@ -174,6 +174,7 @@ impl Bench {
             Act::Configure(host) => {
                 let ServerConfig { procs, policy, .. } = self.server.config().clone();
                 let procs = host.as_ref().map_or(procs, |host| host.nodes.procs());
+                let policy = if host.is_some() { "cbf".to_owned() } else { policy };
                 self.deliver(Event::Configured { procs, policy, host: host.map(Arc::new) });
             }
         }
@@ -216,11 +217,10 @@ proptest! {
         let config = Bench::new("cbf", 1).server.config().clone();
         let procs = host.as_ref().map_or(Procs(procs), |host| host.nodes.procs());
         let speed = Speed::new(speed).unwrap();
+        let policy = if host.is_some() { "cbf".to_owned() } else { policy };
         let waiting = WaitingLimits::of_jobs(100);
         let config = ServerConfig { procs, speed, policy, tuner, waiting, host: host.map(Arc::new), ..config };
-        let Ok(server) = Server::new(config, Time(100)) else {
-            return Err(TestCaseError::reject("a policy without nodes"));
-        };
+        let server = Server::new(config, Time(100)).unwrap();
         let mut bench = Bench { server, now: Time(100), commands: Vec::new(), calls: 0 };
         for (number, act) in acts.into_iter().enumerate() {
             bench.carry_out(number, act);
