@@ -61,12 +61,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok::<ProtocolRun, pliant_sim::SimError>(run)
     };
     let bounded = run(Some(DEFAULT))?;
-    report("with summaries", &bounded);
+    report("with summaries", &bounded, &jobs);
     let rate = bounded.traffic.summaries as f64 / (*servers as f64 * LASTS_S as f64);
     println!("  summaries: {rate:.3} a second and server");
     if asks_all.is_empty() {
         let all = run(None)?;
-        report("asking all", &all);
+        report("asking all", &all, &jobs);
         let (bounded, all) = (mean_response(&bounded), mean_response(&all));
         println!("  mean estimated response: {:+.3} % of asking all", (bounded / all - 1.0) * 100.0);
     }
@@ -129,18 +129,23 @@ fn job(submit: i64, procs: u32, (walltime, runtime): (i64, i64), origin: Option<
     SimJob { job, speedup: Speedup::Rigid, true_speedup: None, managed: true }
 }
 
-fn report(what: &str, run: &ProtocolRun) {
-    let mut messages = run.traffic.per_discovery.clone();
-    messages.sort_unstable();
-    let at = |percent: usize| messages.get((messages.len() * percent).div_ceil(100).saturating_sub(1));
-    let mean = messages.iter().map(|one| f64::from(*one)).sum::<f64>() / messages.len().max(1) as f64;
-    println!(
-        "  {what}: {} discoveries, messages of each: mean {mean:.1}, median {:?}, p99 {:?}, at most {:?}",
-        messages.len(),
-        at(50).unwrap_or(&0),
-        at(99).unwrap_or(&0),
-        messages.last().unwrap_or(&0)
-    );
+/// No two discoveries overlap: they are in the order of the jobs of the federation.
+fn report(what: &str, run: &ProtocolRun, jobs: &[SimJob]) {
+    let all = run.traffic.per_discovery.clone();
+    let is_rigid = jobs.iter().filter(|one| one.managed).map(|one| one.speedup == Speedup::Rigid);
+    let (mut rigid, mut moldable) = (Vec::new(), Vec::new());
+    for (messages, is_rigid) in all.iter().zip(is_rigid) {
+        if is_rigid { rigid.push(*messages) } else { moldable.push(*messages) }
+    }
+    println!("  {what}, messages of each discovery:");
+    for (which, mut messages) in [("all", all), ("rigid", rigid), ("moldable", moldable)] {
+        messages.sort_unstable();
+        let at = |percent: usize| messages.get((messages.len() * percent).div_ceil(100).saturating_sub(1));
+        let at = |percent: usize| at(percent).copied().unwrap_or(0);
+        let mean = messages.iter().map(|one| f64::from(*one)).sum::<f64>() / messages.len().max(1) as f64;
+        let (median, p99, most) = (at(50), at(99), at(100));
+        println!("    {which} ({}): mean {mean:.1}, p50 {median}, p99 {p99}, most {most}", messages.len());
+    }
 }
 
 /// The mean time from submission to the completion by walltime, of jobs of the federation.
