@@ -262,7 +262,8 @@ impl Submission {
         self.reasons = refusals(&found);
         let none_silent = found.silent.is_empty();
         let passed = found.down.into_iter().map(|server| (server, Cause::NotConnected)).collect();
-        self.discovery = DiscoverySummary { servers: found.servers, answered: found.answered, passed };
+        let DiscoveryResult { servers, answered, not_asked, .. } = found;
+        self.discovery = DiscoverySummary { servers, answered, not_asked, passed };
         self.candidates = found.vectors;
         keep_best(&mut self.candidates, usize::MAX);
         self.next = 0;

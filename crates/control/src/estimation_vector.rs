@@ -33,7 +33,7 @@ pub struct EstimationVector {
 
 impl EstimationVector {
     /// The fields that decide the order.
-    fn offer(&self) -> Offer<&Name> {
+    pub(crate) fn offer(&self) -> Offer<&Name> {
         Offer { rank: self.rank, server: &self.server, estimate: self.estimate }
     }
 }

@@ -164,6 +164,9 @@ pub struct DiscoverySummary {
     pub servers: u32,
     /// Number of servers that answered, by an estimate or a refusal.
     pub answered: u32,
+    /// Number of servers that were not asked: by their summaries none of them is among the best.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub not_asked: u32,
     /// Servers that do not take the job, as far as known, and why.
     pub passed: Vec<(Name, Cause)>,
 }

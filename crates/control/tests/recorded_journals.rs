@@ -17,8 +17,8 @@ use serde_json::Value;
 
 const RECORDED: &str = include_str!("fixtures/journal-v1.txt");
 
-/// Events that are no part of a journal: questions.
-const QUESTIONS: [&str; 3] = ["queried", "answered", "reallocate"];
+/// Events that are no part of a journal: questions and summaries.
+const QUESTIONS: [&str; 4] = ["queried", "answered", "summarised", "reallocate"];
 
 /// The lines about a machine: its events or its states, each with the kind of the event.
 fn recorded(machine: &str, what: &str) -> Vec<(&'static str, &'static str)> {

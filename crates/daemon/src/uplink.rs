@@ -9,11 +9,12 @@ mod again;
 mod contact;
 mod inquiry;
 mod outbound;
+mod reading;
 mod reports;
+mod summaries;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::{Archive, Filter};
 use pliant_model::{Procs, Time};
+use pliant_policy::discovery::{ReportRule, Summary};
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;
 use pliant_transport::Clock;
@@ -35,12 +37,14 @@ use tonic::{Code, Status, Streaming};
 
 use crate::host::{DaemonError, SharedArchive, archived};
 
-use again::{AgainPage, ReportingAgain};
+use again::ReportingAgain;
 pub(crate) use contact::{ParentContact, readiness};
 pub(crate) use inquiry::{Inquiry, SinceCopy};
 use outbound::TransientMessage;
 pub(crate) use outbound::{Outbound, Upward, upward};
+use reading::{ReadPage, Reading, wait};
 use reports::{Report, last_reports};
+use summaries::ConnectionSummaries;
 
 /// How often each side says that it is there.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -98,6 +102,9 @@ pub(crate) trait Child: Send + Sync + 'static {
     /// Those of these servers that operators have drained, as far as they are known.
     fn drained(&self) -> Vec<Name>;
 
+    /// When work could start on these servers; none if the daemon is stopping.
+    fn summary(&self) -> impl Future<Output = Option<Summary>> + Send;
+
     /// The last second of the own certificate, and of those of the servers below, as far as they are known.
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>);
 
@@ -135,6 +142,8 @@ pub(crate) struct Uplink<C> {
     pub(crate) clock: Clock,
     /// The last status update that was certainly journaled before the daemon started.
     pub(crate) loaded: u64,
+    /// How often the daemon reports its summary; none if it does not.
+    pub(crate) summaries: Option<ReportRule>,
 }
 
 impl<C: Child> Uplink<C> {
@@ -150,7 +159,7 @@ impl<C: Child> Uplink<C> {
 
     /// One connection after the other.
     async fn connections(self, outbound: Outbound) {
-        let Uplink { child, parents, tls, contact, archive, clock, loaded } = self;
+        let Uplink { child, parents, tls, contact, archive, clock, loaded, summaries } = self;
         let next_question = clock.exact().as_micros() as u64;
         let (journal, loaded) = (child.journal(), Some(loaded));
         let mut connection = ParentConnection {
@@ -166,6 +175,7 @@ impl<C: Child> Uplink<C> {
             again: None,
             announce: false,
             freed: false,
+            summaries: ConnectionSummaries::new(summaries),
             said: VecDeque::new(),
             acknowledged: 0,
             next_question,
@@ -215,6 +225,7 @@ struct ParentConnection<C> {
     announce: bool,
     /// The parent is to be notified that processors are free early.
     freed: bool,
+    summaries: ConnectionSummaries,
     /// What else is to be said next: one answer, perhaps in pieces.
     said: VecDeque<proto::Up>,
     acknowledged: u64,
@@ -224,15 +235,6 @@ struct ParentConnection<C> {
 }
 
 type Sender = mpsc::Sender<proto::Up>;
-
-/// A page of reports, while it is being read.
-type Reading = Pin<Box<dyn Future<Output = Result<ReadPage, Status>> + Send>>;
-
-enum ReadPage {
-    /// Status updates, up to at least that number unless they fill the page.
-    Updates(u64, Vec<Report>),
-    Again(AgainPage),
-}
 
 impl<C: Child> ParentConnection<C> {
     /// One connection, from its beginning to its end; why it ended.
@@ -245,6 +247,7 @@ impl<C: Child> ParentConnection<C> {
         self.questions.clear();
         self.page.clear();
         (self.announce, self.freed) = (false, false);
+        self.summaries.restart();
         self.said.clear();
         let (name, kind, journal) = (self.child.name(), self.child.kind(), self.journal);
         let servers = self.child.servers().await;
@@ -318,7 +321,8 @@ impl<C: Child> ParentConnection<C> {
         let mut last_contact = Instant::now();
         let (mut reading, mut is_unreadable) = (self.read(), false);
         loop {
-            let has_something = self.announce || self.freed || !self.said.is_empty() || !self.page.is_empty();
+            let is_marked = self.announce || self.freed || self.summaries.is_due;
+            let has_something = is_marked || !self.said.is_empty() || !self.page.is_empty();
             tokio::select! {
                 message = down.message() => {
                     let Some(message) = message? else { return Ok("the parent closed the connection".to_owned()) };
@@ -348,6 +352,8 @@ impl<C: Child> ParentConnection<C> {
                 Ok(()) = self.outbound.last_update.changed() => {}
                 () = self.outbound.announce.notified() => self.announce = true,
                 () = self.outbound.freed.notified() => self.freed = true,
+                () = self.outbound.summary.notified() => self.summaries.note_change(),
+                () = self.summaries.due(&self.clock) => self.summaries.is_due = true,
                 Some(said) = self.outbound.said.recv(), if self.said.is_empty() => self.queue(said),
                 _ = beat.tick() => {
                     if last_contact.elapsed() > SILENCE {
@@ -404,6 +410,12 @@ impl<C: Child> ParentConnection<C> {
         if std::mem::take(&mut self.freed) {
             return Ok(Some((&FromChild::Freed).into()));
         }
+        if std::mem::take(&mut self.summaries.is_due)
+            && let Some(present) = self.child.summary().await
+            && let Some(summary) = self.summaries.report(&self.clock, present)
+        {
+            return Ok(Some((&FromChild::Summary(summary)).into()));
+        }
         match self.page.pop_front() {
             Some(Report::Update(sequence, record)) => {
                 self.last_sent = sequence;
@@ -457,13 +469,6 @@ impl<C: Child> ParentConnection<C> {
                 self.said.push_back((&FromChild::Unnumbered { server }).into())
             }
         }
-    }
-}
-
-async fn wait(reading: &mut Option<Reading>) -> Result<ReadPage, Status> {
-    match reading {
-        Some(reading) => reading.await,
-        None => std::future::pending().await,
     }
 }
 

@@ -125,6 +125,7 @@ fn every_key_is_on_its_page() {
         ("agent.md", "agent.toml", &format!("{agent}[limits]\n")),
         ("agent.md", "agent.toml", &format!("{agent}[probes]\n")),
         ("agent.md", "agent.toml", &format!("{agent}[reallocation]\n")),
+        ("agent.md", "agent.toml", &format!("{agent}[summaries]\n")),
         ("server.md", "server.toml", ""),
         ("server.md", "server.toml", "[cluster]\n"),
         ("node.md", "server.toml", "[cluster.node]\n"),

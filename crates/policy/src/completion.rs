@@ -50,10 +50,9 @@ impl<Rank: Ord + Copy> Earliest<Rank> {
         bound <= self.latest()
     }
 
-    /// False if a candidate of this rank that completes at `bound` or later cannot be kept.
-    pub fn may_take(&self, bound: Time, rank: Rank) -> bool {
-        let bound = Preference { completion: bound, rank };
-        self.best.is_none_or(|(best, _)| bound <= best)
+    /// False if no candidate can be kept to which `bound` is preferred, or that is equal to it.
+    pub fn may_take(&self, bound: &Preference<Time, Rank>) -> bool {
+        self.may_take_from(bound.completion) && self.best.is_none_or(|(best, _)| *bound <= best)
     }
 
     /// The best candidate.
@@ -178,7 +177,8 @@ mod tests {
         assert!(earliest.may_take_from(Time(100)) && !earliest.may_take_from(Time(101)));
         earliest.offer(5, estimate(0, 70));
         assert!(earliest.may_take_from(Time(70)) && !earliest.may_take_from(Time(71)));
-        assert!(earliest.may_take(Time(70), 4) && !earliest.may_take(Time(70), 6));
+        let bound = |rank| Preference { completion: Time(70), rank };
+        assert!(earliest.may_take(&bound(4)) && !earliest.may_take(&bound(6)));
     }
 
     #[test]
@@ -200,8 +200,8 @@ mod tests {
         ) {
             let mut earliest = Earliest::until(Time(latest));
             for (rank, (start, walltime, slack)) in offered.iter().enumerate() {
-                let bound = Time(start + walltime - slack);
-                if earliest.may_take_from(bound) && earliest.may_take(bound, rank) {
+                let bound = Preference { completion: Time(start + walltime - slack), rank };
+                if earliest.may_take(&bound) {
                     earliest.offer(rank, estimate(*start, *walltime));
                 }
             }

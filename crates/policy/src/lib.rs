@@ -1,5 +1,5 @@
 //! All scheduling decisions of Pliant: the availability profile, local batch policies, sizing of moldable jobs, mapping of
-//! requests onto clusters, reallocation of waiting jobs, allocation of multi-jobs, and runtime predictions.
+//! requests onto clusters, discovery of servers, reallocation of waiting jobs, allocation of multi-jobs, and runtime predictions.
 //!
 //! Nothing here reads a clock, a file or the environment: `now` and the random generator are arguments (ARCHITECTURE.md,
 //! invariant 2). The simulator and the live federation call the same functions.
@@ -9,6 +9,7 @@ pub mod alternatives;
 pub mod batch;
 pub mod completion;
 pub mod custom;
+pub mod discovery;
 mod failure;
 pub mod federation;
 pub mod mapping;

@@ -11,6 +11,7 @@ use pliant_control::batch::Command as BatchCommand;
 use pliant_control::replay::{JournalEvent, Machine, replay};
 use pliant_control::server::{self, Answer, Server, ServerConfig};
 use pliant_model::{ClusterId, Platform, Span, Speedup, Time};
+use pliant_policy::discovery::ReportRule;
 use pliant_policy::mapping::Mapping;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_policy::tuning::Tuner;
@@ -107,6 +108,9 @@ fn policies() -> impl Strategy<Value = Policies> {
     })
 }
 
+/// Every change of a summary is reported at once.
+const FRESH: ReportRule = ReportRule { every: Span(0), least_change: Span(0) };
+
 /// Checks that both speeds give the same run; returns that of the protocol.
 fn check(platform: &Platform, hierarchy: &Hierarchy, jobs: &[SimJob], policies: &Policies) -> ProtocolRun {
     let direct = simulate(platform, jobs, policies, &mut NoObserver).unwrap();
@@ -148,6 +152,10 @@ fn both_speeds_agree_on_a_generated_month() {
             assert!(moved.run.reallocations > 100, "{heuristic}: {}", moved.run.reallocations);
             assert_eq!(moved.traffic.servers, 4 * moved.run.reallocations, "{heuristic}");
         }
+        let network = Network { summaries: Some(FRESH), ..Network::default() };
+        let bounded =
+            simulate_protocol(&platform, &hierarchy, &jobs, &Policies::default(), &network).unwrap();
+        assert_eq!(bounded.run, run.run, "summaries on {levels} levels");
         let siblings = Some(Reallocation::new(Algorithm::Siblings, Heuristic::Mct));
         let policies = Policies { reallocation: siblings, ..Policies::default() };
         let with_siblings = check(&platform, &hierarchy, &jobs[..2_000], &policies);
@@ -275,16 +283,34 @@ fn latencies() -> impl Strategy<Value = Latency> {
     ]
 }
 
+fn report_rules() -> impl Strategy<Value = ReportRule> {
+    let rule = |(every, least)| ReportRule { every: Span(every), least_change: Span(least) };
+    (0..30_i64, 0..60_i64).prop_map(rule)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// With summaries that are never stale, agents find what they would if they asked all children.
+    #[test]
+    fn with_fresh_summaries_both_speeds_agree_job_for_job(
+        platform in platforms(), jobs in workloads(), policies in policies(), shape in hierarchies(),
+    ) {
+        let direct = simulate(&platform, &jobs, &policies, &mut NoObserver).unwrap();
+        let hierarchy = hierarchy(&platform, &shape);
+        let network = Network { summaries: Some(FRESH), ..Network::default() };
+        let protocol = simulate_protocol(&platform, &hierarchy, &jobs, &policies, &network).unwrap();
+        prop_assert_eq!(protocol.run, direct);
+    }
 
     /// Queries are not in the journals: they change no persistent state.
     #[test]
     fn a_replayed_journal_gives_the_same_commands(
         platform in platforms(), jobs in workloads(), policies in policies(), shape in hierarchies(), latency in latencies(),
+        summaries in prop::option::of(report_rules()),
     ) {
         let (hierarchy, jobs) = (hierarchy(&platform, &shape), jobs);
-        let network = Network { latency, seed: 5, ..Network::default() };
+        let network = Network { latency, seed: 5, summaries, ..Network::default() };
         let mut seen = Recorder::default();
         simulate_watched(&platform, &hierarchy, &jobs, &policies, &network, &mut seen).unwrap();
         for (config, journal) in seen.agent_configs.into_iter().zip(seen.agents) {
@@ -299,10 +325,10 @@ proptest! {
     #[test]
     fn over_a_slow_network_with_crashing_clients_every_accepted_job_runs_exactly_once(
         platform in platforms(), jobs in workloads(), policies in policies(), shape in hierarchies(),
-        latency in latencies(), crashes in 0..60_u8, seed in any::<u64>(),
+        latency in latencies(), crashes in 0..60_u8, seed in any::<u64>(), summaries in prop::option::of(report_rules()),
     ) {
         let (hierarchy, jobs) = (hierarchy(&platform, &shape), jobs);
-        let network = Network { latency, crashes, seed };
+        let network = Network { latency, crashes, seed, summaries };
         let mut seen = Recorder::default();
         let delayed = simulate_watched(&platform, &hierarchy, &jobs, &policies, &network, &mut seen).unwrap();
         prop_assert_eq!(&delayed.unplaced, &[]);

@@ -16,6 +16,7 @@ pub(crate) use pliant_control::server::{Ban, Drain};
 pub(crate) use pliant_control::server_info::ServerInfo;
 pub(crate) use pliant_control::signed::{HandoffSignature, SignedClaim};
 pub(crate) use pliant_model::{Estimate, Speedup};
+pub(crate) use pliant_policy::discovery::Summary;
 pub(crate) use pliant_staging::FileSpec;
 
 pub(crate) use super::field::HasMessage;
@@ -39,6 +40,7 @@ macro_rules! for_each_message {
             servers: ServerInfo;
             messages_of_children: FromChild;
             messages_of_parents: FromParent;
+            summaries_of_children: Summary;
             federations: Federation;
             queries_of_jobs: JobsQuery;
             positions_of_jobs: JobCursor;

@@ -6,6 +6,7 @@ use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
 use pliant_model::{Procs, Time};
+use pliant_policy::discovery::Summary;
 use pliant_telemetry::RequestId;
 #[cfg(test)]
 use proptest::prelude::*;
@@ -69,6 +70,8 @@ pub enum FromChild {
     },
     /// Processors are free earlier than planned although no job of the federation has ended.
     Freed,
+    /// When work could start on the servers that the child is or has below it.
+    Summary(Summary),
     /// The journal of a server is new: asks which job numbers are taken.
     Unnumbered {
         /// The server.
@@ -156,6 +159,7 @@ one_of! {
             drained: list(NAME, bounds::SERVERS_MAX),
         },
         Freed(empty()) <=> Freed,
+        Summary <=> Summary(nested()),
         Unnumbered(proto::Unnumbered) <=> Unnumbered { server: NAME },
         ReportedAgain(proto::ReportedAgain) <=> ReportedAgain(job: boxed(required("a job"))),
         AllReported(proto::AllReported) <=> AllReported { sequence },
@@ -177,6 +181,7 @@ one_of! {
                 best: BEST.or(1),
                 only: unless_empty(NAME),
                 timeout_s <=> timeout: unless_empty(seconds(bounds::TIMEOUT_S)),
+                latest: optional(TIME),
             }),
             request: RequestOrNone,
         },

@@ -41,6 +41,7 @@ message! {
     proto::DiscoverySummary <=> DiscoverySummary {
         servers,
         answered,
+        not_asked,
         passed: list(nested(), bounds::PASSED_MAX),
     }
 

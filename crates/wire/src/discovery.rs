@@ -35,6 +35,7 @@ message! {
         down: list(NAME, bounds::SERVERS_MAX),
         servers,
         answered,
+        not_asked,
         snapshots: list(nested(), bounds::SERVERS_MAX),
         outcome: optional(nested()),
     }
@@ -102,5 +103,6 @@ pub fn asked(
         best: BEST.or(1).decode("best", request.best)?,
         only: unless_empty(NAME).decode("only", request.only)?,
         timeout,
+        latest: None,
     })
 }

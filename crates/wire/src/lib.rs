@@ -50,6 +50,7 @@ mod server;
 mod signed;
 mod stored_data;
 mod submission;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -70,11 +70,12 @@ fn value(explanation: &Explanation) -> Value {
 /// The answers of the other servers; none if they are not known.
 fn discovery_value(discovery: &DiscoverySummary) -> Option<Value> {
     let passed = |(server, cause): &(Name, Cause)| json!({ "server": server, "cause": cause.word() });
-    let DiscoverySummary { servers, answered, passed: list } = discovery;
+    let DiscoverySummary { servers, answered, not_asked, passed: list } = discovery;
     (!discovery.is_empty()).then(|| {
         json!({
             "servers": servers,
             "answered": answered,
+            "not_asked": not_asked,
             "passed": list.iter().map(passed).collect::<Vec<Value>>(),
         })
     })
@@ -192,7 +193,7 @@ fn compared(record: &JobRecord) -> String {
 
 /// Why other servers are not in the table, or did not take the job, as far as it was reported.
 fn others(record: &JobRecord) -> String {
-    let DiscoverySummary { servers, answered, passed } = &record.discovery;
+    let DiscoverySummary { servers, answered, not_asked, passed } = &record.discovery;
     let mut shown: BTreeMap<Cause, Vec<&str>> = BTreeMap::new();
     for (server, cause) in passed {
         let names = shown.entry(*cause).or_default();
@@ -210,6 +211,12 @@ fn others(record: &JobRecord) -> String {
         text.push_str(&format!(
             "{answered} of {} answered; the best estimates were compared.\n",
             counted((*servers).into(), "server")
+        ));
+    }
+    if *not_asked > 0 {
+        text.push_str(&format!(
+            "Not asked: {}. By what was reported to the agents, none of them could complete it earlier.\n",
+            counted((*not_asked).into(), "server")
         ));
     }
     text

@@ -73,6 +73,12 @@ fn text(found: &DiscoveryResult, now: Time) -> String {
         let (answered, servers) = (found.answered, counted(known, "server"));
         text.push_str(&format!("{answered} of {servers} answered; the best estimates are listed.\n"));
     }
+    if found.not_asked > 0 {
+        text.push_str(&format!(
+            "Not asked: {}. By what was reported to the agents, none of them could complete it earlier.\n",
+            counted(found.not_asked.into(), "server")
+        ));
+    }
     text
 }
 
@@ -94,6 +100,7 @@ fn value(found: &DiscoveryResult) -> Value {
         "down": found.down,
         "servers": found.servers,
         "answered": found.answered,
+        "not_asked": found.not_asked,
     })
 }
 
@@ -127,8 +134,9 @@ mod tests {
             silent: vec![name("rennes")],
             more: 2,
             down: vec![name("sophia")],
-            servers: 80,
+            servers: 120,
             answered: 77,
+            not_asked: 40,
             ..DiscoveryResult::default()
         };
         assert_eq!(
@@ -140,7 +148,8 @@ mod tests {
              Not rennes: did not answer in time.\n\
              2 more refuse or did not answer.\n\
              Not sophia: not connected.\n\
-             77 of 80 servers answered; the best estimates are listed.\n"
+             77 of 120 servers answered; the best estimates are listed.\n\
+             Not asked: 40 servers. By what was reported to the agents, none of them could complete it earlier.\n"
         );
         let in_long = EstimationVector { partition: Some("long".to_owned()), ..offer("paris", 500) };
         let compared = DiscoveryResult {

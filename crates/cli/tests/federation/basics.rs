@@ -178,7 +178,10 @@ async fn an_explanation_lists_estimates_and_running_jobs() {
     assert_eq!(compared, [("paris".to_owned(), 250), ("lyon".to_owned(), 1000)]);
     assert_eq!(running.handle.server.as_str(), "paris");
     let passed = vec![("lille".parse().unwrap(), Cause::TooLarge)];
-    assert_eq!(explained.record.discovery, DiscoverySummary { servers: 3, answered: 3, passed });
+    assert_eq!(
+        explained.record.discovery,
+        DiscoverySummary { servers: 3, answered: 3, not_asked: 0, passed }
+    );
     federation.reaches(&alice, &running.handle, JobState::Active).await;
     assert_eq!(alice.explain(&running.handle).await.unwrap().waits, None);
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use pliant_policy::discovery::Summary;
 use pliant_policy::reallocation::Reallocation;
 
 use super::{
@@ -55,6 +56,13 @@ pub enum Event {
         discovery: u64,
         /// The child's result.
         found: DiscoveryResult,
+    },
+    /// A child reports when work could start on its servers.
+    Summarised {
+        /// The child.
+        child: Name,
+        /// The bounds.
+        summary: Summary,
     },
     /// A child reports a job's status.
     StatusUpdate {
@@ -188,6 +196,8 @@ pub enum Command {
     ReportStatus(Box<JobRecord>),
     /// Report the servers of this agent to the parent.
     Announce,
+    /// The summary of this agent has changed: report it to the parent when that is due.
+    Summarise,
     /// Report to the parent that processors have become free early, although no job of the federation has ended. This is of use at once
     /// or not at all.
     Freed,

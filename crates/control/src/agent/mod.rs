@@ -6,6 +6,7 @@
 //! every server (`discovery`). Status updates of jobs go up, from the journal of one daemon into that of the next
 //! (`index`).
 
+mod child_bounds;
 mod departed;
 mod discovery;
 mod event;
@@ -111,6 +112,9 @@ pub struct DiscoveryQuery {
     pub only: Option<Name>,
     /// The time limit of the requester, if there is one.
     pub timeout: Option<Span>,
+    /// Estimates that complete later are of no use to the requester.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<Time>,
 }
 
 /// The requester that waits for the answer to a query.
@@ -142,6 +146,9 @@ pub struct DiscoveryResult {
     pub servers: u32,
     /// The number of servers that answered, by an estimate or a refusal.
     pub answered: u32,
+    /// The number of servers that were not asked: by their summaries none of them is among the best.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub not_asked: u32,
     /// The queues of servers, if the query asked for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<ServerSnapshot>,
@@ -172,6 +179,8 @@ pub struct Agent {
     config: AgentConfig,
     children: BTreeMap<Name, Child>,
     discoveries: BTreeMap<u64, discovery::OpenDiscovery>,
+    /// The summaries of children.
+    bounds: child_bounds::ChildBounds,
     next_discovery: u64,
     jobs: known_jobs::KnownJobs,
     changes: recent_changes::RecentChanges,
@@ -208,6 +217,7 @@ impl Agent {
             config,
             children: BTreeMap::new(),
             discoveries: BTreeMap::new(),
+            bounds: child_bounds::ChildBounds::default(),
             next_discovery: 1,
             jobs: known_jobs::KnownJobs::default(),
             ended: VecDeque::new(),
@@ -243,6 +253,7 @@ impl Agent {
             Event::Answered { child, discovery, found } => {
                 self.answered(now, &child, discovery, found, commands);
             }
+            Event::Summarised { child, summary } => self.summarised(child, summary, commands),
             Event::Freed { child } => self.record_freed(&child, commands),
             Event::Reallocate { reply, dry_run, policy } => {
                 self.request_cycle(now, reply, dry_run, policy, commands);
@@ -272,7 +283,7 @@ impl Agent {
 
     /// When the agent needs the next [`Event::Due`].
     pub fn next_due(&self) -> Option<Time> {
-        let timeout = self.discoveries.values().map(|open| open.until);
+        let timeout = self.discoveries.values().map(discovery::OpenDiscovery::due);
         let forget = self.next_forgotten();
         timeout.chain(forget).chain(self.next_lost()).chain(self.next_cycle()).min()
     }
@@ -294,6 +305,7 @@ impl Agent {
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
         // A query sent over an earlier connection is not answered over this one.
         self.stop_waiting_for(now, &child, commands);
+        self.bounds.forget(&child);
         self.children
             .insert(child, Child { kind, servers, attached: true, since: now, journal, sequence, lost });
         if changed && !self.config.root {
@@ -313,6 +325,7 @@ impl Agent {
         let Some(known) = self.children.get_mut(child) else { return };
         let changed = known.servers != servers;
         known.servers = servers;
+        self.bounds.servers_changed(child);
         if changed && !self.config.root {
             commands.push(Command::Announce);
         }
@@ -325,6 +338,7 @@ impl Agent {
         }
         known.attached = false;
         known.since = now;
+        self.bounds.forget(child);
         self.stop_waiting_for(now, child, commands);
         if !self.config.root {
             commands.push(Command::Announce);

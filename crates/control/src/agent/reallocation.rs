@@ -248,7 +248,7 @@ impl Agent {
         self.start_discovery(
             now,
             Requester::ReallocationCycle,
-            DiscoveryQuery { subject, caller, best: u32::MAX, only, timeout },
+            DiscoveryQuery { subject, caller, best: u32::MAX, only, timeout, latest: None },
             commands,
         );
     }

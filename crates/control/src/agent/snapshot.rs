@@ -113,10 +113,22 @@ impl Machine for Agent {
     }
 
     fn is_question(event: &Event) -> bool {
-        matches!(event, Event::Queried { .. } | Event::Answered { .. } | Event::Reallocate { .. })
+        matches!(
+            event,
+            Event::Queried { .. }
+                | Event::Answered { .. }
+                | Event::Reallocate { .. }
+                | Event::Summarised { .. }
+        )
     }
 
     fn is_of_question(command: &Command) -> bool {
-        matches!(command, Command::Query { .. } | Command::Answer { .. } | Command::ReportReallocation { .. })
+        matches!(
+            command,
+            Command::Query { .. }
+                | Command::Answer { .. }
+                | Command::ReportReallocation { .. }
+                | Command::Summarise
+        )
     }
 }

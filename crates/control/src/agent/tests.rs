@@ -1,3 +1,4 @@
+mod bounds;
 mod discovery;
 
 use pliant_model::{Estimate, Procs, Speed, Speedup, Time};
@@ -51,6 +52,7 @@ fn ask(best: u32) -> Box<DiscoveryQuery> {
         best,
         only: None,
         timeout: None,
+        latest: None,
     })
 }
 

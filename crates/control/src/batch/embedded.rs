@@ -23,6 +23,7 @@ use pliant_policy::UnknownName;
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, Start, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
+use pliant_policy::profile::ClassStarts;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
@@ -210,6 +211,10 @@ impl BatchSystem for Embedded {
         tuner: Tuner,
     ) -> Option<Estimate> {
         self.scheduler.estimate(now, walltimes, tuner)
+    }
+
+    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+        self.scheduler.class_starts(now)
     }
 
     fn submit(&mut self, now: Time, submission: Submission, _effects: &mut Effects) {

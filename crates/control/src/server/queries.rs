@@ -8,6 +8,7 @@ use std::ops::Bound;
 use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
 use pliant_policy::batch::Submission;
 use pliant_policy::completion::is_earlier;
+use pliant_policy::discovery::{ClusterBounds, Summary};
 use pliant_policy::nodes;
 use pliant_policy::tuning::Tuner;
 
@@ -201,6 +202,25 @@ impl Server {
             partition,
         };
         DiscoveryResult { vectors: vec![vector], ..DiscoveryResult::default() }
+    }
+
+    /// When work could start here, for the parent: bounds, and none for work if the server accepts none at the moment.
+    pub fn summary(&mut self, now: Time) -> Summary {
+        if self.closed().is_some() {
+            return Summary::default();
+        }
+        // The partitions of an external batch system have other sizes, and no more than all nodes together.
+        let of_nodes = |listing: &Listing| {
+            let cores = listing.nodes.iter().map(|node| node.cores);
+            Procs(cores.fold(0, u32::saturating_add))
+        };
+        let procs = self.batch.mirror().map_or(Procs(0), of_nodes).max(self.procs());
+        Summary::of(ClusterBounds {
+            speed: self.config.speed,
+            procs,
+            counts_resources: self.batch.counts_resources(),
+            starts: self.batch.class_starts(now),
+        })
     }
 
     /// How busy the cluster is.

@@ -18,6 +18,7 @@ mod requeueing;
 mod resources;
 mod restored;
 mod sizes;
+mod summary;
 mod waiting;
 
 use crate::access::Caller;

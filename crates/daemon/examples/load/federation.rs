@@ -34,6 +34,8 @@ pub(crate) struct Federation {
     authority: Authority,
     /// The table `[limits]` of every daemon.
     limits: &'static str,
+    /// The table `[summaries]` of every daemon.
+    summaries: &'static str,
 }
 
 /// A process with one or more daemons. When this is dropped, the process gets a signal to end and is waited for.
@@ -50,7 +52,12 @@ impl Federation {
     pub(crate) fn new(parent: &Path) -> Outcome<Federation> {
         let dir = tempfile::Builder::new().prefix("pliant-load-").tempdir_in(parent)?;
         let authority = Authority::init(&dir.path().join("ca"), "load", now())?;
-        Ok(Federation { dir, authority, limits: LIMITS })
+        Ok(Federation { dir, authority, limits: LIMITS, summaries: "" })
+    }
+
+    /// One whose agents ask every server.
+    pub(crate) fn without_summaries(parent: &Path) -> Outcome<Federation> {
+        Ok(Federation { summaries: "[summaries]\nevery_s = 0\n", ..Federation::new(parent)? })
     }
 
     /// One whose users have the limits that daemons set if their files name none.
@@ -74,8 +81,8 @@ impl Federation {
         let path = self.folder(Role::Agent, name)?.join("agent.toml");
         let parent = parent.map(parent_of).unwrap_or_default();
         let text = format!(
-            "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n{parent}\n{TLS}\n{}",
-            self.limits
+            "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\n{parent}\n{TLS}\n{}{}",
+            self.limits, self.summaries
         );
         fs::write(&path, text)?;
         Ok(path)
@@ -86,9 +93,10 @@ impl Federation {
         let path = self.folder(Role::Server, name)?.join("server.toml");
         let text = format!(
             "name = \"{name}\"\nlisten = \"127.0.0.1:0\"\nstate = \"state\"\nwaiting_per_user = 4000000\n{}\n\
-             [accounts]\nmap = \"shared\"\n\n[cluster]\n{cluster}\n\n{TLS}\n{}\n{SERVICE}",
+             [accounts]\nmap = \"shared\"\n\n[cluster]\n{cluster}\n\n{TLS}\n{}{}\n{SERVICE}",
             parent_of(parent),
-            self.limits
+            self.limits,
+            self.summaries
         );
         fs::write(&path, text)?;
         Ok(path)

@@ -1,12 +1,13 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
 //! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]...
-//! [--dir DIR] [--seconds N] [--figures DIR] [--jobs N]`
+//! [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
 //!
 //! - `submits`: an agent and three servers whose clusters are full take submissions from 8 users at once.
-//! - `discovery`: a tree of a master, 12 local agents and 138 servers is asked who would complete a job first.
+//! - `discovery`: a tree of a master, 12 local agents and 138 servers (or `--servers N`) is asked who would complete a job first, with
+//!   `--no-summaries` by asking every server.
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, queried, and gets status updates of
 //!   100,000 more.
 //! - `backlog`: a server with 1,000,000 waiting jobs is started, and takes submissions while it writes a snapshot.
@@ -42,7 +43,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]... [--dir DIR] [--seconds N] [--figures DIR] [--jobs N]";
+const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]... [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]";
 
 /// The measurements of sizes, which are the same in every build.
 const SIZES: [&str; 2] = ["scripts", "retention"];
@@ -57,6 +58,10 @@ struct Options {
     figures: Option<PathBuf>,
     /// How many jobs a server goes through.
     jobs: u32,
+    /// How many servers a discovery has.
+    servers: usize,
+    /// Whether daemons report their summaries.
+    summaries: bool,
 }
 
 fn main() -> Outcome<()> {
@@ -74,7 +79,15 @@ fn main() -> Outcome<()> {
 
 fn options(arguments: Vec<String>) -> Outcome<Options> {
     let (dir, time) = (std::env::temp_dir(), Duration::from_secs(10));
-    let mut options = Options { wanted: Vec::new(), dir, time, figures: None, jobs: retention::JOBS };
+    let mut options = Options {
+        wanted: Vec::new(),
+        dir,
+        time,
+        figures: None,
+        jobs: retention::JOBS,
+        servers: discovery::SERVERS,
+        summaries: true,
+    };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
@@ -84,6 +97,8 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
             "--dir" => options.dir = value()?.into(),
             "--figures" => options.figures = Some(value()?.into()),
             "--jobs" => options.jobs = value()?.parse()?,
+            "--servers" => options.servers = value()?.parse()?,
+            "--no-summaries" => options.summaries = false,
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
             _ => return Err(USAGE.into()),
         }
@@ -104,7 +119,7 @@ fn measure(options: &Options) -> Outcome<()> {
             submits::measure(&options.dir, options.time).await?;
         }
         if is_wanted("discovery") {
-            discovery::measure(&options.dir).await?;
+            discovery::measure(&options.dir, options.servers, options.summaries).await?;
         }
         if is_wanted("archive") {
             archive::measure(&options.dir).await?;

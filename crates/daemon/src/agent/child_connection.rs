@@ -276,6 +276,7 @@ impl ChildConnection {
                 return Ok(());
             }
             FromChild::Freed => Event::Freed { child },
+            FromChild::Summary(summary) => Event::Summarised { child, summary },
             FromChild::Unnumbered { server } => {
                 if self.kind == ChildKind::Server && server != child {
                     return Err(Status::permission_denied(

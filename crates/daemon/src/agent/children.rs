@@ -7,6 +7,7 @@ use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
 use pliant_journal::Filter;
 use pliant_model::{Procs, Time};
+use pliant_policy::discovery::Summary;
 use pliant_telemetry::RequestId;
 use pliant_transport::ClientTls;
 use tonic::Status;
@@ -68,6 +69,10 @@ impl Child for AgentChild {
 
     fn drained(&self) -> Vec<Name> {
         self.connections.servers().drained.into_iter().collect()
+    }
+
+    async fn summary(&self) -> Option<Summary> {
+        self.mailbox.ask(|agent, _| agent.summary()).await.ok()
     }
 
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {

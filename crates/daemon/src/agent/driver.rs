@@ -94,6 +94,12 @@ impl Driver<Agent> for AgentDriver {
             Command::Announce => {
                 if let Some(upward) = &self.upward {
                     upward.announce();
+                    upward.summary_changed();
+                }
+            }
+            Command::Summarise => {
+                if let Some(upward) = &self.upward {
+                    upward.summary_changed();
                 }
             }
             Command::Freed => {

@@ -127,6 +127,7 @@ pub async fn serve(
             archive: archive.clone(),
             clock,
             loaded: host.next_update() - 1,
+            summaries: file.summaries.rule(),
         };
         front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));
     }

@@ -12,7 +12,7 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 
-use super::{HttpFile, LimitsFile, ProbesFile, check_advertised, socket_address, wrong_value};
+use super::{HttpFile, LimitsFile, ProbesFile, SummariesFile, check_advertised, socket_address, wrong_value};
 
 const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
 
@@ -46,6 +46,9 @@ pub struct AgentFile {
     /// How servers measure the links between them.
     #[serde(default)]
     pub probes: ProbesFile,
+    /// How often it reports to its parent when work could start below it.
+    #[serde(default)]
+    pub summaries: SummariesFile,
     /// How many days of history the journal keeps for replays.
     #[serde(default = "history_days")]
     pub history_days: u32,
@@ -192,6 +195,7 @@ impl AgentFile {
         }
         check_jobs_days(file.jobs_days).map_err(|(key, message)| wrong(key, message))?;
         file.probes.check().map_err(|(key, message)| wrong(key, message))?;
+        file.summaries.check().map_err(|(key, message)| wrong(key, message))?;
         if file.state.is_some() == file.postgres.is_some() {
             let message =
                 "expected either a folder for the journal (state) or a connection string (postgres)";

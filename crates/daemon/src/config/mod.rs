@@ -9,6 +9,7 @@ mod optional;
 mod probes;
 mod server;
 mod stored_data;
+mod summaries;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,6 +27,7 @@ pub use pliant_control::priority_file::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 pub use stored_data::StoredDataFile;
+pub use summaries::SummariesFile;
 
 /// The table that says as whom jobs run.
 const ACCOUNTS: &str = "accounts";

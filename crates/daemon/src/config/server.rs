@@ -26,8 +26,8 @@ use super::job_limits::{DiskQuota, JobLimitsFile};
 use super::node::NodeFile;
 use super::stored_data::StoredDataFile;
 use super::{
-    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, check_advertised,
-    socket_address, wrong_value,
+    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, SummariesFile,
+    check_advertised, socket_address, wrong_value,
 };
 use pliant_site::BatchSystemSettings;
 
@@ -115,6 +115,9 @@ pub struct ServerFile {
     /// What calls may leave here.
     #[serde(default)]
     pub stored_data: StoredDataFile,
+    /// How often it reports to its agent when work could start.
+    #[serde(default)]
+    pub summaries: SummariesFile,
     /// The file systems that its cluster shares with its users.
     #[serde(default)]
     pub shared: SharedFileSystems,
@@ -286,6 +289,7 @@ impl ServerFile {
         }
         check_shared(&self.shared)?;
         check_jobs_days(self.jobs_days)?;
+        self.summaries.check()?;
         if self.jobs_days < self.results_days {
             let why = format!(
                 "expected at least `results_days` ({}), since files are fetched by the record of their job, found {}",

@@ -109,6 +109,7 @@ impl Driver<Server> for ServerDriver {
         let usage = machine.usage();
         self.free.set(usage.free);
         self.closures.update(machine);
+        self.upward.summary_changed();
         metrics::gauge!(names::QUEUE_LENGTH).set(f64::from(usage.waiting));
         metrics::gauge!(names::FREE_PROCS).set(f64::from(usage.free.0));
         for (state, count) in [(JobState::Queued, usage.waiting), (JobState::Active, usage.running)] {

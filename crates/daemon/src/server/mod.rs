@@ -162,7 +162,8 @@ pub async fn serve(
         tls: client_tls.clone(),
     };
     let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
-    let uplink = Uplink { child, parents, tls, contact, archive: archive.clone(), clock, loaded };
+    let summaries = file.summaries.rule();
+    let uplink = Uplink { child, parents, tls, contact, archive: archive.clone(), clock, loaded, summaries };
     front.tasks.spawn(uplink.keep(outbound, halted.clone()));
     if let Some(fresh) = fresh.clone() {
         let upward = upward.clone();

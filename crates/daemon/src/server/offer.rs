@@ -17,6 +17,7 @@ use pliant_control::server_info::ServerInfo;
 use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
 use pliant_journal::Filter;
 use pliant_model::{Procs, Span, Speed, Time};
+use pliant_policy::discovery::Summary;
 use pliant_site::accounts::AccountName;
 use pliant_site::processes::Streams;
 use pliant_site::services::{
@@ -323,6 +324,10 @@ impl Child for ServerChild {
 
     fn drained(&self) -> Vec<Name> {
         if self.closures.is_drained() { vec![self.name()] } else { Vec::new() }
+    }
+
+    async fn summary(&self) -> Option<Summary> {
+        self.mailbox.ask(|server, now| server.summary(now)).await.ok()
     }
 
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {

@@ -19,6 +19,7 @@ pub(crate) struct Upward {
     last_update: Arc<watch::Sender<u64>>,
     announce: Arc<Notify>,
     freed: Arc<Notify>,
+    summary: Arc<Notify>,
     said: mpsc::Sender<TransientMessage>,
 }
 
@@ -42,6 +43,7 @@ pub(crate) struct Outbound {
     pub(super) last_update: watch::Receiver<u64>,
     pub(super) announce: Arc<Notify>,
     pub(super) freed: Arc<Notify>,
+    pub(super) summary: Arc<Notify>,
     pub(super) said: mpsc::Receiver<TransientMessage>,
 }
 
@@ -49,10 +51,15 @@ pub(crate) struct Outbound {
 pub(crate) fn upward(next_update: u64) -> (Upward, Outbound) {
     let (last_update, updates) = watch::channel(next_update - 1);
     let (said, receiver) = mpsc::channel(SAID_MAX);
-    let (announce, freed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let outbound =
-        Outbound { last_update: updates, announce: announce.clone(), freed: freed.clone(), said: receiver };
-    (Upward { last_update: Arc::new(last_update), announce, freed, said }, outbound)
+    let [announce, freed, summary] = [(); 3].map(|()| Arc::new(Notify::new()));
+    let outbound = Outbound {
+        last_update: updates,
+        announce: announce.clone(),
+        freed: freed.clone(),
+        summary: summary.clone(),
+        said: receiver,
+    };
+    (Upward { last_update: Arc::new(last_update), announce, freed, summary, said }, outbound)
 }
 
 impl Upward {
@@ -73,6 +80,11 @@ impl Upward {
     /// Processors of another user's job are free earlier than planned.
     pub(crate) fn freed(&self) {
         self.freed.notify_one();
+    }
+
+    /// The summary may have changed.
+    pub(crate) fn summary_changed(&self) {
+        self.summary.notify_one();
     }
 
     /// The answer to a question. If it does not fit, the parent's question times out.

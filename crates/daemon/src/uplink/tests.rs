@@ -7,6 +7,7 @@ use pliant_control::agent::DiscoveryResult;
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
+use pliant_journal::StatusUpdate;
 use pliant_journal::{AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow};
 use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
@@ -15,8 +16,12 @@ use pliant_wire::Pieces;
 use prost::Message;
 
 use super::*;
-use crate::config::LimitsFile;
+use crate::config::{LimitsFile, SummariesFile};
 use crate::host::row;
+
+mod lyon;
+
+use lyon::Lyon;
 
 /// A journal with status updates from one number to another.
 #[derive(Clone)]
@@ -108,60 +113,6 @@ fn job(number: u32) -> JobRecord {
     JobRecord { handle: Handle { number, ..record.handle.clone() }, ..record }
 }
 
-struct Lyon;
-
-impl Child for Lyon {
-    fn name(&self) -> Name {
-        "lyon".parse().unwrap()
-    }
-
-    fn kind(&self) -> ChildKind {
-        ChildKind::Server
-    }
-
-    fn journal(&self) -> u64 {
-        1
-    }
-
-    async fn servers(&self) -> Vec<ServerInfo> {
-        Vec::new()
-    }
-
-    async fn asked(&self, _: u64, _: DiscoveryQuery, _: RequestId) {}
-
-    fn acknowledged(&self, _: u64) {}
-
-    /// `lyon.1001` to `lyon.1300`.
-    async fn jobs_after(&self, after: Option<Handle>, limit: usize) -> Result<JobsInMemory, Status> {
-        let numbers = after.map_or(1001, |after| after.number + 1)..=1300;
-        let jobs: Vec<JobRecord> = numbers.take(limit).map(job).collect();
-        let last = jobs.last().map(|last| last.handle.clone());
-        Ok(JobsInMemory { jobs, last })
-    }
-
-    fn archived_jobs(&self) -> Filter {
-        Filter { server: Some("lyon".to_owned()), ..Filter::default() }
-    }
-
-    fn free(&self) -> Vec<(Name, Procs)> {
-        vec![(self.name(), Procs(3))]
-    }
-
-    fn drained(&self) -> Vec<Name> {
-        vec![self.name()]
-    }
-
-    fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {
-        (Some(Time(7)), Vec::new())
-    }
-
-    fn unnumbered(&self) -> Option<Name> {
-        None
-    }
-
-    async fn numbered(&self, _: Name, _: u32) {}
-}
-
 /// A parent that says nothing.
 struct Silent;
 
@@ -206,6 +157,7 @@ fn connection(
         again,
         announce: false,
         freed: false,
+        summaries: ConnectionSummaries::new(SummariesFile::default().rule()),
         said: VecDeque::new(),
         acknowledged: 0,
         next_question: 1,
@@ -340,6 +292,18 @@ async fn a_parent_without_what_it_had_acknowledged_gets_all_jobs_again() {
 async fn early_free_processors_are_notified_once() {
     let mut bench = Bench::new(1, 0, 0);
     bench.upward.freed();
+    bench.upward.freed();
+    assert_eq!(bench.next().await, FromChild::Freed);
+    bench.upward.announce();
+    assert_eq!(bench.next().await, FromChild::Servers(Vec::new()));
+}
+
+#[tokio::test]
+async fn a_summary_that_has_not_changed_is_reported_once() {
+    let mut bench = Bench::new(1, 0, 0);
+    bench.upward.summary_changed();
+    assert_eq!(bench.next().await, FromChild::Summary(Summary::default()));
+    bench.upward.summary_changed();
     bench.upward.freed();
     assert_eq!(bench.next().await, FromChild::Freed);
     bench.upward.announce();

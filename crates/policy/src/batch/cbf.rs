@@ -31,7 +31,7 @@ use super::nodes::NodeReservations;
 use super::reservation_queue::{Entry, Movable, ReservationQueue, Slot};
 use super::running::Running;
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::profile::{Freed, Profile, StartBounds, Touched};
+use crate::profile::{ClassStarts, Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// A cluster under conservative backfilling.
@@ -403,6 +403,11 @@ impl BatchScheduler for ConservativeBackfilling {
 
     fn start_bounds(&self) -> Option<&StartBounds> {
         self.bounds.as_ref()
+    }
+
+    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+        self.profile.advance(now);
+        Some(ClassStarts::on(&self.profile, now))
     }
 
     fn list(&mut self, _now: Time, waiting: &mut Vec<Waiting>) {

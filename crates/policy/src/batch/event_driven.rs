@@ -16,13 +16,15 @@ use super::occupancy::Occupancy;
 use super::order::{PriorityParts, Ranking};
 use super::queue::{Slot, WaitingQueue};
 use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::profile::Profile;
+use crate::profile::{ClassStarts, Profile};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// The decision at an event, and the expected starts of the other jobs.
 pub(super) trait Rule: Clone + Send + 'static {
     /// True if no job starts before one that was submitted earlier.
     const IN_ORDER: bool;
+    /// False if a job may start on fewer processors than its size has.
+    const SIZES_AS_ASKED: bool = true;
 
     /// Decides after a submission: the job is at the end of the queue.
     fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster);
@@ -320,6 +322,15 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
             Some(plan) => self.rule.tune(&plan.horizon, tuner, &present, walltimes),
             None => by_rank::estimate(&self.rule, &self.cluster, walltimes, tuner, &present),
         }
+    }
+
+    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+        // In another order the next job may go before jobs that wait.
+        if !R::SIZES_AS_ASKED || self.cluster.queue.ranked().is_some() && self.cluster.queue.len() > 0 {
+            return None;
+        }
+        let Horizon { profile, from } = &planned(now, &self.rule, &mut self.cluster, &mut self.plan).horizon;
+        Some(ClassStarts::on(profile, *from))
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {

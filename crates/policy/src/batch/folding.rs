@@ -79,6 +79,7 @@ impl Folding {
 
 impl Rule for Folding {
     const IN_ORDER: bool = true;
+    const SIZES_AS_ASKED: bool = false;
 
     fn submitted(&mut self, now: Time, cluster: &mut EventDrivenCluster) {
         self.freed(now, cluster);

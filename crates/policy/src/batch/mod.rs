@@ -48,7 +48,7 @@ pub use sized::SizingRule;
 pub(crate) use sized::sized;
 
 use crate::UnknownName;
-use crate::profile::StartBounds;
+use crate::profile::{ClassStarts, StartBounds};
 use crate::tuning::Tuner;
 
 /// A job of fixed shape, as submitted to a batch system.
@@ -147,6 +147,12 @@ pub trait BatchScheduler: Send {
 
     /// Lower bounds on the start of any estimate, if the policy keeps them; they allow skipping clusters.
     fn start_bounds(&self) -> Option<&StartBounds> {
+        None
+    }
+
+    /// The first start of each class of sizes and walltimes: no estimate made from now on starts earlier while no processors become free
+    /// earlier than planned. None if the plan has no such bounds.
+    fn class_starts(&mut self, _now: Time) -> Option<ClassStarts> {
         None
     }
 

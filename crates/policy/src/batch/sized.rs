@@ -10,7 +10,7 @@ use super::nodes::Part;
 use super::order::PriorityParts;
 use super::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting};
 use crate::failure::{Failure, PolicyError, position};
-use crate::profile::StartBounds;
+use crate::profile::{ClassStarts, StartBounds};
 use crate::tuning::Tuner;
 
 /// A sizing rule: how many processors a moldable request gets on a cluster.
@@ -87,6 +87,10 @@ impl BatchScheduler for Sized {
 
     fn start_bounds(&self) -> Option<&StartBounds> {
         self.batch_system.start_bounds()
+    }
+
+    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+        self.batch_system.class_starts(now)
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {

@@ -19,6 +19,8 @@ const GROUP: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) members: Vec<ClusterId>,
+    /// The first of them in the order of their numbers, which breaks ties of completion.
+    pub(super) first: ClusterId,
     fastest: Speed,
     largest: Procs,
     floor: StartBounds,
@@ -49,6 +51,7 @@ impl Groups {
                 let largest = members.iter().map(|id| clusters[id.index()].procs).max().unwrap_or_default();
                 Group {
                     members: members.to_vec(),
+                    first: members.iter().copied().min().unwrap_or(ClusterId(0)),
                     fastest: clusters[members[0].index()].speed,
                     largest,
                     floor: StartBounds::new(largest),

@@ -18,6 +18,7 @@ use crate::UnknownName;
 use crate::batch::order::PrioritySettings;
 use crate::batch::{BatchScheduler, LocalPolicy, Submission};
 use crate::completion::Earliest;
+use crate::discovery::BoundOrder;
 use crate::tuning::{ClassTimes, Tuner};
 
 /// A cluster and its batch system.
@@ -109,8 +110,8 @@ pub struct Federation {
     /// Processors of the largest cluster.
     largest: Procs,
     groups: Groups,
-    group_order: Vec<(Time, usize)>,
-    member_order: Vec<(Time, ClusterId)>,
+    group_order: BoundOrder<ClusterId, usize>,
+    member_order: BoundOrder<ClusterId, ClusterId>,
 }
 
 impl Federation {
@@ -171,8 +172,8 @@ impl Federation {
             excluded: BTreeMap::new(),
             largest,
             groups,
-            group_order: Vec::new(),
-            member_order: Vec::new(),
+            group_order: BoundOrder::default(),
+            member_order: BoundOrder::default(),
         }
     }
 
@@ -289,28 +290,22 @@ impl Federation {
         for (index, group) in self.groups.all.iter_mut().enumerate() {
             let bound = if are_several { group.completion_bound(&self.clusters, now, &times) } else { now };
             if earliest.may_take_from(bound) {
-                groups.push((bound, index));
+                groups.push(bound, group.first, index);
             }
         }
-        groups.sort_unstable();
-        for (bound, index) in groups.iter().copied() {
-            if !earliest.may_take_from(bound) {
-                break;
-            }
+        groups.sort();
+        while let Some(index) = groups.next_if(|bound| earliest.may_take(bound)) {
             members.clear();
             for id in &self.groups.all[index].members {
                 let state = &self.clusters[id.index()];
                 let bounds = state.scheduler.start_bounds();
                 let bound = times.completion_bound(bounds, now, state.speed, state.procs);
                 if Some(*id) != except && earliest.may_take_from(bound) {
-                    members.push((bound, *id));
+                    members.push(bound, *id, *id);
                 }
             }
-            members.sort_unstable();
-            for (bound, id) in members.iter().copied() {
-                if !earliest.may_take(bound, id) {
-                    break;
-                }
+            members.sort();
+            while let Some(id) = members.next_if(|bound| earliest.may_take(bound)) {
                 if let Some(estimate) = self.estimate_by(now, request, id, earliest.latest()) {
                     earliest.offer(id, estimate);
                 }

@@ -8,6 +8,7 @@
 //! profile books processors twice, by rounding errors.
 
 mod bounds;
+mod class_starts;
 mod classes;
 mod runs;
 mod search;
@@ -22,6 +23,7 @@ use pliant_model::{Procs, Span, Time};
 
 pub(crate) use bounds::LeastBounds;
 pub use bounds::StartBounds;
+pub use class_starts::ClassStarts;
 pub(crate) use classes::{CLASSES, class_of, largest};
 pub use runs::Freed;
 pub use search::Fit;

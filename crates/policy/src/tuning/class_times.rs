@@ -30,12 +30,29 @@ impl ClassTimes {
     }
 
     /// The classes of sizes that a cluster of `procs` processors can take, each with the least walltime of
-    /// its sizes there (rounded down).
+    /// its sizes there.
     pub(crate) fn classes(&self, speed: Speed, procs: Procs) -> impl Iterator<Item = (usize, Span)> + '_ {
         let last = self.last.min(class_of(i64::from(procs.0)));
         let scale = if self.is_fixed { 1.0 } else { 1.0 / speed.get() };
-        let quickest = move |class: usize| Span(((self.quickest_s[class] * scale) as i64).max(1));
+        // Walltimes are rounded up. The shaved ones are never rounded to more. A table may make them endless.
+        let quickest = move |class: usize| {
+            let seconds = self.quickest_s[class] * scale;
+            let whole = (seconds as i64).min(Span::MAX.0 - 1);
+            Span((whole + i64::from((whole as f64) < seconds)).max(1))
+        };
         (self.first..=last).rev().filter(|class| *class != 1).map(move |class| (class, quickest(class)))
+    }
+
+    /// The same classes, for clusters of at most `procs` processors: the largest sizes of their last class are left out. `walltimes` are
+    /// those from which the classes were made.
+    pub(crate) fn up_to(&self, procs: Procs, walltimes: &Walltimes<'_>) -> ClassTimes {
+        let mut times = self.clone();
+        let class = class_of(i64::from(procs.0.max(1)));
+        if (self.first..=self.last).contains(&class) && procs < walltimes.most() {
+            let ratio = walltimes.ratio(procs.max(walltimes.least()));
+            times.quickest_s[class] = walltimes.scale_s() * ratio * (1.0 - 1e-9);
+        }
+        times
     }
 
     /// A completion time that no size can beat on a cluster: for each class of sizes, the bound on its start
@@ -47,13 +64,24 @@ impl ClassTimes {
         speed: Speed,
         procs: Procs,
     ) -> Time {
+        let start = |class, quickest| bounds.map_or(now, |bounds| bounds.of_class(class, quickest, now));
+        self.completion_bound_by(start, now, speed, procs)
+    }
+
+    /// The same with a bound on the start of each class of sizes in at least a walltime.
+    pub(crate) fn completion_bound_by(
+        &self,
+        start: impl Fn(usize, Span) -> Time,
+        now: Time,
+        speed: Speed,
+        procs: Procs,
+    ) -> Time {
         let mut bound = Time::MAX;
         for (class, quickest) in self.classes(speed, procs) {
             if now + quickest >= bound {
                 break;
             }
-            let start = bounds.map_or(now, |bounds| bounds.of_class(class, quickest, now));
-            bound = bound.min(start + quickest);
+            bound = bound.min(start(class, quickest) + quickest);
         }
         bound
     }

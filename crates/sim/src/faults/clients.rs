@@ -114,6 +114,7 @@ impl World {
                     best: BEST,
                     only: None,
                     timeout: None,
+                    latest: None,
                 };
                 let why = client::Event::AgentUnreachable("unreachable".to_owned());
                 self.call_from_client(number, Peer::Agent(0), Request::Discover(Box::new(ask)), why);

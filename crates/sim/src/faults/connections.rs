@@ -12,6 +12,7 @@ use pliant_control::names::{Name, Token};
 use pliant_control::server;
 use pliant_control::server_info::ServerInfo;
 use pliant_control::signed::{Digest, HandoffSignature, Signature};
+use pliant_policy::discovery::Summary;
 use rand::Rng;
 
 use super::Bug;
@@ -32,6 +33,7 @@ pub(super) enum UpMessage {
     Update(u64, Box<JobRecord>),
     Answer(u64, Box<DiscoveryResult>),
     Freed,
+    Summary(Summary),
 }
 
 /// A message from a parent to a child.
@@ -115,7 +117,7 @@ impl World {
     }
 
     /// Sends a message up the child's current connection, if there is one.
-    fn send_up(&mut self, child: Peer, up: UpMessage) {
+    pub(super) fn send_up(&mut self, child: Peer, up: UpMessage) {
         let pause = self.connection_delay();
         let now = self.queue.now();
         let Some(connection) = self.connections.get_mut(&child) else { return };
@@ -204,6 +206,7 @@ impl World {
                 agent::Event::Answered { child: name, discovery, found: *found }
             }
             UpMessage::Freed => agent::Event::Freed { child: name },
+            UpMessage::Summary(summary) => agent::Event::Summarised { child: name, summary },
             UpMessage::Update(sequence, record) => {
                 if let Peer::Server(_) = child {
                     self.check_report(&name, &record);
@@ -266,6 +269,7 @@ impl World {
                     if announce {
                         self.announce(child);
                     }
+                    self.restart_summary(child);
                 }
             }
             DownMessage::Question(discovery, ask) => {
@@ -330,6 +334,11 @@ impl World {
         if self.connections.get(&child).is_some_and(|connection| connection.is_acknowledged) {
             self.send_up(child, UpMessage::Update(number, record));
         }
+    }
+
+    /// True if the parent has acknowledged the child's current connection.
+    pub(super) fn is_attached(&self, child: Peer) -> bool {
+        self.connections.get(&child).is_some_and(|connection| connection.is_acknowledged)
     }
 
     /// Reports over the current connection that processors became free early. Without a connection the report is dropped.

@@ -97,6 +97,7 @@ impl World {
         }
         self.schedule_commit(Peer::Server(index));
         self.schedule_timer(Peer::Server(index));
+        self.summary_changed(Peer::Server(index));
     }
 
     pub(super) fn check_server(&mut self, index: usize) {
@@ -215,6 +216,7 @@ impl World {
                 self.send_down(self.peers[&child], DownMessage::Acknowledge(sequence))
             }
             Command::Answer { to: Requester::Client(token), found } => {
+                self.check_asked(&found);
                 let found = client::Event::Found(found);
                 self.respond(token.0, Response::Client(found));
             }
@@ -224,7 +226,11 @@ impl World {
                     self.send_update(me, number, record);
                 }
             }
-            Command::Announce => self.announce(me),
+            Command::Announce => {
+                self.announce(me);
+                self.summary_changed(me);
+            }
+            Command::Summarise => self.summary_changed(me),
             Command::Freed => self.report_freed(me),
             Command::RefuseStatus { child, job, why } => {
                 let what = format!("agent {index} refuses what {child} reports of {job}: {why}");

@@ -24,6 +24,7 @@
 //!   that an operator knows its user to have;
 //! - `prioritised`: a job in the queue of Pliant's own batch system has the priority that an operator knows it to have;
 //! - `configured`: an agent reallocates by the last change of which an operator knows that it holds, or by one that followed it;
+//! - `asked`: a discovery that has found no server, and no silent one, has asked every server, whatever the summaries of daemons say;
 //! - `back`: no record of a job in an agent or an archive goes back to an earlier state.
 //!
 //! These are checked after the last fault:
@@ -60,6 +61,7 @@ mod reallocations;
 mod requeues;
 mod resources;
 mod settle;
+mod summaries;
 mod trace;
 mod world;
 

@@ -27,6 +27,7 @@ use super::plan::Plan;
 use super::priorities::Priorities;
 use super::processes::Process;
 use super::reallocations::SentChanges;
+use super::summaries::Summaries;
 use super::{Bug, FederationKind};
 use crate::kernel::Peer;
 use crate::kernel::{self, EventQueue, ServerStart, Simulation, daemon_name, server_config};
@@ -102,6 +103,8 @@ pub(super) enum WorldEvent {
     /// An operator changes the reallocation of an agent, and repeats that.
     Reallocation(usize),
     RepeatReallocation(usize),
+    /// A daemon reports its summary if it has changed.
+    Summary(Peer),
     /// Checks whether the federation has settled.
     CheckSettled,
 }
@@ -147,6 +150,7 @@ pub(super) struct World {
     pub(super) priorities: Priorities,
     /// The changes of the reallocation that operators have sent, by agent.
     pub(super) reallocations: Vec<SentChanges>,
+    pub(super) summaries: Summaries,
     pub(super) checks: Checks,
     /// When the federation had settled.
     settled: Option<u64>,
@@ -208,6 +212,7 @@ impl World {
             limits: OpenLimits::new(),
             priorities: Priorities::new(),
             reallocations,
+            summaries: Summaries::draw(seed),
             checks,
             settled: None,
             trace: traced.then(Vec::new),
@@ -401,6 +406,7 @@ impl Simulation for World {
             WorldEvent::Prioritise(number) => self.prioritise(number),
             WorldEvent::Reallocation(number) => self.change_reallocation(number),
             WorldEvent::RepeatReallocation(number) => self.repeat_change(number),
+            WorldEvent::Summary(peer) => self.report_summary(peer),
             WorldEvent::CheckSettled => self.check_settled(),
         }
         match self.checks.violation.take() {

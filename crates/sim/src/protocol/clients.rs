@@ -129,8 +129,15 @@ impl Driver<'_> {
             Command::Discover => {
                 let caller = Caller { user: owner.clone(), operator: false };
                 let what = DiscoverySubject::Work(work.clone());
-                let ask =
-                    Box::new(DiscoveryQuery { subject: what, caller, best: BEST, only: None, timeout: None });
+                let ask = DiscoveryQuery {
+                    subject: what,
+                    caller,
+                    best: BEST,
+                    only: None,
+                    timeout: None,
+                    latest: None,
+                };
+                let ask = Box::new(ask);
                 let asked = agent::Event::Queried { requester: Requester::Client(token), query: ask };
                 self.send(now, Link::ClientAgent, NetworkMessage::Agent(MASTER, asked));
             }

@@ -14,6 +14,7 @@ use pliant_control::client;
 use pliant_control::names::Name;
 use pliant_control::server::{self, Server, ServerConfig, WaitingLimits};
 use pliant_model::{Job, JobId, JobOutcome, Platform, RefusalCause, Run, Span, Time};
+use pliant_policy::discovery::ReportRule;
 use pliant_policy::federation::Federation;
 use rustc_hash::FxHashMap;
 
@@ -21,6 +22,7 @@ use super::clients::Client;
 use super::handoffs::Handoffs;
 use super::hierarchy::{AgentPosition, Layout};
 use super::network::{Link, Links, Network, NetworkMessage};
+use super::summaries::PlannedReports;
 use super::{ProtocolRun, Unplaced, Watcher};
 use crate::kernel::Peer;
 use crate::kernel::{
@@ -42,6 +44,8 @@ pub(super) enum Event {
     Submission,
     /// A timer of a machine may be due.
     Due(Peer),
+    /// A daemon reports its summary if it has changed.
+    Summary(Peer),
 }
 
 /// The order of the events of one instant.
@@ -68,12 +72,14 @@ enum Rank {
 pub(super) struct AgentNode {
     pub(super) node: Node<Agent>,
     pub(super) position: AgentPosition,
+    pub(super) reports: PlannedReports,
 }
 
 /// A server with its position in the hierarchy.
 pub(super) struct ServerNode {
     pub(super) node: Node<Server>,
     pub(super) parent: usize,
+    pub(super) reports: PlannedReports,
 }
 
 /// A job that has not started.
@@ -106,15 +112,18 @@ pub(super) struct Driver<'a> {
     pub(super) refused: BTreeMap<u32, (u64, RefusalCause)>,
     pub(super) unplaced: BTreeMap<u32, Unplaced>,
     pub(super) handoffs: Handoffs,
+    /// How often daemons report their summaries.
+    pub(super) summaries: Option<ReportRule>,
     agent_commands: Vec<agent::Command>,
     server_commands: Vec<server::Command>,
 }
 
 fn agent_configs(layout: &Layout, network: &Network, policies: &Policies) -> Vec<AgentConfig> {
     let moving = policies.reallocation.map(|policy| ReallocationConfig { policy, early: None });
-    // Time for a query to every server and back, plus the second by which each level reduces its timeout.
+    // Time for a query to every server and back, plus what each level waits before it asks all children, and the second by which it reduces
+    // its timeout.
     let height = layout.height as i64;
-    let timeout = Span(2 * network.latency.longest().0 * height + height);
+    let timeout = Span(2 * network.latency.longest().0 * height + 4 * height);
     let config = |(number, position): (usize, &AgentPosition)| AgentConfig {
         name: daemon_name('a', number),
         root: position.parent.is_none(),
@@ -149,10 +158,12 @@ impl<'a> Driver<'a> {
         let agent = |(config, position): (AgentConfig, &AgentPosition)| AgentNode {
             node: Node::new(config),
             position: *position,
+            reports: PlannedReports::default(),
         };
         let server = |(config, parent): (ServerConfig, &usize)| ServerNode {
             node: Node::new(ServerStart { config, origin }),
             parent: *parent,
+            reports: PlannedReports::default(),
         };
         let levels = layout.agents.iter().map(|position| position.depth + 1).max().unwrap_or(0);
         let mut driver = Driver {
@@ -175,6 +186,7 @@ impl<'a> Driver<'a> {
             refused: BTreeMap::new(),
             unplaced: BTreeMap::new(),
             handoffs: Handoffs::default(),
+            summaries: network.summaries,
             agent_commands: Vec::new(),
             server_commands: Vec::new(),
         };
@@ -189,6 +201,7 @@ impl<'a> Driver<'a> {
             let (child, kind) = (info.name.clone(), ChildKind::Server);
             let attached = agent::Event::Attached { child, kind, journal: JOURNAL, servers: vec![info] };
             self.send_up(origin, Peer::Server(index), attached);
+            self.summary_changed(origin, Peer::Server(index));
         }
     }
 
@@ -211,6 +224,11 @@ impl<'a> Driver<'a> {
             (false, _) => 0,
         };
         self.queue.schedule(at, Class { pass, rank }, event);
+    }
+
+    /// Schedules the next report of a daemon's summary.
+    pub(super) fn plan_summary(&mut self, at: Time, peer: Peer) {
+        self.schedule(at, Rank::Message, Event::Summary(peer));
     }
 
     /// Schedules the end of a job.
@@ -280,6 +298,7 @@ impl<'a> Driver<'a> {
             self.execute_server_command(now, index, command);
         }
         self.server_commands = commands;
+        self.summary_changed(now, Peer::Server(index));
     }
 
     /// Executes a command of an agent.
@@ -321,7 +340,9 @@ impl<'a> Driver<'a> {
                 let servers = attached_servers.map(|(info, _, _)| info.clone()).collect();
                 let (child, kind) = (machine.config().name.clone(), ChildKind::Agent);
                 self.send_up(now, me, agent::Event::Attached { child, kind, journal: JOURNAL, servers });
+                self.restart_reports(now, me);
             }
+            agent::Command::Summarise => self.summary_changed(now, me),
             // The outcomes of the run are the archive.
             agent::Command::Archive(_) => {}
             agent::Command::RefuseStatus { .. } => debug_assert!(false, "servers report what is true"),
@@ -352,6 +373,7 @@ impl<'a> Driver<'a> {
 
     pub(super) fn send(&mut self, now: Time, link: Link, message: NetworkMessage) {
         self.links.count(link);
+        self.links.count_content(&message);
         let arrival = if self.attaching { now } else { self.links.arrival(now, link) };
         let follows = matches!(self.class.rank, Rank::Caused | Rank::EndFirst | Rank::EndLast);
         let rank = if follows && arrival == now { Rank::Caused } else { Rank::Message };
@@ -438,6 +460,7 @@ where
                 driver.deliver_timer(now, peer);
             }
             Event::Due(_) => {}
+            Event::Summary(peer) => driver.report_summary(now, peer),
             Event::Submission => self.submit_next(now)?,
         }
         Ok(())

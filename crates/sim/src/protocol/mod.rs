@@ -13,6 +13,7 @@ mod handoffs;
 pub(crate) mod hierarchy;
 mod network;
 mod servers;
+mod summaries;
 
 use std::borrow::Borrow;
 use std::fmt;

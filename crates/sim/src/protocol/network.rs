@@ -6,6 +6,7 @@ use pliant_control::handoff::HandoffId;
 use pliant_control::names::Token;
 use pliant_control::{agent, client, server};
 use pliant_model::{Span, Time, rng::stream_seed};
+use pliant_policy::discovery::ReportRule;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::FxHashMap;
@@ -22,6 +23,8 @@ pub struct Network {
     pub crashes: u8,
     /// The seed of all draws.
     pub seed: u64,
+    /// How often daemons report their summaries to their agents; none if they report none, and agents ask all children.
+    pub summaries: Option<ReportRule>,
 }
 
 /// The latency of messages, in whole seconds.
@@ -54,7 +57,7 @@ impl Latency {
 impl Default for Network {
     /// Messages arrive when they are sent, and no client crashes.
     fn default() -> Network {
-        Network { latency: Latency::Constant { seconds: 0 }, crashes: 0, seed: 1 }
+        Network { latency: Latency::Constant { seconds: 0 }, crashes: 0, seed: 1, summaries: None }
     }
 }
 
@@ -69,6 +72,10 @@ pub struct Traffic {
     pub servers: u64,
     /// Between agents and their children, by the agent's depth below the master agent.
     pub hierarchy: Vec<u64>,
+    /// Those of them that are summaries.
+    pub summaries: u64,
+    /// Those of them that are questions and answers, by the answers to clients that followed: for each discovery if no two overlap.
+    pub per_discovery: Vec<u32>,
 }
 
 /// A message and its receiver.
@@ -119,6 +126,8 @@ pub(super) struct Links {
     /// The last arrivals on links that carry several messages at a time, by child and direction.
     last: FxHashMap<(Peer, bool), Time>,
     pub(super) traffic: Traffic,
+    /// Questions and answers since the last answer to a client.
+    discovery: u32,
 }
 
 impl Links {
@@ -129,6 +138,24 @@ impl Links {
             rng: ChaCha8Rng::seed_from_u64(stream_seed(network.seed, "network")),
             last: FxHashMap::default(),
             traffic: Traffic { hierarchy: vec![0; levels], ..Traffic::default() },
+            discovery: 0,
+        }
+    }
+
+    /// Counts what a message says.
+    pub(super) fn count_content(&mut self, message: &NetworkMessage) {
+        match message {
+            NetworkMessage::Query(..)
+            | NetworkMessage::Agent(_, agent::Event::Answered { .. })
+            | NetworkMessage::Agent(
+                _,
+                agent::Event::Queried { requester: agent::Requester::Parent(_), .. },
+            ) => self.discovery += 1,
+            NetworkMessage::Agent(_, agent::Event::Summarised { .. }) => self.traffic.summaries += 1,
+            NetworkMessage::Client(_, client::Event::Found(_)) => {
+                self.traffic.per_discovery.push(std::mem::take(&mut self.discovery));
+            }
+            _ => {}
         }
     }
 

@@ -127,7 +127,7 @@ fn asks() -> impl Strategy<Value = DiscoveryQuery> {
     let drawn = (what, USER.strategy(), any::<bool>(), bounds::BEST, option::of(NAME.strategy()), timeout);
     drawn.prop_map(|(what, user, operator, best, only, timeout)| {
         let caller = Caller { user, operator };
-        DiscoveryQuery { subject: what, caller, best, only, timeout }
+        DiscoveryQuery { subject: what, caller, best, only, timeout, latest: None }
     })
 }
 

@@ -91,13 +91,18 @@ fn servers_outside_the_table_are_listed_with_the_reason() {
     ];
     let passed: Vec<(Name, Cause)> =
         passed.iter().map(|(server, cause)| (server.parse().unwrap(), *cause)).collect();
-    job.discovery = DiscoverySummary { servers: 5, answered: 4, passed };
+    job.discovery = DiscoverySummary { servers: 5, answered: 4, not_asked: 0, passed };
     assert_eq!(others(&job), "Not nice, brest: too small.\nNot lille: not connected.\n");
     assert_eq!(discovery_value(&job.discovery).unwrap()["passed"][1]["cause"], "not-connected");
     // Agents below have cut what they passed on.
     job.discovery = DiscoverySummary { servers: 138, answered: 130, ..job.discovery };
     let cut = "130 of 138 servers answered; the best estimates were compared.\n";
     assert!(others(&job).ends_with(cut), "{}", others(&job));
+    job.discovery = DiscoverySummary { answered: 5, not_asked: 133, ..job.discovery };
+    let spared = "5 of 138 servers answered; the best estimates were compared.\n\
+                  Not asked: 133 servers. By what was reported to the agents, none of them could complete it earlier.\n";
+    assert!(others(&job).ends_with(spared), "{}", others(&job));
+    assert_eq!(discovery_value(&job.discovery).unwrap()["not_asked"], 133);
 }
 
 #[test]

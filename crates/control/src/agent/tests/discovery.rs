@@ -147,3 +147,25 @@ fn a_result_counts_known_servers_and_answers() {
     let found = answer(bench.handle(Event::Due)).unwrap();
     assert_eq!((found.servers, found.answered, found.silent.len()), (6, 0, 3));
 }
+
+#[test]
+fn equal_questions_of_one_second_share_an_answer() {
+    let mut bench = Bench::new(true);
+    bench.attach("a");
+    let queried = |token, query| Event::Queried { requester: Requester::Client(Token(token)), query };
+    assert_eq!(bench.asked(ask(1)), ["a 2 s"]);
+    assert_eq!(bench.handle(queried(8, ask(1))), []);
+    let other = Caller { user: "bob".parse().unwrap(), operator: false };
+    for another in [ask(2), Box::new(DiscoveryQuery { caller: other, ..*ask(1) })] {
+        assert_eq!(bench.handle(queried(9, another)).len(), 1, "it is another question");
+    }
+    bench.now = Time(1);
+    assert_eq!(bench.handle(queried(9, ask(1))).len(), 1, "an answer to the first one may be too old");
+    let found = DiscoveryResult { vectors: vec![vector("a", 0, 0)], ..DiscoveryResult::default() };
+    let answers = bench.handle(Event::Answered { child: name("a"), discovery: 1, found });
+    let answered = |command: &Command| match command {
+        Command::Answer { to: Requester::Client(token), found } => Some((token.0, found.vectors.len())),
+        _ => None,
+    };
+    assert_eq!(answers.iter().map(answered).collect::<Vec<_>>(), [Some((7, 1)), Some((8, 1))]);
+}

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use pliant_model::{Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
+use pliant_policy::profile::ClassStarts;
 use pliant_policy::tuning::Tuner;
 
 use super::cluster_snapshot::WaitingOf;
@@ -177,6 +178,12 @@ impl BatchSystem for External {
 
     fn capacity(&self) -> Option<Procs> {
         Some(self.target(None).capacity())
+    }
+
+    /// None if jobs may go to several partitions, each with a plan of its own.
+    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+        let is_only = self.more_partitions.is_empty() && self.allowed.partitions.is_empty();
+        self.current_plan(now, None).filter(|_| is_only)?.class_starts(now)
     }
 
     fn bounds(&self, partition: Option<&str>) -> Bounds {

@@ -57,6 +57,7 @@ use self::plan::Plan;
 use self::rows::Rows;
 use self::search::{NodesPlan, rounded};
 use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
+use crate::profile::ClassStarts;
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// What a declared cluster has: of each node, then of each licence.
@@ -344,6 +345,12 @@ impl BatchScheduler for Nodes {
     fn estimate(&mut self, now: Time, walltimes: &Walltimes<'_>, tuner: Tuner) -> Option<Estimate> {
         self.advance(now);
         self.size(self.current_plan(), walltimes, tuner)
+    }
+
+    /// None by announced starts, which are rounded.
+    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+        self.advance(now);
+        (self.rules.reserve != Reserve::Nodes).then(|| self.current_plan().timeline.class_starts(now))
     }
 
     /// Jobs without a plan, and those on nodes that are not in the snapshot, are omitted.

@@ -25,6 +25,7 @@ use super::timeline::Timeline;
 use crate::batch::{
     BatchScheduler, Dump, Gaps, JobOnNodes, RestoreError, RunningJob, Start, Submission, Waiting,
 };
+use crate::profile::ClassStarts;
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// A cluster of nodes under conservative backfilling.
@@ -240,6 +241,11 @@ impl BatchScheduler for NodeReservations {
         let Self { catalogue, layout, timeline, .. } = self;
         let mut sizes = NodesPlan::new(catalogue, (layout, timeline), now, walltimes);
         tuning::choose(tuner, &mut sizes, &Present { now, others })
+    }
+
+    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+        self.timeline.advance(now);
+        Some(self.timeline.class_starts(now))
     }
 
     /// Jobs that do not fit are omitted.

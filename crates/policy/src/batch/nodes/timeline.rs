@@ -3,11 +3,12 @@
 //! A sorted list of intervals with the free amounts of every node; with `s` intervals and `n` nodes a change costs O(intervals
 //! covered + n), and reading a stretch of time O(intervals covered x n).
 
-use pliant_model::{Span, Time};
+use pliant_model::{Procs, Span, Time};
 
 use super::amounts::{Amounts, Part};
 use super::rows::Rows;
 use super::rules::{Reserve, Rules};
+use crate::profile::ClassStarts;
 
 /// The state from `begin` until the next interval.
 #[derive(Clone, Debug)]
@@ -44,6 +45,14 @@ impl Timeline {
 
     pub(super) fn intervals(&self) -> &[Interval] {
         &self.intervals
+    }
+
+    /// The first start of each class of sizes and walltimes by the free cores of all nodes together: no allocation starts earlier.
+    pub(super) fn class_starts(&self, now: Time) -> ClassStarts {
+        let cores = |total: u64| i64::try_from(total).unwrap_or(i64::MAX);
+        let steps = self.intervals.iter().map(|one| (Time(one.begin), cores(one.total)));
+        let capacity = Procs(u32::try_from(self.rows.cores()).unwrap_or(u32::MAX));
+        ClassStarts::of_steps(capacity, now, steps)
     }
 
     /// The interval at `at`; the first one if `at` lies before all.
