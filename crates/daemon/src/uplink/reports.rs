@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn jobs_that_end_within_a_page_are_reported_once() {
-        use JobState::{Active, Cancelled, Completed, Queued};
+        use JobState::{Active, Canceled, Completed, Queued};
         let check = |updates: &[(u32, JobState)], expected: &[u64]| {
             let update = |(seq, (number, state)): (u64, &(u32, JobState))| {
                 let job = waiting_job();
@@ -71,7 +71,7 @@ mod tests {
         check(&[], &[]);
         check(&[(1, Queued), (1, Active)], &[1, 2]);
         check(&[(1, Queued), (2, Queued), (1, Active), (1, Completed), (2, Active)], &[2, 4, 5]);
-        check(&[(1, Queued), (1, Cancelled), (2, Completed), (1, Cancelled)], &[2, 3, 4]);
+        check(&[(1, Queued), (1, Canceled), (2, Completed), (1, Canceled)], &[2, 3, 4]);
         let damaged = [StatusUpdate { seq: 7, body: "{".to_owned() }];
         let error = last_reports(&damaged).unwrap_err();
         assert!(error.message().contains("status update 7"), "{error}");
