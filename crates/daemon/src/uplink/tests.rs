@@ -7,8 +7,9 @@ use pliant_control::agent::DiscoveryResult;
 use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
-use pliant_journal::StatusUpdate;
-use pliant_journal::{AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow};
+use pliant_journal::{
+    AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow, StatusUpdate,
+};
 use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
 use pliant_policy::tuning::Tuner;
