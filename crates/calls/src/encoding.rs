@@ -12,6 +12,8 @@
 //!
 //! A list ends behind its last value. It has at most [`PARAMETERS_MAX`] values and [`VALUES_BYTES_MAX`] bytes.
 
+use std::borrow::Borrow;
+
 use crate::signature::{PARAMETERS_MAX, ScalarType};
 use crate::value::{Array, Value};
 
@@ -77,7 +79,7 @@ pub enum EncodingError {
 ///
 /// # Errors
 /// If the list is too long, or has a value that [`decode`] would not read.
-pub fn encode(values: &[Option<Value>]) -> Result<Vec<u8>, EncodingError> {
+pub fn encode<V: Borrow<Value>>(values: &[Option<V>]) -> Result<Vec<u8>, EncodingError> {
     if values.len() > PARAMETERS_MAX {
         return Err(EncodingError::Count(values.len()));
     }
@@ -88,7 +90,7 @@ pub fn encode(values: &[Option<Value>]) -> Result<Vec<u8>, EncodingError> {
     for value in values {
         match value {
             None => bytes.push(0),
-            Some(value) => write(value, &mut bytes)?,
+            Some(value) => write(value.borrow(), &mut bytes)?,
         }
         if bytes.len() > VALUES_BYTES_MAX {
             return Err(EncodingError::TooLarge(bytes.len()));

@@ -1,5 +1,6 @@
 //! Limits on callers: how many requests each has open, and how often each asks.
 
+mod answer;
 mod arrival;
 mod submitted;
 
@@ -15,13 +16,14 @@ use pliant_telemetry::{LineLimit, names};
 use pliant_transport::{self as transport, Peer, Role, ServerTls};
 use pliant_wire as wire;
 use tonic::service::Interceptor;
-use tonic::{Request, Status};
+use tonic::{Extensions, Request, Status};
 
 use crate::config::LimitsFile;
 
 /// What a user does about a refusal that only the role of the certificate causes.
 pub const ASK_OPERATOR: &str = "ask an operator to do it, or for a certificate with the role operator";
 
+use answer::PassSlot;
 pub use arrival::{Arrival, ArrivalLayer};
 pub use submitted::Reserved;
 use submitted::Submitted;
@@ -95,7 +97,7 @@ impl Account {
     }
 }
 
-/// An open request; closed when its last copy is dropped.
+/// An open request; closed when its last copy is dropped. Its answer has one.
 #[derive(Clone, Debug)]
 pub struct Pass {
     entered: Arc<Entered>,
@@ -134,7 +136,7 @@ impl Gate {
             let mut request = guard.call(request)?;
             let transport::Caller { peer, address } = caller(&request)?;
             // What daemons may call is for each call to say.
-            let pass = gate.let_in(&peer, address)?;
+            let pass = gate.let_in(&peer, address, request.extensions())?;
             request.extensions_mut().insert(pass);
             Ok(request)
         }
@@ -160,7 +162,7 @@ impl Gate {
         let user = peer.name.parse().map_err(|error| Status::unauthenticated(format!("{error}")))?;
         let pass = match request.extensions().get::<Pass>() {
             Some(pass) => pass.clone(),
-            None => self.let_in(&peer, address)?,
+            None => self.let_in(&peer, address, request.extensions())?,
         };
         Ok((Caller { user, operator }, pass))
     }
@@ -176,8 +178,10 @@ impl Gate {
         })
     }
 
-    fn let_in(&self, peer: &Peer, address: SocketAddr) -> Result<Pass, Status> {
-        self.enter(peer).inspect_err(|status| {
+    /// Lets a call in, which stays open until its answer is sent.
+    fn let_in(&self, peer: &Peer, address: SocketAddr, of_call: &Extensions) -> Result<Pass, Status> {
+        let entered = self.enter(peer).inspect(|pass| PassSlot::leave(of_call, pass));
+        entered.inspect_err(|status| {
             if let Some(left_out) = REFUSED.admit(&peer.to_string(), Instant::now()) {
                 let reason = status.message();
                 tracing::warn!(remote = %address, %peer, reason, left_out, "request refused");

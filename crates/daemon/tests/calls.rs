@@ -13,8 +13,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use parking_lot::Mutex;
-use pliant_daemon::gate::ArrivalLayer;
+use pliant_daemon::config::LimitsFile;
+use pliant_daemon::gate::{ArrivalLayer, Gate};
+use pliant_model::Time;
 use pliant_telemetry::{LogFormat, REQUEST_HEADER, subscriber};
+use pliant_transport::{Caller, Peer, Role, Serial};
 use pliant_wire::proto::JobRequest;
 use prost::Message;
 use tokio::net::TcpListener;
@@ -27,9 +30,14 @@ use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::{Service, ServiceExt};
 
+/// Longer than any test takes.
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// Answers every call with the handle that it is asked about, and logs it.
 #[derive(Clone)]
-struct Echo;
+struct Echo {
+    gate: Gate,
+}
 
 impl NamedService for Echo {
     const NAME: &'static str = "pliant.v1.Server";
@@ -40,6 +48,10 @@ impl UnaryService<JobRequest> for Echo {
     type Future = Ready<Result<Response<JobRequest>, Status>>;
 
     fn call(&mut self, request: Request<JobRequest>) -> Self::Future {
+        let _pass = match self.gate.user(&request) {
+            Ok((_, pass)) => pass,
+            Err(status) => return ready(Err(status)),
+        };
         let asked = request.into_inner();
         tracing::info!(job = %asked.handle, "asked");
         ready(Ok(Response::new(asked)))
@@ -64,12 +76,15 @@ impl Service<http::Request<Body>> for Echo {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let (echo, serial) = (self.clone(), Serial::from_bytes(&[7]));
+        let peer = Peer { role: Role::User, name: "alice".to_owned(), serial, not_after: Time(0) };
+        request.extensions_mut().insert(Caller { peer, address: ([127, 0, 0, 1], 1).into() });
         let mut answers = tonic::server::Grpc::new(ProstCodec::<JobRequest, JobRequest>::default());
         Box::pin(async move {
             Ok(match request.uri().path() {
-                "/pliant.v1.Server/Upload" => answers.client_streaming(Echo, request).await,
-                _ => answers.unary(Echo, request).await,
+                "/pliant.v1.Server/Upload" => answers.client_streaming(echo, request).await,
+                _ => answers.unary(echo, request).await,
             })
         })
     }
@@ -77,14 +92,20 @@ impl Service<http::Request<Body>> for Echo {
 
 /// A daemon whose calls must be there within `limit`.
 async fn served(limit: Duration) -> (Channel, tokio::task::JoinHandle<()>) {
+    let (address, task) = bounded(ArrivalLayer::new(limit, HOUR), LimitsFile::default()).await;
+    (Endpoint::from_shared(address).unwrap().connect().await.unwrap(), task)
+}
+
+/// A daemon with these limits, and its address.
+async fn bounded(layer: ArrivalLayer, limits: LimitsFile) -> (String, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = listener.local_addr().unwrap();
     let serving = Server::builder()
-        .layer(ArrivalLayer::new(limit))
-        .add_service(Echo)
+        .layer(layer)
+        .add_service(Echo { gate: Gate::new(limits) })
         .serve_with_incoming(TcpListenerStream::new(listener));
     let task = tokio::spawn(async move { serving.await.unwrap() });
-    (Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap(), task)
+    (format!("http://{address}"), task)
 }
 
 /// A call whose body is what is sent to it, piece by piece. Gives its status and its answer.
@@ -180,7 +201,7 @@ async fn a_call_whose_message_does_not_come_is_cut_off() {
 #[tokio::test]
 async fn each_line_of_a_call_has_its_id() {
     let (log, _guard) = Log::start();
-    let (channel, daemon) = served(Duration::from_secs(3_600)).await;
+    let (channel, daemon) = served(HOUR).await;
     let (first, second) = halves();
     let (sender, answered) = call(&channel, "Job").await;
     sender.send(first).await.unwrap();
@@ -199,5 +220,50 @@ async fn each_line_of_a_call_has_its_id() {
     let lines = String::from_utf8(log.0.lock().clone()).unwrap();
     let line: serde_json::Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
     assert_eq!(line["spans"][0]["request"].as_str().unwrap().len(), 16, "{line}");
+    daemon.abort();
+}
+
+/// Asks about a job with a long handle, whose answer does not fit in a closed window.
+async fn ask(channel: &Channel) -> http::Response<Body> {
+    let message = JobRequest { handle: "x".repeat(100_000) }.encode_to_vec();
+    let mut frame = vec![0];
+    frame.extend((message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    let (sender, answered) = call(channel, "Job").await;
+    sender.send(frame.into()).await.unwrap();
+    drop(sender);
+    answered.await.unwrap()
+}
+
+#[tokio::test]
+async fn answers_that_are_not_taken_are_open_requests() {
+    let limits = LimitsFile { open_requests: 3, ..LimitsFile::default() };
+    let (address, daemon) = bounded(ArrivalLayer::new(HOUR, HOUR), limits).await;
+    let endpoint = Endpoint::from_shared(address).unwrap();
+    // Their streams have no window: nothing of an answer can be sent.
+    let closed = endpoint.clone().initial_stream_window_size(0);
+    let (one, other) = (closed.connect().await.unwrap(), closed.connect().await.unwrap());
+    let mut untaken = Vec::new();
+    for channel in [&one, &other, &one] {
+        let answer = ask(channel).await;
+        assert_eq!(status(&answer), None, "its status follows the answer: {answer:?}");
+        untaken.push(answer);
+    }
+    let open = endpoint.connect().await.unwrap();
+    for channel in [&one, &other, &open] {
+        let refused = ask(channel).await;
+        assert_eq!(status(&refused), Some("8"), "{refused:?}");
+        let message = refused.headers()["grpc-message"].to_str().unwrap();
+        assert!(message.starts_with("3%20requests"), "{message}");
+    }
+    // They are closed once their callers reset them.
+    drop(untaken);
+    loop {
+        let answer = ask(&open).await;
+        if status(&answer).is_none() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     daemon.abort();
 }

@@ -96,7 +96,7 @@ fn serve(path: &Path) -> Result<(), Error> {
         }
         Action::RunWithSubordinates { program, folder } => {
             check_program(&program, &config)?;
-            let mapper = Mapper::start(&account)?;
+            let mapper = Mapper::start(&account, &config, caller)?;
             privileges::become_account(&account)?;
             set_limits(None).map_err(Error::of_account)?;
             if config.no_new_privs {

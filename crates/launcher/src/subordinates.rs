@@ -15,6 +15,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::account::Account;
 use crate::c_library;
+use crate::config::Config;
 use crate::error::Error;
 use crate::{privileges, protected};
 
@@ -33,14 +34,23 @@ impl Mapper {
     /// Starts the process, while this one is root and has one thread.
     ///
     /// # Errors
-    /// The account has no subordinate users.
-    pub(crate) fn start(account: &Account) -> Result<Mapper, Error> {
+    /// The account has no subordinate users, or one of them may be another account or the caller.
+    pub(crate) fn start(account: &Account, config: &Config, caller: u32) -> Result<Mapper, Error> {
         let entry = &account.entry;
         let mut maps = Vec::new();
         for ((path, name), own) in FILES.into_iter().zip([entry.uid, entry.gid]) {
             protected::open(Path::new(path), FileType::RegularFile, 0)?;
             let text = std::fs::read_to_string(path).map_err(Error::system(format!("read {path}")))?;
-            let found = map(&text, &entry.name.to_string_lossy(), entry.uid, own);
+            let found = map(&text, &entry.name.to_string_lossy(), entry.uid, own, |first, last| {
+                first > config.uid_max && !(first..=last).contains(&caller)
+            });
+            let found = found.map_err(|range| {
+                let expected = format!(
+                    "one whose ranges in {path} are above {} (`uid_max`) and without the caller's uid (it has {range})",
+                    config.uid_max
+                );
+                Error::refused("account", &entry.name, expected)
+            })?;
             let expected = || Error::refused("account", &entry.name, format!("one with a range in {path}"));
             maps.push((name, found.ok_or_else(expected)?));
         }
@@ -86,8 +96,18 @@ fn written(
     Ok(())
 }
 
-/// The map of an account's own id to 0 and of its ranges in a file to the numbers behind it; none if it has no range.
-fn map(text: &str, name: &str, uid: u32, own: u32) -> Option<String> {
+/// The map of an account's own id to 0 and of its ranges in a file to the numbers behind it; none if it has no range. A range is from the first
+/// to the last number.
+///
+/// # Errors
+/// A range that is not allowed.
+fn map(
+    text: &str,
+    name: &str,
+    uid: u32,
+    own: u32,
+    is_allowed: impl Fn(u32, u32) -> bool,
+) -> Result<Option<String>, String> {
     let uid = uid.to_string();
     let (mut map, mut next) = (format!("0 {own} 1\n"), 1u32);
     for line in text.lines() {
@@ -99,12 +119,14 @@ fn map(text: &str, name: &str, uid: u32, own: u32) -> Option<String> {
         };
         let (Ok(first), Ok(count)) = (first.parse::<u32>(), count.parse::<u32>()) else { continue };
         if (of == name || of == uid) && first > 0 && count > 0 && map.lines().count() <= RANGES_MAX {
-            let after = next.checked_add(count)?;
+            let last = first.checked_add(count - 1).filter(|last| is_allowed(first, *last));
+            last.ok_or_else(|| format!("{first}:{count}"))?;
+            let Some(after) = next.checked_add(count) else { return Ok(None) };
             map.push_str(&format!("{next} {first} {count}\n"));
             next = after;
         }
     }
-    (next > 1).then_some(map)
+    Ok((next > 1).then_some(map))
 }
 
 #[cfg(test)]
@@ -114,7 +136,8 @@ mod tests {
     #[test]
     fn ranges_of_an_account_are_by_its_name_or_its_uid() {
         let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(map(text, "alice", 1000, 100).as_deref(), expected, "{text}");
+            let found = map(text, "alice", 1000, 100, |_, _| true).unwrap();
+            assert_eq!(found.as_deref(), expected, "{text}");
         };
         check("bob:100000:65536\nalice:165536:65536\n", Some("0 100 1\n1 165536 65536\n"));
         check("1000:5:2\n\n# alice\nalice:20:3", Some("0 100 1\n1 5 2\n3 20 3\n"));
@@ -124,5 +147,16 @@ mod tests {
             check(none, None);
         }
         check("alice:1:4294967295\n", None);
+    }
+    #[test]
+    fn ranges_that_are_not_allowed_are_refused() {
+        let check = |text: &str, expected: Option<&str>| {
+            let found = map(text, "alice", 1000, 100, |first, last| first > 50 && last < 200);
+            assert_eq!(found.err().as_deref(), expected, "{text}");
+        };
+        check("alice:51:149\nbob:1:5", None);
+        check("alice:51:150", Some("51:150"));
+        check("alice:60:5\nalice:50:1", Some("50:1"));
+        check("alice:51:4294967295", Some("51:4294967295"));
     }
 }

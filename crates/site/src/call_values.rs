@@ -3,6 +3,7 @@
 //! A name of a file comes from a user or from a service. In these types it is a [`FileName`], which leads nowhere but into the work
 //! folder of the job, and the file is there, a regular one behind no symbolic link. There is no other way to the values.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -129,13 +130,13 @@ impl CallArguments {
     /// # Errors
     /// The list is too long.
     pub(crate) fn encode_with_paths(&self, work: &Path) -> Result<Vec<u8>, String> {
-        let path = |name: &str| Some(Value::File(work.join(name).to_string_lossy().into_owned()));
+        let path = |name: &str| Some(Cow::Owned(Value::File(work.join(name).to_string_lossy().into_owned())));
         let sent = self.named().map(|(parameter, given)| match given {
             Given::File(name) => path(name.as_str()),
             // The name of a parameter is an identifier.
             Given::Nothing if parameter.kind == ParameterType::File => path(&parameter.name),
             Given::Nothing => None,
-            Given::Value(value) => Some(value.clone()),
+            Given::Value(value) => Some(Cow::Borrowed(value)),
         });
         encode(&sent.collect::<Vec<_>>()).map_err(|error| error.to_string())
     }

@@ -1,6 +1,6 @@
 //! What every call passes before its service sees it: it gets a request id, which is in each log line of the call,
 //! and its message has so long to arrive. Calls that send many messages take as long as they like; their handlers
-//! look after them.
+//! look after them. What answers pass after their services is in [`super::answer`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,8 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 use tracing::Instrument;
-use tracing::instrument::Instrumented;
+
+use super::answer::{Answer, PassSlot};
 
 /// The calls whose callers send many messages.
 const STREAMED: [&str; 4] = [
@@ -30,12 +31,14 @@ const STREAMED: [&str; 4] = [
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalLayer {
     message_within: Duration,
+    answer_within: Duration,
 }
 
 impl ArrivalLayer {
-    /// The one message of a call must be there so long after its headers.
-    pub fn new(message_within: Duration) -> ArrivalLayer {
-        ArrivalLayer { message_within }
+    /// The one message of a call must be there so long after its headers, and something of its answer must be taken at least once within
+    /// `answer_within`.
+    pub fn new(message_within: Duration, answer_within: Duration) -> ArrivalLayer {
+        ArrivalLayer { message_within, answer_within }
     }
 }
 
@@ -43,7 +46,7 @@ impl<S> Layer<S> for ArrivalLayer {
     type Service = Arrival<S>;
 
     fn layer(&self, inner: S) -> Arrival<S> {
-        Arrival { inner, message_within: self.message_within }
+        Arrival { inner, layer: *self }
     }
 }
 
@@ -51,13 +54,17 @@ impl<S> Layer<S> for ArrivalLayer {
 #[derive(Clone, Debug)]
 pub struct Arrival<S> {
     inner: S,
-    message_within: Duration,
+    layer: ArrivalLayer,
 }
 
-impl<S: Service<http::Request<Body>>> Service<http::Request<Body>> for Arrival<S> {
+impl<S> Service<http::Request<Body>> for Arrival<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>>,
+    S::Future: Send + 'static,
+{
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Instrumented<S::Future>;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -67,19 +74,27 @@ impl<S: Service<http::Request<Body>>> Service<http::Request<Body>> for Arrival<S
         let id = RequestId::from_headers(request.headers()).unwrap_or_else(RequestId::fresh);
         // One that was made up here is the same for everybody who asks for it.
         id.add_to_headers(request.headers_mut());
-        if !STREAMED.contains(&request.uri().path()) {
-            let call = Call::of(&request);
-            let limit = self.message_within;
-            request =
-                request.map(|body| Body::new(Timely { body, limit, deadline: Box::pin(sleep(limit)), call }));
+        let (call, slot) = (Call::of(&request), PassSlot::default());
+        request.extensions_mut().insert(slot.clone());
+        let ArrivalLayer { message_within: limit, answer_within } = self.layer;
+        if !STREAMED.contains(&call.path.as_str()) {
+            let (deadline, call) = (Box::pin(sleep(limit)), call.clone());
+            request = request.map(|body| Body::new(Timely { body, limit, deadline, call }));
         }
         let span = id.span();
-        span.in_scope(|| self.inner.call(request)).instrument(span.clone())
+        let answered = span.in_scope(|| self.inner.call(request));
+        let answered = async move {
+            let answer = answered.await?;
+            Ok(answer.map(|body| Answer::wrap(body, &slot, answer_within, call)))
+        };
+        Box::pin(answered.instrument(span))
     }
 }
 
 /// What a log line says of a call.
-struct Call {
+#[derive(Clone)]
+#[cfg_attr(test, derive(Default))]
+pub(super) struct Call {
     path: String,
     caller: Option<Caller>,
 }
@@ -87,6 +102,14 @@ struct Call {
 impl Call {
     fn of(request: &http::Request<Body>) -> Call {
         Call { path: request.uri().path().to_owned(), caller: request.extensions().get().cloned() }
+    }
+
+    /// Logs that it is cut off, and why.
+    pub(super) fn cut_off(&self, why: &str) {
+        let Call { path, caller } = self;
+        let (remote, peer) = (caller.as_ref().map(|caller| caller.address), caller.as_ref());
+        let peer = peer.map(|caller| tracing::field::display(&caller.peer));
+        tracing::warn!(remote = remote.map(tracing::field::display), peer, call = %path, reason = %why, "call cut off");
     }
 }
 
@@ -111,10 +134,7 @@ impl HttpBody for Timely {
         }
         ready!(self.deadline.as_mut().poll(context));
         let why = format!("expected the whole message within {} s", self.limit.as_secs_f64());
-        let Call { path, caller } = &self.call;
-        let (remote, peer) = (caller.as_ref().map(|caller| caller.address), caller.as_ref());
-        let peer = peer.map(|caller| tracing::field::display(&caller.peer));
-        tracing::warn!(remote = remote.map(tracing::field::display), peer, call = %path, reason = %why, "call cut off");
+        self.call.cut_off(&why);
         Poll::Ready(Some(Err(Status::deadline_exceeded(why))))
     }
 

@@ -15,6 +15,8 @@ const CALLS_MAX: u32 = 128;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// How long the message of a call may take to arrive: enough for the largest one over a slow connection.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(30);
+/// How long a caller may take nothing of an answer that is ready, as for a download.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// After how much silence a client is asked whether it is there, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
@@ -28,5 +30,5 @@ pub(crate) fn transport() -> Server<Stack<ArrivalLayer, Identity>> {
         .http2_keepalive_timeout(Some(KEEP_ALIVE))
         .max_concurrent_streams(CALLS_MAX)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .layer(ArrivalLayer::new(MESSAGE_WITHIN))
+        .layer(ArrivalLayer::new(MESSAGE_WITHIN, ANSWER_WITHIN))
 }

@@ -106,7 +106,7 @@ impl Service {
         request_bytes: usize,
     ) -> Result<CallAnswer, Status> {
         // Before it is accepted, so that no end is missed.
-        let end = self.ends.wait(WaitedJob::Key(submission.key));
+        let end = self.ends.wait(WaitedJob::Key(caller.user.clone(), submission.key));
         let record = match self.accept(caller, id, submission, request_bytes).await? {
             SubmitAnswer::Accepted(record) => *record,
             SubmitAnswer::Refused(refused) => return Ok(CallAnswer::Refused(refused)),

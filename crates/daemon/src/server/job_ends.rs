@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use pliant_control::job::JobRecord;
-use pliant_control::names::{Handle, Key, Name};
+use pliant_control::names::{Handle, Key, Name, User};
 use tokio::sync::oneshot;
 
 /// What is known of a job whose end is waited for.
@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 pub(super) enum WaitedJob {
     /// Its ID.
     Handle(Handle),
-    /// The key of its submission: it may not be accepted yet.
-    Key(Key),
+    /// The key of that user's submission: it may not be accepted yet. Another user may choose the same key, and is not to see this job.
+    Key(User, Key),
 }
 
 /// The ends that are waited for.
@@ -61,7 +61,8 @@ impl JobEnds {
             return;
         }
         let mut waiting = self.waiting.lock();
-        for job in [WaitedJob::Handle(record.handle.clone()), WaitedJob::Key(record.key)] {
+        let by_key = WaitedJob::Key(record.owner.clone(), record.key);
+        for job in [WaitedJob::Handle(record.handle.clone()), by_key] {
             for (_, sender) in waiting.remove(&job).unwrap_or_default() {
                 // The caller may have gone.
                 let _ = sender.send(record.clone());
@@ -102,16 +103,19 @@ mod tests {
         let one = waiting_job();
         let other = Handle { number: 2, ..one.handle.clone() };
         let mut by_handle = ends.wait(WaitedJob::Handle(one.handle.clone()));
-        let mut by_key = ends.wait(WaitedJob::Key(one.key));
+        let mut by_key = ends.wait(WaitedJob::Key(one.owner.clone(), one.key));
+        let of_other = ends.wait(WaitedJob::Key("mallory".parse().unwrap(), one.key));
         let dropped = ends.wait(WaitedJob::Handle(other));
         drop(dropped);
-        assert_eq!(ends.waiting.lock().len(), 2);
+        assert_eq!(ends.waiting.lock().len(), 3);
         ends.reported(&Arc::new(JobRecord { state: JobState::Active, ..one.clone() }));
-        assert_eq!(ends.waiting.lock().len(), 2, "it has not ended");
+        assert_eq!(ends.waiting.lock().len(), 3, "it has not ended");
         let ended = Arc::new(JobRecord { state: JobState::Completed, ..one.clone() });
         ends.reported(&ended);
         assert_eq!(by_handle.record().await, Some(ended.clone()));
         assert_eq!(by_key.record().await, Some(ended));
+        assert_eq!(ends.waiting.lock().len(), 1, "another user's submission with the same key");
+        drop(of_other);
         assert!(ends.waiting.lock().is_empty());
     }
 }

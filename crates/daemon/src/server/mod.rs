@@ -296,6 +296,8 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
     let (accounts, submitters) = made.map_err(unusable("accounts"))?;
     Ok(Host {
         server: file.name.clone(),
+        // On the file system of the jobs, from whose folders they are renamed.
+        data: StoredData::new(&folder, file.stored_data),
         folder,
         cluster,
         store,
@@ -303,7 +305,6 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
         submitters,
         supervisor,
         residents: pliant_site::processes::Residents::default(),
-        data: StoredData::new(&file.state, file.stored_data),
         runtime: tokio::runtime::Handle::current(),
     })
 }

@@ -1,6 +1,6 @@
 //! Data that calls of typed services have left here, for later calls of the same user.
 //!
-//! Each is an encoded value in a file `data/USER/KEY` of the state folder. The file's time is that of the last call that named the data:
+//! Each is an encoded value in a file `data/USER/KEY` of the folder that has the folders of jobs. The file's time is that of the last call that named the data:
 //! they expire by it. Nothing of it is in the journal: data may be gone at any time, and a call that names data that are gone is refused.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use pliant_control::access::Caller;
 use pliant_control::names::{Key, User};
 use pliant_model::Time;
 use pliant_site::processes::KEPT;
-use pliant_site::services::{KeptValue, Prepared, PreparedCall, Refusal};
+use pliant_site::services::{KeptValue, Prepared, PreparedCall, Refusal, VALUES_BYTES_MAX};
 use pliant_wire::{StoredDataList, StoredDataQuery, StoredDatum};
 use tonic::Status;
 
@@ -24,7 +24,7 @@ use super::service::Service;
 use crate::call_log::log_call;
 use crate::config::StoredDataFile;
 
-/// The folder of the data of all users, in the state folder.
+/// The folder of the data of all users.
 const DATA: &str = "data";
 
 /// The data of all users.
@@ -37,9 +37,9 @@ pub(in crate::server) struct StoredData {
 }
 
 impl StoredData {
-    /// Those of a server with that state folder.
-    pub(in crate::server) fn new(state: &Path, bounds: StoredDataFile) -> StoredData {
-        StoredData { folder: state.join(DATA), bounds, lock: Arc::default() }
+    /// Those of a server that has the folders of jobs in that folder.
+    pub(in crate::server) fn new(folder: &Path, bounds: StoredDataFile) -> StoredData {
+        StoredData { folder: folder.join(DATA), bounds, lock: Arc::default() }
     }
 
     /// The file of some data.
@@ -50,10 +50,14 @@ impl StoredData {
     /// Makes sure that the data which a call names are here, and that those which it leaves fit. The data that it names are kept for
     /// longer.
     pub(in crate::server) fn check(&self, user: &User, call: &PreparedCall) -> Result<(), Refusal> {
+        let mut bytes = 0u64;
         for (parameter, key) in &call.stored {
             let touched = File::open(self.path(user, key)).and_then(|file| {
                 // Expired data that are not deleted yet are gone.
-                let used = file.metadata()?.modified()?;
+                let found = file.metadata()?;
+                let used = found.modified()?;
+                // Each parameter is a value of its own in the memory of the call, also if several have the same data.
+                bytes = bytes.saturating_add(found.len());
                 let is_expired = used.elapsed().is_ok_and(|since| since >= self.bounds.expiry());
                 if is_expired {
                     Err(ErrorKind::NotFound.into())
@@ -64,6 +68,13 @@ impl StoredData {
             if touched.is_err() {
                 return Err(Refusal::NoData { parameter: parameter.clone(), data: *key });
             }
+        }
+        if bytes > VALUES_BYTES_MAX as u64 {
+            let problem = format!(
+                "expected at most {VALUES_BYTES_MAX} bytes of data for all parameters of a call, found {bytes}; data that several \
+                 parameters have count for each of them"
+            );
+            return Err(Refusal::DataBounds { problem });
         }
         let kept = call.kept.values().map(|kept| (kept.data, kept.bytes));
         self.fits(user, &kept.collect()).map_err(|problem| Refusal::DataBounds { problem })
@@ -259,6 +270,32 @@ mod tests {
         assert_eq!(keys(&data, &alice), [1, 2]);
         let left = data.list(&alice, &[Key([1; 16]), Key([9; 16])]);
         assert_eq!((left.data.len(), left.data[0].bytes, left.count_max), (1, 10, 2));
+    }
+
+    #[test]
+    fn data_that_stand_for_many_parameters_count_for_each() {
+        let root = tempfile::tempdir().unwrap();
+        let data = StoredData::new(root.path(), StoredDataFile::default());
+        let (alice, job) = (user("alice"), root.path().join("job"));
+        leave(&data, &job, &alice, 1, 10).unwrap();
+        // It takes no disk.
+        let file = File::options().write(true).open(data.path(&alice, &Key([1; 16]))).unwrap();
+        let check = |bytes: usize, parameters: usize| {
+            file.set_len(bytes as u64).unwrap();
+            let stored = (0..parameters).map(|number| (format!("v{number}"), Key([1; 16]))).collect();
+            let none = serde_json::json!({});
+            let call = serde_json::json!({
+                "signature": "", "program": [], "environment": none, "numbers": none, "values": ""
+            });
+            let call = PreparedCall { stored, ..serde_json::from_value(call).unwrap() };
+            data.check(&alice, &call)
+        };
+        check(VALUES_BYTES_MAX / 4, 4).unwrap();
+        let refused = check(VALUES_BYTES_MAX / 4, 5).unwrap_err().to_string();
+        assert!(
+            refused.contains("expected at most 268435456 bytes") && refused.contains("335544320"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod results;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -28,8 +28,8 @@ use crate::host::{Mailbox, stopped};
 use crate::host::{SharedArchive, archived};
 
 pub(super) use self::removals::{Account, Removal, Removals};
-use self::results::EndedFolder;
 pub(super) use self::results::ResultsUsage;
+use self::results::{Cycle, EndedFolder};
 
 /// How often.
 const EVERY: Duration = Duration::from_secs(600);
@@ -84,8 +84,9 @@ impl Upkeep {
         self.expire_data().await;
         // Start gates come first of what an account has.
         let mut left = self.gates().await;
-        left.extend(self.jobs(now).await);
-        left.extend(self.subjobs(now).await);
+        let (subjobs, present) = self.subjobs(now).await;
+        left.extend(self.jobs(now, present).await);
+        left.extend(subjobs);
         let mailbox = self.mailbox.clone();
         let leads = move || {
             let mailbox = mailbox.clone();
@@ -120,8 +121,9 @@ impl Upkeep {
         left
     }
 
-    /// The folders of jobs that ended long ago, and the oldest of users who have too much.
-    async fn jobs(&self, now: Time) -> Vec<(Account, Removal)> {
+    /// The folders of jobs that ended long ago, and the oldest of users who have too much by what was measured before. `present` are the
+    /// folders of subjobs that have not ended.
+    async fn jobs(&self, now: Time, mut present: Vec<PathBuf>) -> Vec<(Account, Removal)> {
         let (mut left, mut recent) = (Vec::new(), Vec::new());
         for (job, dir) in self.host.jobs() {
             let (name, before) = (format!("job {job}"), now - self.kept);
@@ -135,32 +137,39 @@ impl Upkeep {
                     left.extend(blocking(&dir, move |dir| folder(name, dir, is_due)).await);
                 }
                 KnownJob::Ended { at, owner } => recent.push(EndedFolder { owner, ended: at, job, dir }),
-                KnownJob::Yes => {}
+                KnownJob::Yes => present.push(dir),
             }
         }
         if let Some(allowed) = self.results_bytes_per_user {
-            for EndedFolder { owner, job, dir, .. } in self.results.excess(recent, allowed).await {
+            for EndedFolder { owner, job, dir, .. } in self.results.excess(recent.clone(), allowed) {
                 tracing::info!(%job, owner, allowed, "its results go: its user has more than `results_bytes_per_user`");
                 left.extend(blocking(&dir, move |dir| folder(format!("job {job}"), dir, |_| true)).await);
             }
+            // Nothing waits for it: a user can stop it.
+            let unknown_bytes = self.host.cluster.limits.disk_bytes.bytes().unwrap_or(allowed);
+            let is_short = *self.is_short.borrow();
+            self.results.measure(Cycle { now, ended: recent, present, is_short, unknown_bytes });
         }
         left
     }
 
     /// The folders of subjobs that the machine does not know any more. Whether they ended long ago shows there.
-    async fn subjobs(&self, now: Time) -> Vec<(Account, Removal)> {
+    /// Then those of subjobs that it knows.
+    async fn subjobs(&self, now: Time) -> (Vec<(Account, Removal)>, Vec<PathBuf>) {
         let (mut left, kept) = (Vec::new(), self.kept);
         // Before the machine is asked: a folder is made for a subjob that it knows.
         let folders = self.host.subjobs();
         let known = self
             .mailbox
             .ask(|server, _| server.known_subjobs().map(SubjobFolder::of).collect::<BTreeSet<_>>());
-        let Ok(known) = known.await else { return left };
-        for (name, dir) in folders.into_iter().filter(|(name, _)| !known.contains(name)) {
+        let Ok(known) = known.await else { return (left, Vec::new()) };
+        let (known, others): (Vec<_>, Vec<_>) =
+            folders.into_iter().partition(|(name, _)| known.contains(name));
+        for (name, dir) in others {
             let is_due = move |folder: &JobFolder| is_old(folder, now - kept);
             left.extend(blocking(&dir, move |dir| folder(name.to_string(), dir, is_due)).await);
         }
-        left
+        (left, known.into_iter().map(|(_, dir)| dir).collect())
     }
 
     /// Throws away the uploads that rest and that no job waits for.

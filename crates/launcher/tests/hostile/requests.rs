@@ -18,6 +18,13 @@ pub(crate) fn run(account: &str, program: &[&str], folder: impl AsRef<Path>) -> 
     Request { account: account.into(), action }
 }
 
+/// The same as root over the account's subordinate users.
+fn run_with_subordinates(account: &str, program: &[&str], folder: impl AsRef<Path>) -> Request {
+    let program = program.iter().map(Into::into).collect();
+    let action = Action::RunWithSubordinates { program, folder: folder.as_ref().to_owned() };
+    Request { account: account.into(), action }
+}
+
 pub(crate) fn make(account: &str, folder: impl AsRef<Path>) -> Request {
     let action = Action::MakeFolder { folder: folder.as_ref().to_owned() };
     Request { account: account.into(), action }
@@ -34,7 +41,7 @@ pub(crate) fn signal(account: &str, signal: Signal, processes: &[i32]) -> Reques
 
 /// The number of calls.
 pub(crate) fn check(site: &Site) -> usize {
-    accounts(site) + folders(site) + programs(site) + signals(site)
+    accounts(site) + folders(site) + programs(site) + subordinates(site) + signals(site)
 }
 
 fn accounts(site: &Site) -> usize {
@@ -74,12 +81,14 @@ fn accounts(site: &Site) -> usize {
             &run(account, &["/bin/sh", "-c", "id"], "/"),
             expected,
         );
+        let as_root = run_with_subordinates(account, &["/bin/sh", "-c", "id"], "/");
+        refused(site, &format!("account {account:?}, run with subordinates"), &as_root, expected);
         refused(site, &format!("account {account:?}, check"), &can_be(account), expected);
         refused(site, &format!("account {account:?}, make"), &make(account, job("new")), expected);
         let kill = signal(account, Signal::Kill, &[std::process::id().cast_signed()]);
         refused(site, &format!("account {account:?}, signal"), &kill, expected);
     }
-    4 * rows.len()
+    5 * rows.len()
 }
 
 fn folders(site: &Site) -> usize {
@@ -216,6 +225,27 @@ fn programs(site: &Site) -> usize {
         );
     }
     rows.len() + 1 + variables.len() + folders.len()
+}
+
+fn subordinates(site: &Site) -> usize {
+    let calls = [("/usr/bin/id", "program: expected one of `programs`"), ("", "program: expected one of")];
+    for (program, expected) in calls {
+        let request = run_with_subordinates("ptl-alice", &[program], "/");
+        refused(site, &format!("program {program:?} with subordinates"), &request, expected);
+    }
+    // An account has subordinate users in a file of root's; these may be others. They go with the account.
+    if !Path::new("/etc/subuid").exists() || !Path::new("/etc/subgid").exists() {
+        return calls.len();
+    }
+    let ranges = [("60000-60009", "60000:10"), ("900-909", "900:10"), ("1-4000000000", "1:4000000000")];
+    for (range, shown) in ranges {
+        crate::site::shell(&format!("usermod -v {range} -w {range} ptl-mallory"));
+        let request = run_with_subordinates("ptl-mallory", &["/bin/sh", "-c", "id"], "/");
+        let expected = format!("above 61183 (`uid_max`) and without the caller's uid (it has {shown})");
+        refused(site, &format!("subordinates {range}"), &request, &expected);
+        crate::site::shell(&format!("usermod -V {range} -W {range} ptl-mallory"));
+    }
+    calls.len() + ranges.len()
 }
 
 fn signals(site: &Site) -> usize {

@@ -66,6 +66,8 @@ pub use declared::Declared;
 pub use description::{ArgumentDescription, ServiceDescription};
 pub use duration::{DurationError, parse_duration, show_duration};
 pub use parameter_script::{ARGUMENT_VARIABLE, RunFolder, check_placeholders};
+/// How many bytes of values a call has at most, and so of data at the server for all of its parameters.
+pub use pliant_calls::VALUES_BYTES_MAX;
 pub use prepared::{Bounds, Prepared};
 pub use refusal::Refusal;
 pub use script::{Script, ScriptProblem};

@@ -185,12 +185,51 @@ async fn a_user_with_too_many_results_loses_the_oldest_of_them() {
     bench.upkeep.once(now).await;
     assert_eq!(left().count(), 5, "any number is allowed");
     bench.upkeep.results_bytes_per_user = Some(5 << 19);
+    // What is measured in a cycle goes in the next one.
+    bench.upkeep.once(now).await;
+    bench.upkeep.results.settled().await;
     bench.upkeep.once(now).await;
     assert_eq!(left().collect::<Vec<_>>(), [2, 4, 5]);
+    bench.upkeep.results.settled().await;
     bench.upkeep.results_bytes_per_user = Some(0);
     bench.upkeep.once(now).await;
     assert_eq!(left().collect::<Vec<_>>(), [2, 5], "the last results of a user stay");
     bench.end().await;
+}
+
+/// A later job of a user writes into the folder of an ended one.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_grow_after_the_end_of_their_job_count() {
+    let root = tempfile::tempdir().unwrap();
+    let mut journal = journal::open_sqlite(&root.path().join("state")).unwrap();
+    let now = Clock::start(Time(0)).now();
+    let long_ago = now.0 - 3_600;
+    let ended = [1, 2].map(|number| ended_job("alice", number, long_ago + i64::from(number))).into();
+    journal.commit(&journal::Batch { ended, ..journal::Batch::default() }).unwrap();
+    let mut bench = Bench::with(root, journal);
+    bench.upkeep.results_bytes_per_user = Some(1 << 20);
+    let dir = |number: u32| bench.root.path().join("jobs").join(number.to_string());
+    for number in [1, 2] {
+        fs::create_dir_all(dir(number).join("work")).unwrap();
+    }
+    let cycle = async || {
+        bench.upkeep.once(now).await;
+        bench.upkeep.results.settled().await;
+    };
+    cycle().await;
+    fs::write(dir(1).join("work/later"), vec![1; 2 << 20]).unwrap();
+    cycle().await;
+    cycle().await;
+    assert!(dir(1).exists(), "no job of the user runs");
+    let (is_short, shown) = watch::channel(true);
+    let upkeep = Upkeep { is_short: shown, ..bench.upkeep };
+    for _ in 0..2 {
+        upkeep.once(now).await;
+        upkeep.results.settled().await;
+    }
+    assert_eq!([1, 2].map(|number| dir(number).exists()), [false, true]);
+    drop((is_short, upkeep));
+    bench.thread.end().await.unwrap();
 }
 
 /// A submission that is being accepted while its uploads are looked at.

@@ -97,11 +97,13 @@ impl CallSpec {
             }
         };
         let mut values = decode(bytes).map_err(|error| format!("{CALL_ARGUMENTS}: {error}"))?;
+        // Data that several parameters have are several values.
+        let mut left = VALUES_BYTES_MAX.saturating_sub(bytes.len());
         for (name, file) in &self.stored {
             let at = signature.position(name).filter(|at| *at < values.len());
             let at =
                 at.ok_or_else(|| format!("`{name}`: expected a parameter of the signature, found none"))?;
-            values[at] = Some(stored_value(file).map_err(|error| format!("`{name}`: {error}"))?);
+            values[at] = Some(stored_value(file, &mut left).map_err(|error| format!("`{name}`: {error}"))?);
         }
         let arguments = CallArguments::new(signature, values)?;
         arguments.check_files(work)?;

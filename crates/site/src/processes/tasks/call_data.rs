@@ -15,15 +15,24 @@ use crate::call_values::{CallArguments, CallResults};
 /// The folder in that of a job with the values that stay at the server, each in the file of its parameter.
 pub const KEPT: &str = "kept";
 
-/// The value in a file.
-pub(super) fn stored_value(file: &Path) -> Result<Value, String> {
+/// The value in a file, which has at most `left` bytes: those that the other values of the call have left.
+pub(super) fn stored_value(file: &Path, left: &mut usize) -> Result<Value, String> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(file);
-    let bytes =
-        opened.and_then(|file| read_at_most(file, VALUES_BYTES_MAX)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "expected its data at the server, found none any more".to_owned(),
-            _ => format!("its data at the server cannot be read: {error}"),
-        })?;
+    let bytes = opened.and_then(|file| {
+        if file.metadata()?.len() > *left as u64 {
+            let why = format!(
+                "expected at most {VALUES_BYTES_MAX} bytes of values and data for a call, found more"
+            );
+            return Err(io::Error::other(why));
+        }
+        read_at_most(file, *left)
+    });
+    let bytes = bytes.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "expected its data at the server, found none any more".to_owned(),
+        _ => format!("its data at the server cannot be read: {error}"),
+    })?;
+    *left -= bytes.len();
     let values = decode(&bytes).map_err(|error| format!("its data at the server: {error}"))?;
     match <[Option<Value>; 1]>::try_from(values) {
         Ok([Some(value)]) => Ok(value),
@@ -68,5 +77,25 @@ impl CallSpec {
             fs::write(folder.join(name), bytes).map_err(failed)?;
         }
         Ok(results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed call fails the test that made it")]
+    use super::*;
+
+    #[test]
+    fn data_are_read_within_what_a_call_may_have() {
+        let root = tempfile::tempdir().unwrap();
+        let (file, value) = (root.path().join("datum"), Value::String("x".repeat(100)));
+        let bytes = encode(&[Some(value.clone())]).unwrap();
+        fs::write(&file, &bytes).unwrap();
+        let mut left = 2 * bytes.len() + 1;
+        for _ in 0..2 {
+            assert_eq!(stored_value(&file, &mut left), Ok(value.clone()));
+        }
+        let refused = stored_value(&file, &mut left).unwrap_err();
+        assert!(refused.contains("expected at most 268435456 bytes of values and data"), "{refused}");
     }
 }
