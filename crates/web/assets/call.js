@@ -66,14 +66,7 @@ Web.callValues = (path) => {
   };
   return {
     async show() {
-      let call;
-      try {
-        call = await Web.read(`${path}/call`);
-      } catch (error) {
-        // Another job, or one of which nothing is kept.
-        if (error.status === 404 || error.status === 422) return;
-        throw error;
-      }
+      const call = await Web.read(`${path}/call`);
       const link = (name) => Web.node("a", { href: `/api/v1${path}/call/${encodeURIComponent(name)}`, download: `${name}.txt` }, "Download");
       const isElements = ({ of }) => of.includes("[");
       Web.rows(Web.$("call"), call.values.map(({ name, declared, argument, result }) => Web.row(name, [

@@ -330,8 +330,9 @@ Web.submitted = (id, path, call) => {
       read = Web.isFinal(job.state);
       Web.attempt("submitted", async () => {
         try {
-          show(await Web.read(`${path}/submitted`));
-          await call.show();
+          const found = await Web.read(`${path}/submitted`);
+          show(found);
+          if (found.is_call) await call.show();
         } catch (error) {
           // Old jobs, and batches of sweeps.
           if (error.status !== 404 && error.status !== 422) throw error;

@@ -46,6 +46,7 @@ pub(super) async fn submitted(
     let SubmittedJob { what, inputs, pinned } = job;
     let names: Vec<FileName> = inputs.iter().map(|file| file.name.clone()).collect();
     let inputs = web.follower.client().submitted_inputs(&record, &inputs).await?;
+    let is_call = matches!(what, SubmittedWork::Call(_));
     let work = match what {
         SubmittedWork::Call(_) => submitted_call(&web, &handle).await,
         what => work(&web, what, &names),
@@ -55,7 +56,8 @@ pub(super) async fn submitted(
         Err(problem) => (None, Some(problem.detail().to_owned())),
     };
     let server = pinned.then(|| record.server().to_string());
-    Ok(Json(SubmittedView { work, why_not, server, inputs: inputs.into_iter().map(Into::into).collect() }))
+    let inputs = inputs.into_iter().map(Into::into).collect();
+    Ok(Json(SubmittedView { work, why_not, is_call, server, inputs }))
 }
 
 async fn found(web: &Web, handle: &Handle) -> Result<(JobRecord, SubmittedJob), Problem> {

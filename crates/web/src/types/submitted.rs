@@ -13,6 +13,8 @@ pub(crate) struct SubmittedView {
     pub(crate) work: Option<SubmittedWorkView>,
     /// Why the form cannot hold it.
     pub(crate) why_not: Option<String>,
+    /// True if it is a call of a typed service, whose values `/jobs/{id}/call` has.
+    pub(crate) is_call: bool,
     /// The server, if the user chose it.
     pub(crate) server: Option<String>,
     /// The input files.

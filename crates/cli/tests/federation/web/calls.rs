@@ -10,7 +10,7 @@ const SERVICES: &str = r#"
 name = "multiply"
 summary = "the product of a matrix and a vector"
 signature = ["in int n", "in double a[n][n]", "in double x[n]", "in string note", "out double y[n]", "out string said[80]"]
-command = ["/usr/bin/awk", "-v", "n={n}", "-v", "note={note}", 'FILENAME == ARGV[1] { a[k++] = $1 } FILENAME == ARGV[2] { x[l++] = $1 } END { for (i = 0; i < n; i++) { s = 0; for (j = 0; j < n; j++) s += a[i * n + j] * x[j]; print s > "y" } print note }', "{a}", "{x}"]
+command = ["/usr/bin/awk", "-v", "n={n}", "-v", "note={note}", 'FILENAME == ARGV[1] {{ a[k++] = $1 }} FILENAME == ARGV[2] {{ x[l++] = $1 }} END {{ for (i = 0; i < n; i++) {{ s = 0; for (j = 0; j < n; j++) s += a[i * n + j] * x[j]; print s > "y" }} print note }}', "{a}", "{x}"]
 speedup = "rigid:1"
 runtime = "1s"
 

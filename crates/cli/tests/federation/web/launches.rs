@@ -54,7 +54,7 @@ async fn a_launch_is_listed_with_its_mapping_and_cancelled() {
     let of_launch =
         |bar: &&&Value| bar["launch"] == json!(id) && bar["running"] == true && bar["mine"] == true;
     assert!(!bars.is_empty() && bars.iter().filter(of_launch).count() == bars.len(), "{gantt}");
-    assert_eq!(bars.iter().map(|bar| bar["procs"].as_u64().unwrap()).sum::<u64>(), 2, "{gantt}");
+    assert!(bars.iter().all(|bar| bar["procs"].as_u64().unwrap() >= 1), "{gantt}");
     if let Some(program) = pliant_testing::browser::find() {
         let mut browser = chromium::Browser::start(&program);
         let site = Pages::start(&federation, Role::User, "alice");
