@@ -287,7 +287,8 @@ mod tests {
             let call = serde_json::json!({
                 "signature": "", "program": [], "environment": none, "numbers": none, "values": ""
             });
-            let call = PreparedCall { stored, ..serde_json::from_value(call).unwrap() };
+            let mut call: PreparedCall = serde_json::from_value(call).unwrap();
+            call.stored = stored;
             data.check(&alice, &call)
         };
         check(VALUES_BYTES_MAX / 4, 4).unwrap();
