@@ -223,7 +223,8 @@ fn a_submission_that_every_server_refuses_ends() {
 fn servers_that_are_down_may_have_resources_that_others_lack() {
     let check = |cause: Cause, expected: &str| {
         let refusals = vec![("a".parse().unwrap(), cause.because("not here"))];
-        let found = DiscoveryResult { refusals, down: vec!["b".parse().unwrap()], ..DiscoveryResult::default() };
+        let found =
+            DiscoveryResult { refusals, down: vec!["b".parse().unwrap()], ..DiscoveryResult::default() };
         check(60, vec![(0, Event::Begin), (0, Event::Found(found))], &["ask", expected]);
     };
     check(Cause::Resources, "refused (a: not here, b: down, and may have what the job needs)");

@@ -78,7 +78,9 @@ fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
         _ if causes.contains(&Cause::NoAccount) => {
             Some("ask the operator of a server for an account, or for a line in its [accounts]".to_owned())
         }
-        SubmittedWork::Script(script) if causes.contains(&Cause::Resources) && names_options(&script.work) => {
+        SubmittedWork::Script(script)
+            if causes.contains(&Cause::Resources) && names_options(&script.work) =>
+        {
             let hint = "leave out --partition, --account and --qos; --ignore-sbatch=account,partition,qos ignores them in #SBATCH lines";
             Some(hint.to_owned())
         }

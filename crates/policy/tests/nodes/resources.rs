@@ -157,6 +157,14 @@ pub(crate) fn asked() -> impl Strategy<Value = Asked> {
         })
 }
 
+/// A request of no fixed size, which has no tasks of several processors.
+pub(crate) fn moldable() -> impl Strategy<Value = Asked> {
+    asked().prop_map(|asked| {
+        let resources = asked.resources.map(|resources| Resources { procs_per_task: None, ..resources });
+        Asked { resources, ..asked }
+    })
+}
+
 /// The processors of each task.
 pub(crate) fn task_procs(asked: &Asked) -> u32 {
     asked.resources.as_ref().map_or(1, |resources| resources.task_procs().0)
@@ -422,7 +430,7 @@ proptest! {
     fn the_exact_tuner_misses_no_size(
         cluster in partly_reserved(),
         jobs in prop::collection::vec(asked(), 0..8),
-        one in asked(),
+        one in moldable(),
         parallel in 0.0..1.0_f64,
     ) {
         let mut nodes = Nodes::from_snapshot(Time::ZERO, &cluster).unwrap();
