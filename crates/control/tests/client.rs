@@ -227,7 +227,7 @@ fn servers_that_are_down_may_have_resources_that_others_lack() {
             DiscoveryResult { refusals, down: vec!["b".parse().unwrap()], ..DiscoveryResult::default() };
         check(60, vec![(0, Event::Begin), (0, Event::Found(found))], &["ask", expected]);
     };
-    check(Cause::Resources, "refused (a: not here, b: down, and may have what the job needs)");
+    check(Cause::Resources, "refused (a: not here; b: down, and may have what the job needs)");
     check(Cause::TooLarge, "refused (a: not here)");
 }
 

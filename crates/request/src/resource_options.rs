@@ -143,6 +143,12 @@ impl ResourceOptions {
         self.nodes
     }
 
+    /// The same without the processors of tasks.
+    #[must_use]
+    pub fn without_tasks(self) -> ResourceOptions {
+        ResourceOptions { cpus_per_task: None, ..self }
+    }
+
     /// The processors of each task, if that is given.
     pub fn cpus_per_task(&self) -> Option<u32> {
         self.cpus_per_task

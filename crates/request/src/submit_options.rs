@@ -177,6 +177,12 @@ impl JobOptions {
         let is_sized = self.speedup.is_some() || self.rigid.is_some();
         let (speedup, rigid) =
             if is_sized { (self.speedup, self.rigid) } else { (weaker.speedup, weaker.rigid) };
+        // Neither has a moldable size tasks of a fixed one.
+        let is_moldable = speedup.as_ref().is_some_and(|spec| !matches!(spec.speedup, Speedup::Rigid));
+        let of_weaker = match is_sized && is_moldable {
+            true => weaker.resources.without_tasks(),
+            false => weaker.resources,
+        };
         JobOptions {
             inputs: [weaker.inputs, self.inputs].concat(),
             speedup,
@@ -185,7 +191,7 @@ impl JobOptions {
             chdir: self.chdir.or(weaker.chdir),
             stdin: self.stdin.or(weaker.stdin),
             merge_output: self.merge_output || weaker.merge_output,
-            resources: self.resources.over(weaker.resources),
+            resources: self.resources.over(of_weaker),
             schedule: self.schedule.over(weaker.schedule),
             server: self.server.or(weaker.server),
             wait: self.wait || weaker.wait,
