@@ -74,6 +74,7 @@ impl Words {
             scratch,
             nodes,
             procs_per_node,
+            procs_per_task,
             exclusive,
             constraint,
             licences,
@@ -94,6 +95,7 @@ impl Words {
         self.some("--scratch", Some(scratch).filter(|scratch| scratch.0 > 0));
         self.some("--nodes", *nodes);
         self.some("--procs-per-node", procs_per_node.map(|procs| procs.0));
+        self.some("--cpus-per-task", procs_per_task.map(|procs| procs.0));
         self.flag("--exclusive", *exclusive);
         self.some("--constraint", constraint.as_ref());
         let licences: Vec<String> = licences.iter().map(|(name, count)| format!("{name}:{count}")).collect();

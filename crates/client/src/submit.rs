@@ -97,7 +97,8 @@ impl SubmitOrder {
 
 /// The error of an order that no server takes, as a discovery found.
 pub fn without_estimate(order: &SubmitOrder, found: &DiscoveryResult) -> ClientError {
-    refused(&client::refusals(found), order.only.as_ref())
+    let reasons = [client::refusals(found), client::down_instead(found)].concat();
+    refused(&reasons, order.only.as_ref())
 }
 
 impl Client {

@@ -107,6 +107,14 @@ pub fn refusals(found: &DiscoveryResult) -> Vec<(Option<Name>, Reason)> {
     reasons
 }
 
+/// The servers that are down, as further reasons, if servers that are up lack resources that the work needs: these may have them.
+pub fn down_instead(found: &DiscoveryResult) -> Vec<(Option<Name>, Reason)> {
+    let lacks = found.refusals.iter().any(|(_, reason)| reason.cause == Cause::Resources);
+    let down = found.down.iter().filter(|_| lacks);
+    let reason = || Cause::NotConnected.because("down, and may have what the job needs");
+    down.map(|server| (Some(server.clone()), reason())).collect()
+}
+
 enum State {
     Idle,
     Discovering,
@@ -260,6 +268,7 @@ impl Submission {
 
     fn found(&mut self, now: Time, found: DiscoveryResult) -> Command {
         self.reasons = refusals(&found);
+        let down_instead = down_instead(&found);
         let none_silent = found.silent.is_empty();
         let passed = found.down.into_iter().map(|server| (server, Cause::NotConnected)).collect();
         let DiscoveryResult { servers, answered, not_asked, .. } = found;
@@ -270,6 +279,7 @@ impl Submission {
         self.unreached = false;
         if self.candidates.is_empty() && none_silent && !self.reasons.is_empty() {
             // Every server answered and none takes the job: waiting does not help.
+            self.reasons.extend(down_instead);
             return self.give_up();
         }
         self.next_or_later(now)

@@ -220,6 +220,18 @@ fn a_submission_that_every_server_refuses_ends() {
 }
 
 #[test]
+fn servers_that_are_down_may_have_resources_that_others_lack() {
+    let check = |cause: Cause, expected: &str| {
+        let refusals = vec![("a".parse().unwrap(), cause.because("not here"))];
+        let found =
+            DiscoveryResult { refusals, down: vec!["b".parse().unwrap()], ..DiscoveryResult::default() };
+        check(60, vec![(0, Event::Begin), (0, Event::Found(found))], &["ask", expected]);
+    };
+    check(Cause::Resources, "refused (a: not here; b: down, and may have what the job needs)");
+    check(Cause::TooLarge, "refused (a: not here)");
+}
+
+#[test]
 fn without_an_agent_a_submission_is_tried_until_its_time_is_up() {
     let down = || Event::AgentUnreachable("master: down".to_owned());
     check(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{BatchOptions, Procs};
+use crate::{BatchOptions, Procs, Speedup};
 
 /// An amount of memory or of disk space, in MiB.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -160,6 +160,10 @@ pub struct Resources {
     /// The most processors on each node.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub procs_per_node: Option<Procs>,
+    /// The processors of each of its tasks, which are all on one node: its processors are a multiple of it. None is one processor, of which
+    /// batch systems and scripts are not notified.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    pub procs_per_task: Option<Procs>,
     /// True if it shares its nodes with no other job.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub exclusive: bool,
@@ -201,26 +205,48 @@ impl ResourcesError {
 }
 
 impl Resources {
-    /// Whether nothing is needed besides processors but one node with that many.
+    /// Whether nothing is needed besides processors but one node with that many: on it each task is on one node.
     pub fn is_one_node_of(&self, procs: Procs) -> bool {
-        let rest = Resources { nodes: None, procs_per_node: None, ..self.clone() };
-        self.nodes == Some(1)
+        let rest = Resources { nodes: None, procs_per_node: None, procs_per_task: None, ..self.clone() };
+        let is_of_tasks = self.procs_per_task.is_some() && self.nodes.is_none();
+        (self.nodes == Some(1) || is_of_tasks)
             && self.procs_per_node.is_none_or(|most| most >= procs)
             && rest == Resources::default()
     }
 
-    /// The number of nodes, if a job on at most so many processors would have none on some of them.
+    /// The processors of each of its tasks, at least one.
+    pub fn task_procs(&self) -> Procs {
+        self.procs_per_task.map_or(Procs::ONE, |procs| procs.max(Procs::ONE))
+    }
+
+    /// The number of tasks of a job on `procs`.
+    pub fn tasks(&self, procs: Procs) -> u32 {
+        procs.0.div_ceil(self.task_procs().0)
+    }
+
+    /// The number of nodes, if a job on at most so many processors would have no task on some of them.
     pub fn nodes_beyond(&self, most: Procs) -> Option<u32> {
-        self.nodes.filter(|nodes| *nodes > most.0)
+        self.nodes.filter(|nodes| *nodes > most.0 / self.task_procs().0)
+    }
+
+    /// The processors of a task, if a job with this speedup model and so many processors cannot be divided into such tasks: only a job of a
+    /// fixed size can, if the size is a multiple of them.
+    pub fn undivided(&self, speedup: &Speedup, procs: Procs) -> Option<Procs> {
+        let is_divided = matches!(speedup, Speedup::Rigid) && procs.0.is_multiple_of(self.task_procs().0);
+        self.procs_per_task.filter(|each| *each > Procs::ONE && !is_divided)
     }
 
     /// The memory of each node of a job on `procs` that shares its nodes with no other job, of nodes with at most `node_procs`
     /// processors: enough for as many of its processors as it may have there. None if it does not say.
     pub fn memory_of_whole_node(&self, procs: Procs, node_procs: Procs) -> Option<Mebibytes> {
-        let each = self.memory?.per_proc(procs);
-        let most = self.nodes.map_or(procs.min(node_procs), |nodes| Procs(procs.0.div_ceil(nodes.max(1))));
-        let most = self.procs_per_node.map_or(most, |limit| most.min(limit));
-        Some(Mebibytes(each.0.saturating_mul(most.0)))
+        let (each, task) = (self.memory?.per_proc(procs), self.task_procs().0);
+        let tasks = self.tasks(procs);
+        let most = match self.nodes {
+            Some(nodes) => tasks.div_ceil(nodes.max(1)),
+            None => tasks.min((node_procs.0 / task).max(1)),
+        };
+        let most = self.procs_per_node.map_or(most, |limit| most.min((limit.0 / task).max(1)));
+        Some(Mebibytes(each.0.saturating_mul(most.saturating_mul(task))))
     }
 
     /// Checks that a request can ask for them.
@@ -229,7 +255,17 @@ impl Resources {
     ///
     /// The first fault.
     pub fn check(&self) -> Result<(), ResourcesError> {
-        let Resources { memory, gpus, nodes, procs_per_node, constraint, licences, batch, .. } = self;
+        let Resources {
+            memory,
+            gpus,
+            nodes,
+            procs_per_node,
+            procs_per_task,
+            constraint,
+            licences,
+            batch,
+            ..
+        } = self;
         let wrong =
             |field, expected, found: &str| Err(ResourcesError { field, expected, found: found.to_owned() });
         if let Some(Memory::PerProc(Mebibytes::ZERO) | Memory::Total(Mebibytes::ZERO)) = memory {
@@ -246,6 +282,13 @@ impl Resources {
         }
         if *procs_per_node == Some(Procs(0)) {
             return wrong("procs_per_node", "at least one processor", "0");
+        }
+        if *procs_per_task == Some(Procs(0)) {
+            return wrong("procs_per_task", "at least one processor", "0");
+        }
+        if let Some(most) = procs_per_node.filter(|most| *most < self.task_procs()) {
+            let expected = "at least the processors of one task on each node";
+            return wrong("procs_per_node", expected, &most.to_string());
         }
         match constraint {
             Some(Constraint::All(words) | Constraint::Any(words)) => {
@@ -303,6 +346,9 @@ impl fmt::Display for Resources {
         parts
             .extend(self.nodes.map(|nodes| format!("{nodes} {}", if nodes == 1 { "node" } else { "nodes" })));
         parts.extend(self.procs_per_node.map(|procs| format!("at most {procs} processors per node")));
+        parts.extend(self.procs_per_task.map(|procs| {
+            format!("{procs} {} per task", if procs == Procs::ONE { "processor" } else { "processors" })
+        }));
         if self.exclusive {
             parts.push("whole nodes".to_owned());
         }

@@ -6,15 +6,16 @@ use std::str::FromStr;
 use clap::Args;
 use pliant_model::{
     BatchOptions, Constraint, GpuCount, Gpus, Mebibytes, Memory, Procs, ResourceTextError, Resources,
-    parse_amount, parse_licences, parse_word,
+    Speedup, parse_amount, parse_licences, parse_word,
 };
+use pliant_site::services::SpeedupSpec;
 use pliant_wire::bounds;
 
 use crate::error::RequestError;
 use crate::numbers::whole;
 
 /// Their names as fields.
-pub const RESOURCE_OPTIONS: [&str; 13] = [
+pub const RESOURCE_OPTIONS: [&str; 14] = [
     "mem",
     "mem_per_proc",
     "gpus",
@@ -22,6 +23,7 @@ pub const RESOURCE_OPTIONS: [&str; 13] = [
     "scratch",
     "nodes",
     "procs_per_node",
+    "cpus_per_task",
     "exclusive",
     "constraint",
     "licenses",
@@ -54,6 +56,9 @@ pub struct ResourceOptions {
     /// The most processors of the script on each node.
     #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
     procs_per_node: Option<u32>,
+    /// The processors of each task of the script, all on one node: the number of processors must be a multiple of it [default: 1].
+    #[arg(long, value_name = "N", value_parser = whole(bounds::PROCS))]
+    cpus_per_task: Option<u32>,
     /// Runs the script on nodes without other jobs.
     #[arg(long)]
     exclusive: bool,
@@ -102,6 +107,7 @@ impl ResourceOptions {
             scratch: self.scratch.or(weaker.scratch),
             nodes: self.nodes.or(weaker.nodes),
             procs_per_node: self.procs_per_node.or(weaker.procs_per_node),
+            cpus_per_task: self.cpus_per_task.or(weaker.cpus_per_task),
             exclusive: self.exclusive || weaker.exclusive,
             constraint: self.constraint.or(weaker.constraint),
             licenses: self.licenses.or(weaker.licenses),
@@ -121,6 +127,7 @@ impl ResourceOptions {
             ("--scratch", self.scratch.is_some()),
             ("--nodes", self.nodes.is_some()),
             ("--procs-per-node", self.procs_per_node.is_some()),
+            ("--cpus-per-task", self.cpus_per_task.is_some()),
             ("--exclusive", self.exclusive),
             ("--constraint", self.constraint.is_some()),
             ("--licenses", self.licenses.is_some()),
@@ -136,8 +143,24 @@ impl ResourceOptions {
         self.nodes
     }
 
-    /// What a job needs that runs on at most so many processors; none if nothing is asked for.
-    pub fn resources(&self, most: Procs) -> Result<Option<Resources>, RequestError> {
+    /// The same without the processors of tasks.
+    #[must_use]
+    pub fn without_tasks(self) -> ResourceOptions {
+        ResourceOptions { cpus_per_task: None, ..self }
+    }
+
+    /// The processors of each task, if that is given.
+    pub fn cpus_per_task(&self) -> Option<u32> {
+        self.cpus_per_task
+    }
+
+    /// What a job of that size needs; none if nothing is asked for.
+    pub fn resources(
+        &self,
+        SpeedupSpec { speedup, procs }: &SpeedupSpec,
+    ) -> Result<Option<Resources>, RequestError> {
+        let is_moldable = !matches!(speedup, Speedup::Rigid);
+        let most = if is_moldable { Procs(u32::MAX) } else { *procs };
         let memory = self.mem.map(Memory::Total).or(self.mem_per_proc.map(Memory::PerProc));
         let resources = Resources {
             memory,
@@ -145,6 +168,7 @@ impl ResourceOptions {
             scratch: self.scratch.unwrap_or_default(),
             nodes: self.nodes,
             procs_per_node: self.procs_per_node.map(Procs),
+            procs_per_task: self.cpus_per_task.map(Procs),
             exclusive: self.exclusive,
             constraint: self.constraint.clone(),
             licences: self.licenses.clone().unwrap_or_default(),
@@ -154,11 +178,35 @@ impl ResourceOptions {
                 qos: self.qos.clone(),
             },
         };
+        let task = resources.task_procs().0;
+        if resources.undivided(speedup, *procs).is_some() {
+            let (found, hint) = match is_moldable {
+                true => (
+                    "a number that may change (--speedup)".to_owned(),
+                    "--rigid N gives a fixed number".to_owned(),
+                ),
+                false => {
+                    let next = u64::from(procs.0.div_ceil(task)) * u64::from(task);
+                    (procs.to_string(), format!("--rigid {next}: the number of tasks times --cpus-per-task"))
+                }
+            };
+            let expected = format!("expected a fixed number of processors that is a multiple of {task}");
+            return Err(RequestError::input(format!("--cpus-per-task: {expected}, found {found}")).hint(hint));
+        }
+        if let Some(most_on_node) = resources.procs_per_node.filter(|most| most.0 < task) {
+            let expected = format!("expected at least the {task} processors of one task");
+            return Err(RequestError::input(format!("--procs-per-node: {expected}, found {most_on_node}"))
+                .hint(format!("--procs-per-node {task} or more: a task is on one node")));
+        }
         if let Some(nodes) = resources.nodes_beyond(most) {
-            let problem =
-                format!("--nodes: expected at most as many nodes as processors ({most}), found {nodes}");
+            let (problem, hint) = match task {
+                1 => (format!("processors ({most})"), "processor"),
+                _ => (format!("tasks ({})", resources.tasks(most)), "task"),
+            };
+            let problem = format!("--nodes: expected at most as many nodes as {problem}, found {nodes}");
+            let procs = u64::from(nodes) * u64::from(task);
             return Err(
-                RequestError::input(problem).hint(format!("--rigid {nodes}: one processor on each node"))
+                RequestError::input(problem).hint(format!("--rigid {procs}: one {hint} on each node"))
             );
         }
         Ok((resources != Resources::default()).then_some(resources))
@@ -182,10 +230,14 @@ mod tests {
         Line::try_parse_from(words).map(|line| line.options).map_err(|error| error.to_string())
     }
 
+    fn rigid(procs: u32) -> SpeedupSpec {
+        SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs) }
+    }
+
     #[test]
     fn options_say_what_a_job_needs() {
         let check = |line: &str, expected: &str| {
-            let resources = options(line).unwrap().resources(Procs(8)).unwrap();
+            let resources = options(line).unwrap().resources(&rigid(8)).unwrap();
             assert_eq!(
                 resources.map(|resources| resources.to_string()).unwrap_or_default(),
                 expected,
@@ -230,7 +282,43 @@ mod tests {
         check("--constraint [a*2]", "expected a name of 1 to 64");
         check("--licenses a,a", "expected each licence once, found `a` twice");
         check("--mem 1G --mem-per-proc 1G", "cannot be used with");
-        let failure = options("--nodes 9").unwrap().resources(Procs(8)).unwrap_err();
+        let failure = options("--nodes 9").unwrap().resources(&rigid(8)).unwrap_err();
         assert_eq!(failure.message(), "--nodes: expected at most as many nodes as processors (8), found 9");
+    }
+
+    #[test]
+    fn a_job_has_whole_tasks() {
+        let check = |line: &str, size: SpeedupSpec, expected: Result<&str, &str>| {
+            let found = options(line).unwrap().resources(&size);
+            let found = found.map(|found| found.map(|found| found.to_string()).unwrap_or_default());
+            let found = found.map_err(|failure| failure.message().to_owned());
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{line}");
+        };
+        check("--cpus-per-task 4", rigid(8), Ok("4 processors per task"));
+        check("--cpus-per-task 1", rigid(7), Ok("1 processor per task"));
+        check(
+            "--cpus-per-task 3",
+            rigid(8),
+            Err("--cpus-per-task: expected a fixed number of processors that is a multiple of 3, found 8"),
+        );
+        let moldable = SpeedupSpec { speedup: Speedup::Folding, procs: Procs(8) };
+        check(
+            "--cpus-per-task 2",
+            moldable,
+            Err(
+                "--cpus-per-task: expected a fixed number of processors that is a multiple of 2, found a number \
+                 that may change (--speedup)",
+            ),
+        );
+        check(
+            "--cpus-per-task 4 --procs-per-node 3",
+            rigid(8),
+            Err("--procs-per-node: expected at least the 4 processors of one task, found 3"),
+        );
+        check(
+            "--cpus-per-task 4 --nodes 3",
+            rigid(8),
+            Err("--nodes: expected at most as many nodes as tasks (2), found 3"),
+        );
     }
 }

@@ -177,6 +177,12 @@ impl JobOptions {
         let is_sized = self.speedup.is_some() || self.rigid.is_some();
         let (speedup, rigid) =
             if is_sized { (self.speedup, self.rigid) } else { (weaker.speedup, weaker.rigid) };
+        // A moldable size has no tasks of several processors.
+        let is_moldable = speedup.as_ref().is_some_and(|spec| !matches!(spec.speedup, Speedup::Rigid));
+        let of_weaker = match is_sized && is_moldable {
+            true => weaker.resources.without_tasks(),
+            false => weaker.resources,
+        };
         JobOptions {
             inputs: [weaker.inputs, self.inputs].concat(),
             speedup,
@@ -185,7 +191,7 @@ impl JobOptions {
             chdir: self.chdir.or(weaker.chdir),
             stdin: self.stdin.or(weaker.stdin),
             merge_output: self.merge_output || weaker.merge_output,
-            resources: self.resources.over(weaker.resources),
+            resources: self.resources.over(of_weaker),
             schedule: self.schedule.over(weaker.schedule),
             server: self.server.or(weaker.server),
             wait: self.wait || weaker.wait,
@@ -284,22 +290,23 @@ impl JobOptions {
                 .hint("a script that runs in a folder of yours reads its files there: leave --in out"));
         }
         let walltime = self.run.time.ok_or_else(|| {
-            RequestError::input("expected --time with a script, found none").hint(
-                "--time 1h, or a line `#PLIANT --time 1h`: how long it runs at most on one processor of speed 1",
-            )
+            RequestError::input("expected --time with a script, found none")
+                .hint("--time 1h, or a line `#PLIANT --time 1h`: how long it runs at most")
         })?;
-        let SpeedupSpec { speedup, procs } = match (&self.speedup, self.rigid) {
+        let size = match (&self.speedup, self.rigid) {
             (Some(spec), _) => spec.clone(),
             (None, procs) => {
-                let procs = Procs(procs.or(self.resources.nodes()).unwrap_or(1));
-                SpeedupSpec { speedup: Speedup::Rigid, procs }
+                // One task, or one on each node.
+                let tasks = self.resources.nodes().unwrap_or(1);
+                let of_tasks = tasks.saturating_mul(self.resources.cpus_per_task().unwrap_or(1));
+                SpeedupSpec { speedup: Speedup::Rigid, procs: Procs(procs.unwrap_or(of_tasks)) }
             }
         };
-        let is_moldable = !matches!(speedup, Speedup::Rigid);
-        let resources = self.resources.resources(if is_moldable { Procs(u32::MAX) } else { procs })?;
+        let resources = self.resources.resources(&size)?;
+        let SpeedupSpec { speedup, procs } = size;
         let work = Work {
-            // A limit is never less than was asked for, unless the user says how the time changes.
-            fixed_time: self.speedup.is_none(),
+            // A limit is never less than was asked for, unless the user says how the time changes with the size.
+            fixed_time: matches!(speedup, Speedup::Rigid),
             resources: resources.map(Arc::new),
             ..Work::new(procs, walltime, speedup)
         };

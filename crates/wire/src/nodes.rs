@@ -71,6 +71,7 @@ message! {
         excluded_kinds <=> kinds: kind_set(),
         licences: list(nested(), bounds::RESOURCE_NAMES_MAX),
         scratch_size_mib <=> scratch_size: MEBIBYTES,
+        cores_per_task: optional(PROCS),
     }
 
     proto::LicenceUnits <=> (u32, u32) (licence, count)

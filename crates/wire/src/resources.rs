@@ -51,6 +51,7 @@ message! {
         scratch_mib <=> scratch: MEBIBYTES,
         nodes: optional(COUNT),
         procs_per_node: optional(PROCS),
+        procs_per_task: optional(PROCS),
         exclusive,
         constraint: optional(nested()),
         licences: map(RESOURCE_NAME.exact(), COUNT, bounds::RESOURCE_NAMES_MAX),

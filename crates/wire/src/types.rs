@@ -50,7 +50,7 @@ message! {
         deadline: optional(TIME),
         nice: NICE,
         requeue: REQUEUE,
-    }
+    } => (check: in_whole_tasks, fit: crate::tests::fit::work)
 
     proto::Estimate <=> Estimate {
         procs: PROCS,
@@ -73,6 +73,18 @@ message! {
     proto::ComparedEstimate <=> ComparedEstimate {
         server: NAME,
         estimate: required(AN_ESTIMATE),
+    }
+}
+
+/// Work, if its processors are those of whole tasks.
+fn in_whole_tasks(work: Work) -> Result<Work, Malformed> {
+    let undivided = work.resources.as_ref().and_then(|needed| needed.undivided(&work.speedup, work.procs));
+    match undivided {
+        None => Ok(work),
+        Some(task) => {
+            let expected = format!("a fixed number that is a multiple of {task}, the processors of a task");
+            Err(Malformed::new("procs", expected, work.procs))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Errors of submissions that no server takes: whether it may work later, and what to do.
 
 use pliant_client::{ClientError, SubmitOrder};
+use pliant_control::job::Work;
 use pliant_control::names::Name;
 use pliant_control::reason::Cause;
 use pliant_wire::{ServerStatus, SubmittedWork};
@@ -27,6 +28,9 @@ pub(super) fn refused(
             Err(absent) => absent.into(),
             Ok(federation) => silent(server, &federation.servers),
         },
+        _ if error.causes().contains(&Cause::NotConnected) => {
+            Failure::system(error).hint("`pliant servers` shows when the servers are up again")
+        }
         _ if passes(error.causes()) => {
             Failure::system(error).hint("try again later, or for longer with --server-timeout")
         }
@@ -74,11 +78,22 @@ fn hint(order: &SubmitOrder, causes: &[Cause]) -> Option<String> {
         _ if causes.contains(&Cause::NoAccount) => {
             Some("ask the operator of a server for an account, or for a line in its [accounts]".to_owned())
         }
+        SubmittedWork::Script(script)
+            if causes.contains(&Cause::Resources) && names_options(&script.work) =>
+        {
+            let hint = "leave out --partition, --account and --qos; --ignore-sbatch=account,partition,qos ignores them in #SBATCH lines";
+            Some(hint.to_owned())
+        }
         SubmittedWork::Service { .. } => {
             Some("`pliant servers --services` lists the services and what they take".to_owned())
         }
         SubmittedWork::Script { .. } | SubmittedWork::Batch(_) | SubmittedWork::Call(_) => None,
     }
+}
+
+/// Whether work says something to a batch system that a server may not allow.
+fn names_options(work: &Work) -> bool {
+    work.resources.as_ref().is_some_and(|resources| !resources.batch.is_empty())
 }
 
 #[cfg(test)]

@@ -102,3 +102,65 @@ async fn scripts_of_computing_centres_run_or_one_option_is_named() {
     assert_eq!((code, &ended["completed"]), (0, &5.into()), "{error}");
     assert!(user.rows("array-array-1").iter().all(|row| row["output"].contains("1 on 1")));
 }
+
+/// Scripts with steps: what they have in their head, and which ranks with how many threads they start on which nodes.
+const WITH_STEPS: [(&str, &str, &str); 4] = [
+    ("openmp", "--ntasks=1 --cpus-per-task=4 --time=5", "rank 0 of 1 with 4 on node 0 of 1\n"),
+    (
+        "two",
+        "-N2 --ntasks-per-node=1 --cpus-per-task=3 --time=5",
+        "rank 0 of 2 with 3 on node 0 of 2\nrank 1 of 2 with 3 on node 1 of 2\n",
+    ),
+    (
+        "pairs",
+        "--nodes=1 --ntasks=2 --cpus-per-task=2 --mem-per-cpu=50M --time=5",
+        "rank 0 of 2 with 2 on node 0 of 1\nrank 1 of 2 with 2 on node 0 of 1\n",
+    ),
+    (
+        "whole",
+        "-N 2 --ntasks-per-node=2 --cpus-per-task=2 --exclusive --time=5",
+        "rank 0 of 4 with 2 on node 0 of 2\nrank 1 of 4 with 2 on node 0 of 2\n\
+         rank 2 of 4 with 2 on node 1 of 2\nrank 3 of 4 with 2 on node 1 of 2\n",
+    ),
+];
+
+/// `#SBATCH --cpus-per-task` means for `srun` what it means in a job that `sbatch` itself submits to the same Slurm; a task waits for a node
+/// on which it fits.
+#[tokio::test(flavor = "multi_thread")]
+async fn steps_of_scripts_have_the_ranks_and_threads_of_sbatch() {
+    let Some(behind) = Behind::with_resources_and(2, 4, "period_s = 1\nnodes_every_s = 2\n").await else {
+        return;
+    };
+    let user = CommandUser::new(&behind.federation, "alice");
+    for (name, options, expected) in WITH_STEPS {
+        let path = user.dir().join(format!("{name}.sh"));
+        let body = "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\n\
+                    srun sh -c 'echo rank $SLURM_PROCID of $SLURM_NTASKS with $OMP_NUM_THREADS on node $SLURM_NODEID \
+                    of $SLURM_NNODES' | sort\n";
+        fs::write(&path, format!("#!/bin/bash\n#SBATCH {options}\n{body}")).unwrap();
+        let printed = user.dir().join(format!("{name}.sbatch"));
+        let output = format!("--output={}", printed.display());
+        behind.slurm("lyon").run(&["sbatch", "--wait", "--parsable", &output, path.to_str().unwrap()]);
+        assert_eq!(fs::read_to_string(&printed).unwrap(), expected, "{name} of sbatch");
+        let (code, _, error) = user.run(&format!("submit ./{name}.sh --out {name}"));
+        let logged = fs::read_to_string(user.dir().join(name).join("stderr")).unwrap_or_default();
+        assert_eq!(code, 0, "{name}: {error} {logged}");
+        assert_eq!(fs::read_to_string(user.dir().join(name).join("stdout")).unwrap(), expected, "{name}");
+    }
+    // Two processors are free on each node: enough for two tasks of two now, and on no node for one task of three.
+    for name in ["lyon", "paris"] {
+        let shape = ["--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=2", "--mem=10M", "--time=30"];
+        behind.slurm(name).run(&[&["sbatch"], &shape[..], &["--wrap=sleep 1800"]].concat());
+    }
+    let start_s = |options: &str| {
+        fs::write(user.dir().join("asked.sh"), format!("#!/bin/bash\n#SBATCH --time=5 {options}\n")).unwrap();
+        let (code, found, error) = user.run("submit ./asked.sh --dry-run");
+        assert_eq!(code, 0, "{options}: {error}");
+        found["estimates"][0]["start_s"].as_i64().unwrap()
+    };
+    until("a task of three processors to wait for a node", async || {
+        let waits_s = start_s("--ntasks=1 --cpus-per-task=3") - start_s("--ntasks=2 --cpus-per-task=2");
+        (waits_s > 600).then_some(())
+    })
+    .await;
+}

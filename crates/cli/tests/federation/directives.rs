@@ -33,6 +33,13 @@ async fn a_script_has_its_options_with_it() {
     assert_eq!((code, &job["procs"], &job["walltime_s"]), (0, &json!(4), &json!(300)), "{error}");
     assert_eq!((&job["state"], &job["name"]), (&json!("COMPLETED"), &json!("slow")));
 
+    // Its tasks are in the variables of Slurm.
+    let text = "#!/bin/sh\n#SBATCH --time=1 -n 2 --cpus-per-task=2\necho $SLURM_NTASKS $SLURM_CPUS_PER_TASK $PLIANT_PROCS\n";
+    fs::write(user.dir().join("tasks.sh"), text).unwrap();
+    let (code, _, error) = user.run("submit ./tasks.sh --out tasks");
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(fs::read_to_string(user.dir().join("tasks/stdout")).unwrap(), "2 2 4\n");
+
     // Variables reach the script, and those of the command line win.
     let text = "#!/bin/sh\n#PLIANT --time 1m --env A=1 --env 'B=x $HOME y'\n#SBATCH --export=A=2,C=3\necho \"$A,$B,$C\"\n";
     fs::write(user.dir().join("variables.sh"), text).unwrap();
@@ -55,7 +62,7 @@ async fn a_script_has_its_options_with_it() {
     assert_eq!(code, 2, "{error}");
     assert!(error.starts_with("error: ./gpus.sh:3: #SBATCH --reservation is not supported: "), "{error}");
     let (_, queue, _) = user.run("queue --ended");
-    assert_eq!(queue["jobs"].as_array().unwrap().len(), 5);
+    assert_eq!(queue["jobs"].as_array().unwrap().len(), 6);
     assert!(error.contains("--ignore-sbatch=reservation ignores what is not supported"), "{error}");
     let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch=reservation --wait");
     assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");

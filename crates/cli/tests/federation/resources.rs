@@ -26,7 +26,7 @@ fn needing_gpu(work: SubmittedWork) -> SubmittedWork {
 async fn jobs_have_what_they_ask_for_and_no_more() {
     let node = "memory = \"2G\"\ndefault_memory = \"128M\"\ngpus = [\"GPU-a\", \"GPU-b\"]\ngpu_kind = \"a100\"\n\
                 features = [\"fast\"]\nlicences = { matlab = 1 }\n";
-    let federation = Federation::start(&[Cluster::new("plain", 4, 1.0), counting("large", node)]).await;
+    let mut federation = Federation::start(&[Cluster::new("plain", 4, 1.0), counting("large", node)]).await;
     let user = CommandUser::new(&federation, "alice");
     let write = |name: &str, text: &str| {
         fs::write(user.dir().join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -69,6 +69,17 @@ async fn jobs_have_what_they_ask_for_and_no_more() {
     assert!(error.contains("plain: expected work that needs processors only"), "{error}");
     let (code, estimates, error) = user.run("submit ./shows.sh --time 60s --mem 1G --dry-run");
     assert_eq!((code, estimates["estimates"].as_array().unwrap().len()), (0, 1), "{error} {estimates}");
+
+    let (code, _, error) = user.run("submit ./shows.sh --time 60s --account p1");
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("--ignore-sbatch=account,partition,qos"), "{error}");
+    // Without the server that counts memory no server takes such a job, until it is up again.
+    federation.stop("large");
+    for more in ["", " --dry-run"] {
+        let (code, _, error) = user.run(&format!("submit ./shows.sh --time 60s --mem 1G{more}"));
+        assert_eq!(code, 1, "{error}");
+        assert!(error.contains("large: down, and may have what the job needs"), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,6 +48,9 @@ pub struct RequestedResources {
     /// It gets all memory of its nodes, so that no other job with memory runs there.
     #[serde(skip_serializing_if = "is_default")]
     pub all_memory: bool,
+    /// The cores of each of its tasks, which are on one node; none if each has one core, or if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores_per_task: Option<u32>,
     /// GPUs for each core.
     #[serde(skip_serializing_if = "is_default")]
     pub gpus_per_core: u32,

@@ -22,7 +22,7 @@ use pliant_site::accounts::AccountName;
 use pliant_site::processes::Streams;
 use pliant_site::services::{
     Batch, Catalogue, Prepared, Refusal, RunFolder, Script, Service as ServiceDeclaration, SpeedupSpec,
-    batch_margin,
+    batch_margin, task_variables,
 };
 use pliant_staging::FileName;
 use pliant_telemetry::RequestId;
@@ -125,6 +125,7 @@ impl ServiceOffer {
                 };
                 let mut prepared = self.catalogue.prepare_script(&given, None, None)?;
                 prepared.work = needed(prepared.work, &script.work);
+                prepared.environment.extend(task_variables(script.text.as_bytes(), &prepared.work));
                 Ok(PreparedWork { prepared, batch: None, account })
             }
         }

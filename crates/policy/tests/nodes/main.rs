@@ -6,6 +6,7 @@ mod expected;
 mod golden;
 mod properties;
 mod reservations;
+mod reserved;
 mod resources;
 mod restored;
 mod scheduler;

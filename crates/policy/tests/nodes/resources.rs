@@ -9,8 +9,8 @@ use pliant_model::{
 };
 use pliant_policy::batch::{BatchScheduler, Submission};
 use pliant_policy::nodes::{
-    AdvanceReservation, AllocatedJob, Amounts, ClusterSnapshot, KindSet, Licence, Needs, Node, NodeKind,
-    NodeShare, Nodes, Pending, PlannedStart, Reserve, Rules, Shape,
+    AdvanceReservation, Amounts, ClusterSnapshot, KindSet, Licence, Node, NodeKind, NodeShare, Nodes,
+    PlannedStart, Reserve, Rules,
 };
 use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
@@ -110,6 +110,7 @@ fn resources() -> impl Strategy<Value = Resources> {
     let shape = (
         prop::option::weighted(0.3, 1..4_u32),
         prop::option::weighted(0.2, (1..3_u32).prop_map(Procs)),
+        prop::option::weighted(0.3, (1..4_u32).prop_map(Procs)),
         prop::bool::weighted(0.1),
     );
     let needs = (
@@ -120,12 +121,16 @@ fn resources() -> impl Strategy<Value = Resources> {
         prop_oneof![4 => Just(0), 1 => 1..3_u32],
     );
     (needs, shape).prop_map(
-        |((memory, gpus, scratch, constraint, licences), (nodes, procs_per_node, exclusive))| Resources {
+        |(
+            (memory, gpus, scratch, constraint, licences),
+            (nodes, procs_per_node, procs_per_task, exclusive),
+        )| Resources {
             memory,
             gpus,
             scratch: Mebibytes(scratch),
             nodes,
-            procs_per_node,
+            procs_per_node: procs_per_node.map(|most| most.max(procs_per_task.unwrap_or(most))),
+            procs_per_task,
             exclusive,
             constraint,
             batch: BatchOptions::default(),
@@ -143,7 +148,26 @@ pub(crate) struct Asked {
 
 pub(crate) fn asked() -> impl Strategy<Value = Asked> {
     (1..9_u32, 1..100_i64, prop::option::weighted(0.8, resources()))
-        .prop_map(|(procs, walltime, resources)| Asked { procs, walltime, resources })
+        // At times its processors are not those of whole tasks: it fits nowhere.
+        .prop_flat_map(|(procs, walltime, resources)| {
+            let task = resources.as_ref().map_or(1, |resources| resources.task_procs().0);
+            let whole = procs.next_multiple_of(task);
+            let procs = prop_oneof![9 => Just(whole), 1 => Just(procs)];
+            procs.prop_map(move |procs| Asked { procs, walltime, resources: resources.clone() })
+        })
+}
+
+/// A request of no fixed size, which has no tasks of several processors.
+pub(crate) fn moldable() -> impl Strategy<Value = Asked> {
+    asked().prop_map(|asked| {
+        let resources = asked.resources.map(|resources| Resources { procs_per_task: None, ..resources });
+        Asked { resources, ..asked }
+    })
+}
+
+/// The processors of each task.
+pub(crate) fn task_procs(asked: &Asked) -> u32 {
+    asked.resources.as_ref().map_or(1, |resources| resources.task_procs().0)
 }
 
 pub(crate) fn request(now: Time, asked: &Asked, speedup: Speedup) -> Request {
@@ -254,7 +278,7 @@ fn spread(asked: &Asked, cluster: &ClusterSnapshot, free: &[Amounts], on: &mut V
         && (!is_exclusive(asked, cluster) || here == all(cluster)[node]);
     let most = asked.resources.as_ref().and_then(|resources| resources.procs_per_node);
     let cores = if is_usable { here.cores.min(most.map_or(u32::MAX, |most| most.0)) } else { 0 };
-    (0..=cores).any(|cores| {
+    (0..=cores).filter(|cores| cores.is_multiple_of(task_procs(asked))).any(|cores| {
         let (memory, gpus, scratch) = needed(asked, cluster, cores);
         let is_possible =
             cores == 0 || memory <= here.memory.0 && gpus <= here.gpus && scratch <= here.scratch.0;
@@ -282,6 +306,10 @@ fn check(cluster: &ClusterSnapshot, holders: &[Holder<'_>]) {
             "{asked:?} {on:?}"
         );
         assert!(nodes.is_none_or(|nodes| nodes as usize == on.len()), "{asked:?} {on:?}");
+        if !is_exclusive(asked, cluster) {
+            let is_split = |share: &NodeShare| !share.cores.unwrap().0.is_multiple_of(task_procs(asked));
+            assert!(!on.iter().any(is_split), "a task is split: {asked:?} {on:?}");
+        }
         assert_eq!(on.iter().map(|share| share.node).collect::<BTreeSet<_>>().len(), on.len());
         for share in on {
             let node = &cluster.nodes[share.node as usize];
@@ -402,7 +430,7 @@ proptest! {
     fn the_exact_tuner_misses_no_size(
         cluster in partly_reserved(),
         jobs in prop::collection::vec(asked(), 0..8),
-        one in asked(),
+        one in moldable(),
         parallel in 0.0..1.0_f64,
     ) {
         let mut nodes = Nodes::from_snapshot(Time::ZERO, &cluster).unwrap();
@@ -427,74 +455,4 @@ proptest! {
             prop_assert_eq!(again.snapshot(), nodes.snapshot());
         }
     }
-}
-
-/// What is announced does not share reserved licences: two are there, a job on the second node has one of them from 100 s to
-/// 200 s, and one that needs both for 50 s would have the first node from 60 s on.
-#[test]
-fn announced_starts_wait_for_reserved_licences() {
-    let node = |kind| Node { kind, ..Node::of("n", Procs(1)) };
-    let running = |job, node, end| {
-        let share = NodeShare { node, cores: Some(Procs(1)), gpus: 0 };
-        AllocatedJob { on: vec![share], ..AllocatedJob::of(JobId(job), Procs(1), Time(end)) }
-    };
-    let pending = |job, kind: u8, licences, walltime| {
-        let needs = Needs { kinds: KindSet(1_u64 << kind), licences: vec![(0, licences)], ..Needs::NONE };
-        Pending::of(JobId(job), Shape { needs, ..Shape::of(Procs(1)) }, Span(walltime))
-    };
-    let snapshot = ClusterSnapshot {
-        nodes: vec![node(0), node(1)],
-        kinds: vec![NodeKind::default(); 2],
-        licences: vec![Licence { name: "matlab".to_owned(), count: 2 }],
-        running: vec![running(0, 0, 60), running(1, 1, 100)],
-        pending: vec![pending(2, 1, 1, 100), pending(3, 0, 2, 50)],
-        rules: Rules { reserve: Reserve::Nodes, ..Rules::default() },
-        ..ClusterSnapshot::default()
-    };
-    let mut planned = Vec::new();
-    Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap().planned(Time::ZERO, &mut planned);
-    let starts: Vec<_> = planned.iter().map(|one| (one.job.0, one.start.0)).collect();
-    assert_eq!(starts, [(2, 100), (3, 200)]);
-}
-
-/// Two nodes of four cores: the first is reserved from 100 s to 200 s, and two cores of the second from 50 s to 300 s.
-#[test]
-fn jobs_start_where_and_when_nothing_is_reserved() {
-    let of = |from, until, node, cores: Option<u32>| AdvanceReservation {
-        from: Time(from),
-        until: Time(until),
-        on: vec![NodeShare { node, cores: cores.map(Procs), gpus: 0 }],
-        licences: Vec::new(),
-    };
-    let whole = |job, cores, walltime| {
-        let shape = Shape { exclusive: true, ..Shape::of(Procs(cores)) };
-        Pending::of(JobId(job), shape, Span(walltime))
-    };
-    let cluster = |rules: Rules, pending| ClusterSnapshot {
-        nodes: vec![Node::of("n1", Procs(4)), Node::of("n2", Procs(4))],
-        reserved: vec![of(100, 200, 0, None), of(50, 300, 1, Some(2))],
-        pending,
-        rules,
-        ..ClusterSnapshot::default()
-    };
-    let jobs = [
-        (Pending::of(JobId(1), Shape::of(Procs(4)), Span(100)), 0),
-        (Pending::of(JobId(1), Shape::of(Procs(4)), Span(101)), 200),
-        (Pending::of(JobId(1), Shape::of(Procs(2)), Span(1_000)), 0),
-        (Pending::of(JobId(1), Shape::of(Procs(8)), Span(50)), 0),
-        (Pending::of(JobId(1), Shape::of(Procs(8)), Span(51)), 300),
-        (whole(1, 1, 150), 200),
-        (whole(1, 5, 100), 300),
-    ];
-    for rules in [Rules::default(), Rules { reserve: Reserve::Start, ..Rules::default() }] {
-        for (job, start) in jobs.clone() {
-            let mut planned = Vec::new();
-            let snapshot = cluster(rules.clone(), vec![job.clone()]);
-            Nodes::from_snapshot(Time::ZERO, &snapshot).unwrap().planned(Time::ZERO, &mut planned);
-            let starts: Vec<i64> = planned.iter().map(|one| one.start.0).collect();
-            assert_eq!(starts, [start], "{job:?} by {rules:?}");
-        }
-    }
-    let unknown = ClusterSnapshot { reserved: vec![of(0, 1, 2, None)], ..cluster(Rules::default(), vec![]) };
-    assert!(unknown.check().is_err());
 }

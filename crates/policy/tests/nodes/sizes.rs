@@ -5,7 +5,7 @@ use pliant_policy::tuning::Tuner;
 use proptest::prelude::*;
 
 use super::reservations::{Checked, Event, Table, event, new, plain};
-use super::resources::{Asked, asked, clusters, request};
+use super::resources::{Asked, clusters, moldable, request};
 
 impl Checked {
     /// The completion, the processors and the GPUs of a table of the size that completes first, by looking at every size.
@@ -58,7 +58,7 @@ proptest! {
     fn a_submission_gets_its_estimate_and_the_exact_tuner_misses_no_size(
         cluster in clusters(),
         events in prop::collection::vec(event(), 1..20),
-        one in asked(),
+        one in moldable(),
         speedup in speedups(),
         tuner in prop::sample::select(Tuner::ALL),
     ) {

@@ -36,6 +36,7 @@ class ScriptOptions(TypedDict, total=False):
     scratch: str
     nodes: int
     procs_per_node: int
+    cpus_per_task: int
     exclusive: bool
     constraint: str
     licenses: str

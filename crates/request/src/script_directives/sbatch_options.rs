@@ -62,20 +62,25 @@ const MEMORY: &str = "--mem or --mem-per-cpu gives the memory";
 const GPUS: &str = "--gpus, --gpus-per-node or --gpus-per-task gives the number of GPUs";
 const NODES: &str = "--nodes and --ntasks-per-node give the number of nodes, and the cluster chooses which";
 const CLUSTER: &str = "`#PLIANT --server NAME` chooses the cluster";
+const BURST_BUFFER: &str = "--in sends files, and --scratch asks for local disk space";
+const USER: &str = "the certificate of the command says who submits";
 const LATER: &str = "`pliant wait JOB && pliant submit ...` submits after the end of another job";
 
 /// The options, by their long names.
-pub(super) const OPTIONS: [SbatchOption; 72] = [
+pub(super) const OPTIONS: [SbatchOption; 92] = [
     option("account", Some('A'), With, Same("--account")),
     option("acctg-freq", None, With, Ignored),
     option("array", Some('a'), With, Same("--array")),
     option("batch", None, With, Unsupported(NODES)),
+    option("bb", None, With, Unsupported(BURST_BUFFER)),
+    option("bbf", None, With, Unsupported(BURST_BUFFER)),
     option("begin", Some('b'), With, Same("--begin")),
     option("chdir", Some('D'), With, Same("--chdir")),
     option("cluster-constraint", None, With, Unsupported(CLUSTER)),
     option("clusters", Some('M'), With, Unsupported(CLUSTER)),
     option("comment", None, With, Ignored),
     option("constraint", Some('C'), With, Same("--constraint")),
+    option("container", None, With, Unsupported("start the container in the script")),
     option("contiguous", None, Without, Unsupported(NODES)),
     option("core-spec", Some('S'), With, Unsupported(NODES)),
     option("cores-per-socket", None, With, Unsupported(NODES)),
@@ -83,6 +88,7 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("cpus-per-gpu", None, With, Unsupported(GPUS)),
     option("cpus-per-task", Some('c'), With, Size(Part::ProcsPerTask)),
     option("deadline", None, With, Same("--deadline")),
+    option("delay-boot", None, With, Unsupported(NODES)),
     option("dependency", Some('d'), With, Unsupported(LATER)),
     option("distribution", Some('m'), With, Unsupported(NODES)),
     option("error", Some('e'), With, Noted(OUTPUT)),
@@ -90,7 +96,9 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("exclusive", None, Optional, Exclusive),
     option("export", None, With, Export),
     option("export-file", None, With, Unsupported(VARIABLES)),
+    option("extra-node-info", Some('B'), With, Unsupported(NODES)),
     option("get-user-env", None, Optional, Unsupported(VARIABLES)),
+    option("gid", None, With, Unsupported(USER)),
     option("gpu-bind", None, With, Unsupported(GPUS)),
     option("gpu-freq", None, With, Unsupported(GPUS)),
     option("gpus", Some('G'), With, Same("--gpus")),
@@ -106,12 +114,14 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("licenses", Some('L'), With, Same("--licenses")),
     option("mail-type", None, With, Ignored),
     option("mail-user", None, With, Ignored),
+    option("mcs-label", None, With, Unsupported(CHOICE)),
     option("mem", None, With, Size(Part::MemoryPerNode)),
     option("mem-bind", None, With, Unsupported(MEMORY)),
     option("mem-per-cpu", None, With, Memory("--mem-per-proc")),
     option("mem-per-gpu", None, With, Unsupported(MEMORY)),
     option("mincpus", None, With, Unsupported(NODES)),
     option("nice", None, Optional, Nice),
+    option("no-kill", Some('k'), Optional, Unsupported("--requeue runs it again after a node failed")),
     option("no-requeue", None, Without, Always("--requeue=0")),
     option("nodefile", Some('F'), With, Unsupported(NODES)),
     option("nodelist", Some('w'), With, Unsupported(CLUSTER)),
@@ -127,17 +137,29 @@ pub(super) const OPTIONS: [SbatchOption; 72] = [
     option("oversubscribe", Some('s'), Without, Ignored),
     option("parsable", None, Without, Ignored),
     option("partition", Some('p'), With, Same("--partition")),
+    option("power", None, With, Unsupported("processors run as their cluster has them run")),
     option("priority", None, With, Unsupported("the queue order of each cluster decides")),
+    option("profile", None, With, Ignored),
+    option("propagate", None, Optional, Unsupported("`ulimit` in the script sets its limits")),
     option("qos", Some('q'), With, Same("--qos")),
     option("quiet", Some('Q'), Without, Ignored),
+    option("reboot", None, Without, Unsupported(NODES)),
     option("requeue", None, Without, Always("--requeue=5")),
     option("reservation", None, With, Unsupported(CHOICE)),
     option("signal", None, With, Unsupported("a job gets SIGTERM at its walltime, and SIGKILL later")),
     option("sockets-per-node", None, With, Unsupported(NODES)),
+    option("spread-job", None, Without, Unsupported(NODES)),
+    option("switches", None, With, Unsupported(NODES)),
+    option("thread-spec", None, With, Unsupported(NODES)),
+    option("threads-per-core", None, With, Unsupported(SIZE)),
     option("time", Some('t'), With, Time),
+    option("time-min", None, With, Ignored),
     option("tmp", None, With, Memory("--scratch")),
+    option("uid", None, With, Unsupported(USER)),
+    option("use-min-nodes", None, Without, Unsupported(NODES)),
     option("verbose", Some('v'), Without, Ignored),
     option("wait", Some('W'), Without, Same("--wait")),
+    option("wckey", None, With, Ignored),
 ];
 
 #[cfg(test)]

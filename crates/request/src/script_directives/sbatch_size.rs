@@ -95,6 +95,9 @@ impl Size {
                 format!("--procs-per-node={}", value.saturating_mul(each)),
             ));
         }
+        if let Some(At { line, name, value }) = &self.procs_per_task {
+            options.push(option(*line, name.clone(), format!("--cpus-per-task={value}")));
+        }
         // One task is on one node.
         let known_nodes = self.nodes.is_some() || tasks == 1;
         let mut for_each_node =
@@ -218,16 +221,20 @@ mod tests {
             assert_eq!(translated(lines).as_deref(), Ok(expected), "{lines:?}");
         };
         check(&[], "");
-        check(&[(Tasks, "4"), (ProcsPerTask, "8")], "--rigid=32");
+        check(&[(Tasks, "4"), (ProcsPerTask, "8")], "--rigid=32 --cpus-per-task=8");
+        check(
+            &[(Nodes, "2"), (TasksPerNode, "1"), (ProcsPerTask, "3")],
+            "--rigid=6 --nodes=2 --procs-per-node=3 --cpus-per-task=3",
+        );
         check(&[(Nodes, "2"), (TasksPerNode, "16")], "--rigid=32 --nodes=2 --procs-per-node=16");
         check(
             &[(Nodes, "1-1"), (ProcsPerTask, "8"), (MemoryPerNode, "16G")],
-            "--rigid=8 --nodes=1 --mem=16384M",
+            "--rigid=8 --nodes=1 --cpus-per-task=8 --mem=16384M",
         );
         check(&[(Nodes, "2"), (MemoryPerNode, "4000")], "--rigid=2 --nodes=2 --mem=8000M");
         check(
             &[(ProcsPerTask, "4"), (MemoryPerNode, "1500K"), (Gres, "gpu:a100:2")],
-            "--rigid=4 --mem=2M --gpus=a100:2",
+            "--rigid=4 --cpus-per-task=4 --mem=2M --gpus=a100:2",
         );
         check(&[(Tasks, "4"), (GpusPerTask, "1")], "--rigid=4 --gpus=4");
         check(&[(Nodes, "2"), (Tasks, "4"), (GpusPerNode, "v100:2")], "--rigid=4 --nodes=2 --gpus=v100:4");

@@ -29,8 +29,9 @@ fn lines_are_options_of_submit() {
     check("#PLIANT --time 1h\n#PLIANT --time 2h --speedup folding:4", "--time 2h --speedup folding:4");
     check("#PLIANT --rigid 4\n#PLIANT --speedup folding:2", "--speedup folding:2");
     check("#SBATCH --time=1-12 --ntasks=4", "--time 36h --rigid 4");
-    check("#SBATCH -t 10 -n4 -J fit\n#SBATCH -c2", "--time 10m --rigid 8 --job-name fit");
-    check("#SBATCH --cpus-per-task=3\n#SBATCH --cpus-per-task=2", "--rigid 2");
+    check("#SBATCH -t 10 -n4 -J fit\n#SBATCH -c2", "--time 10m --rigid 8 --cpus-per-task 2 --job-name fit");
+    check("#SBATCH -n4 -c2\n#PLIANT --speedup amdahl:0.9,4", "--speedup amdahl:0.9,4");
+    check("#SBATCH --cpus-per-task=3\n#SBATCH --cpus-per-task=2", "--rigid 2 --cpus-per-task 2");
     check("#SBATCH -QvW --mail-type=END --comment hello -s", "--wait");
     check("#SBATCH --chdir=run\n#SBATCH -J -x", "--chdir run --job-name=-x");
     check("#SBATCH --export=NONE\n#SBATCH --export=A=1,B=x", "--env A=1 --env B=x");
@@ -56,7 +57,10 @@ fn lines_are_options_of_submit() {
     check("#SBATCH --no-requeue", "--requeue 0");
     check("#SBATCH --deadline 2030-12-01", "--deadline 2030-12-01");
     check("#SBATCH -b 2030-12-01\n#PLIANT --begin 2031-01-01", "--begin 2031-01-01");
-    check("#SBATCH --exclusive --tmp=1T -c4\n#PLIANT --scratch 2T", "--exclusive --scratch 2T --rigid 4");
+    check(
+        "#SBATCH --exclusive --tmp=1T -c4\n#PLIANT --scratch 2T",
+        "--exclusive --scratch 2T --rigid 4 --cpus-per-task 4",
+    );
 }
 
 #[test]

@@ -40,13 +40,16 @@ fn on_nodes(shape: CoreLayout, resources: Option<&Resources>, nodes: &[Node]) ->
     if named.is_empty() {
         return None;
     }
-    if !has_whole_nodes(needed) && needed.nodes.is_none() && needed.procs_per_node.is_none() {
+    let has_tasks = needed.task_procs() > Procs::ONE;
+    if !has_whole_nodes(needed) && needed.nodes.is_none() && needed.procs_per_node.is_none() && !has_tasks {
         return Some(format!("{}/resource_id={}", condition(&named, nodes), shape.cores));
     }
     let fewest = needed.nodes.unwrap_or(1);
-    let most = needed.nodes.unwrap_or(shape.cores).min(named.len() as u32);
+    let tasks = needed.tasks(Procs(shape.cores));
+    let most = needed.nodes.unwrap_or(tasks).min(named.len() as u32);
     let found = (fewest..=most).find_map(|count| {
-        let each = shape.cores.div_ceil(count);
+        // A task is on one node.
+        let each = tasks.div_ceil(count).saturating_mul(needed.task_procs().0);
         let has_all = |node: &&&Node| has(node, needed, Procs(shape.cores), (each, count));
         let suitable: Vec<&Node> = named.iter().filter(has_all).copied().collect();
         (suitable.len() >= count as usize).then_some((count, each, suitable))
@@ -61,7 +64,9 @@ fn on_nodes(shape: CoreLayout, resources: Option<&Resources>, nodes: &[Node]) ->
 
 /// Whether it matters to a job which nodes it gets.
 fn needs_nodes(needed: &Resources) -> bool {
-    let of_nodes = Resources { batch: Default::default(), licences: Default::default(), ..needed.clone() };
+    let procs_per_task = needed.procs_per_task.filter(|procs| *procs > Procs::ONE);
+    let (batch, licences) = (Default::default(), Default::default());
+    let of_nodes = Resources { batch, licences, procs_per_task, ..needed.clone() };
     of_nodes != Resources::default()
 }
 
@@ -177,6 +182,19 @@ mod tests {
         assert_eq!(asked(8, on(4)), None);
         let two = Resources { procs_per_node: Some(Procs(2)), ..Resources::default() };
         assert_eq!(asked(6, two).unwrap(), "/network_address=3/resource_id=2");
+        let of_tasks = |task| Resources { procs_per_task: Some(Procs(task)), ..Resources::default() };
+        assert_eq!(asked(6, of_tasks(1)).unwrap(), "/resource_id=6");
+        let on_large = "{network_address IN ('n3')}/network_address=1/resource_id=6";
+        assert_eq!(asked(6, of_tasks(2)).unwrap(), on_large);
+        assert_eq!(
+            asked(6, Resources { nodes: Some(2), ..of_tasks(3) }).unwrap(),
+            "/network_address=2/resource_id=3"
+        );
+        assert_eq!(
+            asked(6, Resources { nodes: Some(2), ..of_tasks(2) }).unwrap(),
+            "/network_address=2/resource_id=4"
+        );
+        assert_eq!(asked(24, of_tasks(8)), None, "no two nodes have a task of eight");
         let named = |name: &str| Resources {
             constraint: Some(Constraint::All(vec![name.to_owned()])),
             ..Resources::default()

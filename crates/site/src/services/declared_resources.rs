@@ -24,6 +24,7 @@ pub(crate) struct DeclaredResources {
     scratch: Option<Spanned<String>>,
     nodes: Option<Spanned<i64>>,
     procs_per_node: Option<Spanned<i64>>,
+    cpus_per_task: Option<Spanned<i64>>,
     #[serde(default)]
     exclusive: bool,
     constraint: Option<Spanned<String>>,
@@ -56,6 +57,7 @@ pub(crate) fn read_resources(
         scratch: read("scratch", &declared.scratch, parse_amount, source)?.unwrap_or_default(),
         nodes: number("nodes", &declared.nodes)?,
         procs_per_node: number("procs_per_node", &declared.procs_per_node)?.map(Procs),
+        procs_per_task: number("cpus_per_task", &declared.cpus_per_task)?.map(Procs),
         exclusive: *exclusive,
         constraint: read("constraint", &declared.constraint, str::parse, source)?,
         licences: read("licences", &declared.licences, parse_licences, source)?.unwrap_or_default(),
@@ -69,6 +71,11 @@ pub(crate) fn read_resources(
     };
     few("constraint", features, &declared.constraint, source)?;
     few("licences", resources.licences.len(), &declared.licences, source)?;
+    if let (Some(_), Some(at)) = (resources.undivided(&size.speedup, size.procs), &declared.cpus_per_task) {
+        let message =
+            format!("`cpus_per_task`: expected tasks that fill a fixed number of processors, found {size}");
+        return Err(source.error(at.span(), message, "`rigid:N` where N is a multiple of `cpus_per_task`"));
+    }
     match (resources.nodes_beyond(most), &declared.nodes) {
         (Some(nodes), Some(at)) => {
             let message =

@@ -55,6 +55,7 @@ mod refusal;
 mod script;
 mod service;
 mod speedup_spec;
+mod task_variables;
 mod template;
 
 pub use crate::word::Word;
@@ -73,3 +74,4 @@ pub use refusal::Refusal;
 pub use script::{Script, ScriptProblem};
 pub use service::{Runtime, Scaling, Service};
 pub use speedup_spec::{SpeedupSpec, SpeedupSpecError};
+pub use task_variables::task_variables;

@@ -13,6 +13,7 @@ use super::refusal::Refusal;
 use super::script::Script;
 use super::service::{Runtime, Service};
 use super::speedup_spec::SpeedupSpec;
+use super::task_variables::task_templates;
 use super::template::{BUILT_IN, Template};
 use crate::processes::Streams;
 
@@ -81,6 +82,7 @@ pub(crate) fn service_of(
     if let Some(array) = array {
         variables.extend(of_array(array));
     }
+    variables.extend(task_templates(text.as_bytes(), work));
     Ok(Service {
         name: file.last().to_owned(),
         summary: String::new(),

@@ -77,6 +77,11 @@ impl Template {
         Template(vec![Slot::Pliant])
     }
 
+    /// A word that is the number of processors.
+    pub(crate) fn procs() -> Template {
+        Template(vec![Slot::Procs])
+    }
+
     /// A word that is the value of an argument.
     pub(crate) fn argument(name: &str) -> Template {
         Template(vec![Slot::Argument(name.to_owned())])

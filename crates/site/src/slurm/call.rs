@@ -98,6 +98,7 @@ struct Needs<'a> {
     account: Option<&'a str>,
     qos: Option<&'a str>,
     shape: CoreLayout,
+    tasks: u32,
     /// More options: those of the server's file, and of its resources.
     more: Vec<OsString>,
 }
@@ -117,6 +118,7 @@ impl<'a> Needs<'a> {
             account: says.and_then(|says| says.account.as_deref()).or(settings.account.as_deref()),
             qos: says.and_then(|says| says.qos.as_deref()).or(settings.qos.as_deref()),
             shape: options.shape,
+            tasks: options.tasks,
             more: settings.extra.iter().map(OsString::from).chain(options.words()).collect(),
         }
     }
@@ -124,13 +126,13 @@ impl<'a> Needs<'a> {
 
 /// What all submissions have in common: `folder` is where they start, `written` where what Slurm prints goes, as a pattern.
 fn placed(needs: Needs<'_>, tag: &str, walltime: Span, folder: &Path, written: &[u8]) -> Call {
-    let Needs { partition, account, qos, shape, more } = needs;
+    let Needs { partition, account, qos, shape, tasks, more } = needs;
     let written = [written, b"/", BATCH_OUTPUT.as_bytes()].concat();
     let mut call = Call::new("sbatch", &["--parsable"])
         // Slurm keeps a name longer than a comment, and a site's plugin may change either.
         .with(format!("--job-name={tag}"))
         .with(format!("--comment={tag}"))
-        .with(format!("--ntasks={}", shape.cores))
+        .with(format!("--ntasks={tasks}"))
         .with(format!("--time={}", minutes(walltime)))
         .with(joined("--chdir=", folder.as_os_str().as_bytes()))
         .with(joined("--output=", &written))

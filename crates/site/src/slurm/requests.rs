@@ -74,6 +74,7 @@ fn request(record: [&str; FIELDS.len()]) -> Result<(String, RequestedResources),
         memory_per_core,
         memory_per_node,
         all_memory: each == Mebibytes::ZERO,
+        cores_per_task: totals.cores_per_task(tasks),
         gpus_per_core,
         gpus_per_node: of_node.count,
         gpus: of_job.count.saturating_add(of_tasks),
@@ -108,6 +109,12 @@ fn totals(text: &str) -> Option<Totals> {
 }
 
 impl Totals {
+    /// The cores of each of so many tasks, if these are all of its cores.
+    fn cores_per_task(&self, tasks: u32) -> Option<u32> {
+        let each = self.cores.checked_div(tasks).filter(|each| *each > 1)?;
+        (each * tasks == self.cores).then_some(each)
+    }
+
     /// The memory for each core, and that on each node. `each` is one of the two, and the memory in all says which.
     fn parts(&self, each: Mebibytes) -> (Mebibytes, Mebibytes) {
         let in_all = |count: u32| u64::from(each.0) * u64::from(count);

@@ -1,6 +1,7 @@
 //! Drawn values, made to pass the checks of whole messages.
 
 use pliant_control::coallocation::Application;
+use pliant_control::job::Work;
 use pliant_control::reason::Cause;
 use pliant_model::{BatchOptions, Constraint, GpuPoint, Memory, Procs, Resources, Speedup};
 
@@ -47,9 +48,21 @@ pub(crate) fn resources(mut drawn: Resources) -> Resources {
         words.iter_mut().for_each(named);
         words.push("fast".to_owned());
     }
+    if let Some(most) = &mut drawn.procs_per_node {
+        *most = (*most).max(drawn.procs_per_task.unwrap_or(*most));
+    }
     let BatchOptions { partitions, account, qos } = &mut drawn.batch;
     partitions.iter_mut().chain(account).chain(qos).for_each(named);
     drawn.licences = drawn.licences.into_values().map(|count| ("matlab".to_owned(), count)).collect();
+    drawn
+}
+
+/// Work of whole tasks.
+pub(crate) fn work(mut drawn: Work) -> Work {
+    let undivided = drawn.resources.as_ref().and_then(|needed| needed.undivided(&drawn.speedup, drawn.procs));
+    if let Some(needed) = drawn.resources.as_mut().filter(|_| undivided.is_some()) {
+        std::sync::Arc::make_mut(needed).procs_per_task = None;
+    }
     drawn
 }
 

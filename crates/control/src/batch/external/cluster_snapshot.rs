@@ -111,6 +111,7 @@ pub(super) fn listed_snapshot(
                 continue;
             }
             one.shape.needs = resources.needs(&job.requested);
+            one.shape.per_node = one.shape.needs.cores_per_task.unwrap_or(Procs::ONE);
             one.shape.needs.kinds = one.shape.needs.kinds.and(kinds_of(job));
             if task == 0 {
                 ids.push((one.job, index));

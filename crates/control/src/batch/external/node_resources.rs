@@ -119,6 +119,7 @@ impl<'a> NodeResources<'a> {
             gpus_per_node: *gpus_per_node,
             gpus: *gpus,
             scratch_size: requested.scratch_size,
+            cores_per_task: requested.cores_per_task.map(Procs),
             kinds,
             ..self.held_by_name(requested)
         }

@@ -65,8 +65,8 @@ impl Catalogue {
         (nodes, catalogue)
     }
 
-    /// The shape of a request on so many processors. One whose licences are not there, or that has fewer processors than nodes,
-    /// fits on nodes of no kind.
+    /// The shape of a request on so many processors. One whose licences are not there, that has fewer tasks than nodes, or whose
+    /// processors are not those of whole tasks, fits on nodes of no kind.
     pub(super) fn shape(&self, procs: Procs, resources: Option<&Resources>) -> Shape {
         let Some(resources) = resources else {
             let needs = Needs { kinds: self.own_kinds, ..Needs::NONE };
@@ -87,7 +87,10 @@ impl Catalogue {
             Some((position as u32, *count))
         });
         let counted: Option<Vec<(u32, u32)>> = counted.collect();
-        let is_possible = counted.is_some() && nodes.is_none_or(|nodes| nodes <= procs.0);
+        let task = resources.task_procs();
+        let is_possible = counted.is_some()
+            && procs.0.is_multiple_of(task.0)
+            && nodes.is_none_or(|nodes| nodes <= procs.0 / task.0);
         let kinds = if is_possible { self.kinds(constraint.as_ref(), gpus.as_ref()) } else { KindSet(0) };
         let kinds = kinds.and(self.own_kinds);
         let of_whole_node = self.memory_in_parts.filter(|_| *exclusive);
@@ -107,12 +110,13 @@ impl Catalogue {
             scratch_per_node: if self.scratch_by_size { Mebibytes::ZERO } else { *scratch },
             scratch_size: if self.scratch_by_size { *scratch } else { Mebibytes::ZERO },
             most_per_node: *procs_per_node,
+            cores_per_task: Some(task).filter(|task| *task > Procs::ONE),
             kinds,
             licences: counted.unwrap_or_default(),
         };
         let has_part = memory.is_some() || gpus.is_some() || *scratch > Mebibytes::ZERO;
         let exclusive = *exclusive || self.resources_by_node && has_part;
-        let shape = Shape { nodes: *nodes, exclusive, needs, ..Shape::of(procs) };
+        let shape = Shape { nodes: *nodes, per_node: task, exclusive, needs, ..Shape::of(procs) };
         if memory.is_none() { self.without_memory(shape) } else { shape }
     }
 
@@ -153,9 +157,10 @@ pub(super) fn kinds_with(
 /// Whether what a request can have of a node is the same at each size, and any nodes will do: then the largest size that
 /// can start on free nodes is the sum of what it can have of each.
 pub(super) fn is_sum_of_nodes(resources: Option<&Resources>) -> bool {
-    resources.is_none_or(|Resources { memory, gpus, nodes, .. }| {
+    resources.is_none_or(|resources| {
+        let Resources { memory, gpus, nodes, .. } = resources;
         let has_total = matches!(memory, Some(Memory::Total(_)))
             || gpus.as_ref().is_some_and(|gpus| matches!(gpus.count, GpuCount::Total(_)));
-        !has_total && nodes.is_none()
+        !has_total && nodes.is_none() && resources.task_procs() == Procs::ONE
     })
 }

@@ -164,7 +164,7 @@ mod tests {
     use pliant_model::Procs;
 
     use super::*;
-    use crate::batch::nodes::Node;
+    use crate::batch::nodes::{Needs, Node};
 
     fn shape(cores: u32) -> Shape {
         Shape::of(Procs(cores))
@@ -201,6 +201,19 @@ mod tests {
         check(&[4, 4], Shape { nodes: Some(2), ..shape(4) }, Some(&[(0, 3), (1, 1)]));
         check(&[1, 2, 3], Shape { per_node: Procs(2), ..shape(4) }, Some(&[(1, 2), (2, 2)]));
         check(&[4, 4], Shape { nodes: Some(2), per_node: Procs(2), ..shape(4) }, Some(&[(0, 2), (1, 2)]));
+    }
+
+    #[test]
+    fn no_task_is_split() {
+        let of_tasks = |cores, task| {
+            let needs = Needs { cores_per_task: Some(Procs(task)), ..Needs::NONE };
+            Shape { per_node: Procs(task), needs, ..shape(cores) }
+        };
+        check(&[2, 2], of_tasks(4, 4), None);
+        check(&[2, 4], of_tasks(4, 4), Some(&[(1, 4)]));
+        check(&[4, 4], of_tasks(6, 3), Some(&[(0, 3), (1, 3)]));
+        check(&[4, 3, 4], Shape { nodes: Some(2), ..of_tasks(6, 2) }, Some(&[(0, 4), (1, 2)]));
+        check(&[4, 4], Shape { nodes: Some(2), ..of_tasks(4, 2) }, Some(&[(0, 2), (1, 2)]));
     }
 
     #[test]

@@ -145,7 +145,7 @@ fn nodes_of(shape: &Shape, node: &Node) -> Option<u32> {
     let for_gpus = if needs.gpus == 0 { 0 } else { needs.gpus.checked_next_multiple_of(spare)? / spare };
     match nodes {
         Some(nodes) => (least.max(for_gpus) <= *nodes).then_some(*nodes),
-        // Each node gives a core at least.
-        None => (for_gpus <= cores.0).then_some(least.max(for_gpus)),
+        // Each node gives a core or a task at least.
+        None => (for_gpus <= cores.0 / per_node.0.max(1)).then_some(least.max(for_gpus)),
     }
 }

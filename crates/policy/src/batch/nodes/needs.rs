@@ -38,6 +38,9 @@ pub struct Needs {
     /// The largest number of cores per node.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub most_per_node: Option<Procs>,
+    /// The cores of each task, which are on one node: a job has a multiple of it of each node. One if none.
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
+    pub cores_per_task: Option<Procs>,
     /// The kinds of nodes on which it can run.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "is_default"))]
     pub kinds: KindSet,
@@ -64,6 +67,7 @@ impl Needs {
         scratch_per_node: Mebibytes(0),
         scratch_size: Mebibytes(0),
         most_per_node: None,
+        cores_per_task: None,
         kinds: KindSet::ALL,
         licences: Vec::new(),
     };
@@ -81,7 +85,9 @@ impl Needs {
         };
         let by_gpus = (free.gpus - self.gpus_per_node).checked_div(self.gpus_per_core).unwrap_or(u32::MAX);
         let most = self.most_per_node.map_or(u32::MAX, |most| most.0);
-        free.cores.min(by_memory).min(by_gpus).min(most)
+        let cores = free.cores.min(by_memory).min(by_gpus).min(most);
+        // No task is split.
+        self.cores_per_task.map_or(cores, |task| cores - cores % task.0.max(1))
     }
 
     /// What a job with these needs takes of a node with so many cores of it; [`Needs::gpus`] come on top.

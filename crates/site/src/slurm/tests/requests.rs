@@ -31,7 +31,11 @@ fn requests_are_read_as_they_were_submitted() {
             RequestedResources { gpus_per_node: 1, gpu_kind: a100, ..per_core(100) },
         ),
         ("21", "-n2 --gpus=2", RequestedResources { gpus: 2, ..per_core(100) }),
-        ("22", "-n2 -c2 --gpus-per-task=1", RequestedResources { gpus: 2, ..per_core(100) }),
+        (
+            "22",
+            "-n2 -c2 --gpus-per-task=1",
+            RequestedResources { cores_per_task: Some(2), gpus: 2, ..per_core(100) },
+        ),
         ("23", "-n1 --mem=0", RequestedResources { all_memory: true, ..per_node(1024) }),
         (
             "24",
