@@ -14,9 +14,8 @@ use pliant_policy::UnknownName;
 use pliant_policy::batch::LocalPolicy;
 use pliant_policy::batch::order::PrioritySettings;
 use pliant_policy::tuning::{Tuner, TunerError};
-use pliant_site::oar;
 use pliant_site::services::{Catalogue, Declared};
-use pliant_site::slurm;
+use pliant_site::{BatchSystemSettings, oar, slurm};
 use pliant_transport::{AgentAddress, Credentials};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -24,12 +23,10 @@ use toml::Spanned;
 use super::agent::{audit_days, check_jobs_days, history_bytes, history_days};
 use super::job_limits::{DiskQuota, JobLimitsFile};
 use super::node::NodeFile;
-use super::stored_data::StoredDataFile;
 use super::{
-    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, SummariesFile,
-    check_advertised, socket_address, wrong_value,
+    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, StoredDataFile,
+    SummariesFile, check_advertised, socket_address, wrong_value,
 };
-use pliant_site::BatchSystemSettings;
 
 const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], [accounts] with map, \
      and [tls]";

@@ -26,11 +26,8 @@ struct TestLibrary {
 impl TestLibrary {
     fn new() -> TestLibrary {
         let federation = SimulatedFederation::new(&[SUCC, FAIL, RUN, REFUSE, LARGE]);
-        TestLibrary {
-            library: Library::new(Box::new(federation.clone())),
-            federation,
-            delivered: Arc::default(),
-        }
+        let library = Library::new(Box::new(federation.clone()));
+        TestLibrary { library, federation, delivered: Arc::default() }
     }
 
     fn prepared(&self, function: &str) -> PreparedCall {
