@@ -48,11 +48,11 @@ pub(crate) fn run(require_files: bool) -> Result<(), Failure> {
     passed.and_then(|()| judge(&skipped, require_files))
 }
 
-/// How many tests run at once: three for each core, as those with real daemons wait most of the time; the profile `all` of
-/// `.config/nextest.toml` has others count as three.
+/// How many tests run at once: two for each core, as those with real daemons wait most of the time; the profile `all` of
+/// `.config/nextest.toml` has others count double.
 fn threads() -> String {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    (3 * cores).to_string()
+    (2 * cores).to_string()
 }
 
 /// Whether a run whose tests have passed is a success.

@@ -27,6 +27,9 @@ const STREAMED: [&str; 4] = [
     "/pliant.v1.Links/Take",
 ];
 
+/// The calls that bound by themselves how long nothing of their answers is taken.
+const BOUNDED: [&str; 1] = ["/pliant.v1.Server/Download"];
+
 /// Puts every call through [`Arrival`].
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalLayer {
@@ -85,7 +88,10 @@ where
         let answered = span.in_scope(|| self.inner.call(request));
         let answered = async move {
             let answer = answered.await?;
-            Ok(answer.map(|body| Answer::wrap(body, &slot, answer_within, call)))
+            Ok(match BOUNDED.contains(&call.path.as_str()) {
+                true => answer,
+                false => answer.map(|body| Answer::wrap(body, &slot, answer_within, call)),
+            })
         };
         Box::pin(answered.instrument(span))
     }

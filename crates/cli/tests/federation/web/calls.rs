@@ -31,7 +31,7 @@ format = "text"
 output = "stdout"
 
 [[service]]
-name = "count"
+name = "lines"
 signature = ["in file data", "out int lines"]
 command = ["/bin/sh", "-c", "wc -l < {data} > lines", "count"]
 speedup = "rigid:1"
@@ -123,7 +123,7 @@ async fn a_typed_service_is_called_with_values() {
 
     // A file goes under the name of its parameter.
     let count = json!({
-        "work": { "kind": "call", "name": "count", "signature": "in file data, out int lines" },
+        "work": { "kind": "call", "name": "lines", "signature": "in file data, out int lines" },
         "files": [{ "name": "data", "base64": "YQpiCg==" }],
     });
     let job = pages.post("/api/v1/jobs", &count).json(201);
@@ -146,7 +146,7 @@ async fn the_command_calls_a_typed_service() {
     let id = document["job"]["job_id"].as_str().unwrap().to_owned();
     let (code, again, error) = user.run(&format!("call --job {id}"));
     assert_eq!((code, &again["values"]), (0, &document["values"]), "{error}");
-    let (code, document, error) = user.run("call count data=data.txt");
+    let (code, document, error) = user.run("call lines data=data.txt");
     assert_eq!((code, &document["values"]["lines"]["text"]), (0, &json!("3")), "{error}");
     let refused = |line: &str, expected: &str| {
         let (code, _, error) = user.run(line);
@@ -156,7 +156,7 @@ async fn the_command_calls_a_typed_service() {
     refused("call multiply n=2 b=1", "`b`: expected a parameter of `in int n,");
     refused("call say text=hi", "expected a service with a signature, found `say`");
     refused("call nothing", "expected a service that a server offers, found `nothing`");
-    let (code, document, error) = user.run("call --detach count data=data.txt");
+    let (code, document, error) = user.run("call --detach lines data=data.txt");
     assert_eq!(code, 0, "{error}");
     assert!(document["job"]["job_id"].is_string() && document.get("values").is_none(), "{document}");
 }
