@@ -5,7 +5,7 @@ use clap::Command;
 /// Each verb, the words after `pliant`, and its example.
 const EXAMPLES: [(&str, &str); 63] = [
     ("submit", "pliant submit --script job.sh --time 10m --speedup amdahl:0.9,16 --out results"),
-    ("call", "pliant call product n=2 a='1 2 3 4' b=@matrix.txt"),
+    ("call", "pliant call product n=2 a=1,2,3,4 b=@matrix.txt"),
     ("sweep", "pliant sweep pi samples=2000000 --vary seed=1..20 --out results"),
     ("explore", "pliant explore pi --min 3 --deadline 8h --vary seed=1..500 --out results"),
     ("launch", "pliant launch app.toml --time 2h --out results"),
