@@ -244,7 +244,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::IgnoresClaims, Mixed, 0..40, &["once"]),
         (Bug::SkipsStartGate, Mixed, 0..10, &["once", "two servers"]),
         (Bug::LeavesFolders, Mixed, 0..400, &["once", "two servers"]),
-        (Bug::TrustsIds, Mixed, 140..175, &["local jobs"]),
+        (Bug::TrustsIds, Mixed, 470..478, &["local jobs"]),
         (Bug::ForgottenIsCancelled, Mixed, 20..40, &["cancelled"]),
         // Rare: the job that is left must be held, otherwise it starts, finds nothing to run and ends.
         (Bug::LeavesQueuedJobs, Mixed, 310..350, &["settled"]),
