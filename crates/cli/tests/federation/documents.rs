@@ -119,6 +119,7 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     let done = reader.run("submit say text=hi --out out");
     assert_eq!((&done["state"], &done["files"][0]["name"]), (&"COMPLETED".into(), &"stdout".into()));
     let done = reader.run("submit say text=hi --wait")["job_id"].as_str().unwrap().to_owned();
+    assert_eq!(reader.run("call succ n=41")["values"]["m"]["text"], "42");
     let would = reader.run("submit say text=hi --dry-run --wait");
     let servers: Vec<&Value> =
         would["estimates"].as_array().unwrap().iter().map(|offer| &offer["server"]).collect();
@@ -149,7 +150,6 @@ async fn jobs(federation: &Federation, reader: &mut Reader) {
     assert_eq!(shown["jobs"].as_array().unwrap().len(), 3);
     assert_eq!(reader.ends(&format!("wait {waiting} --timeout 1s"), 4)["not_ended"][0], waiting.as_str());
     reader.run(&format!("wait {done}"));
-    assert_eq!(reader.run("call succ n=41")["values"]["m"]["text"], "42");
     assert_eq!(reader.run(&format!("logs {done}"))["text"], "<hi>");
     assert_eq!(reader.run(&format!("logs {done} --stderr"))["stream"], "stderr");
     reader.run(&format!("fetch {done} --out again"));

@@ -177,6 +177,8 @@ async fn a_typed_service_has_a_form() {
     fill(&mut browser, "#arguments [name=x]", "10 0.5 7");
     fill(&mut browser, "#arguments [name=note]", HOSTILE);
     browser.until("document.querySelector('#best').textContent.includes('expected 2 numbers')");
+    // The browser notes what the pages refuse.
+    assert!(browser.problems().iter().all(|problem| problem.contains("/api/v1/estimates")));
     fill(&mut browser, "#arguments [name=x]", "10 0.5");
     browser.until("document.body.dataset.rendered === 'estimates:1'");
     browser.until("document.querySelector('#command').textContent.startsWith('pliant call multiply')");
