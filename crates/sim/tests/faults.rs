@@ -160,7 +160,8 @@ fn schedules_with_drained_servers_have_no_violations() {
 /// said that it had no processors, and the bound of its completions failed.
 #[test]
 fn schedules_with_wrong_summaries_have_no_violations() {
-    check_forty(611_000_000);
+    // A summary that is wrong hides gains.
+    check_forty_with_moves(611_000_000, 60);
 }
 
 /// In schedules from seed 210 million on operators hold jobs too.

@@ -129,15 +129,14 @@ static void *call_meanwhile(void *argument)
     return NULL;
 }
 
-/* The threads of the library block signals, and the calling thread does not. */
-static void signals(void)
+/* How many threads of the library there are, which block signals. A thread has its name once it runs. */
+static int library_threads(void)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *task;
     char path[400], line[200];
     unsigned long long blocked;
     int threads = 0;
-    sigset_t own;
     const unsigned long long expected = 1ULL << (SIGPIPE - 1) | 1ULL << (SIGINT - 1) | 1ULL << (SIGALRM - 1);
     while (tasks != NULL && (task = readdir(tasks)) != NULL) {
         FILE *status;
@@ -160,6 +159,18 @@ static void signals(void)
     }
     if (tasks != NULL) {
         closedir(tasks);
+    }
+    return threads;
+}
+
+/* The threads of the library block signals, and the calling thread does not. */
+static void signals(void)
+{
+    sigset_t own;
+    int tries, threads = library_threads();
+    for (tries = 0; threads < 2 && tries < 500; tries++) {
+        usleep(10000);
+        threads = library_threads();
     }
     if (threads < 2) {
         printf("FAILED signals: %d threads of the library\n", threads);
