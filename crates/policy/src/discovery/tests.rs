@@ -165,12 +165,15 @@ fn late_children_hold_nothing_up() {
     assert_eq!((limited.ask(&[]), limited.rest().count()), (Vec::new(), 2));
 }
 
+/// The rank and the completion of each server of a child, and how far the bound is before them.
+type DrawnChild = (Vec<(u32, i64)>, Option<i64>);
+
 fn drawn_children() -> impl Strategy<Value = Children> {
     let server = (0..3_u32, 1..30_i64);
     let child = (prop::collection::vec(server, 0..5), prop::option::weighted(0.9, 0..10_i64));
     prop::collection::vec(child, 0..12).prop_map(|drawn| {
         let mut next = 0;
-        let child = |(number, (servers, slack)): (usize, (Vec<(u32, i64)>, Option<i64>))| {
+        let child = |(number, (servers, slack)): (usize, DrawnChild)| {
             let offers: Vec<Offer<u32>> = servers
                 .into_iter()
                 .map(|(rank, completion)| {
@@ -251,7 +254,7 @@ fn drawn_clusters() -> impl Strategy<Value = Vec<Cluster>> {
             let mut scheduler = on_nodes.unwrap_or_else(|| policy.scheduler(Procs(procs), Time(0)));
             let mut now = Time(0);
             for (number, (size, walltime, gap)) in jobs.into_iter().enumerate() {
-                now = now + Span(gap);
+                now += Span(gap);
                 let size = Procs(size.min(procs));
                 scheduler.submit(now, Submission::new(JobId(number as u32), size, Span(walltime)));
                 let mut started = Vec::new();
