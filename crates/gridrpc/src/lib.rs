@@ -14,7 +14,8 @@ mod live;
 mod sessions;
 
 #[cfg(any(test, feature = "fuzzing"))]
-#[cfg_attr(not(test), allow(dead_code, clippy::unwrap_used, reason = "tests use more of it than the fuzzer"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "tests use more of it than the fuzzer"))]
+#[allow(clippy::unwrap_used, reason = "what it unwraps was written by a test")]
 mod simulated;
 
 #[cfg(any(test, feature = "fuzzing"))]

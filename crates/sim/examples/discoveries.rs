@@ -8,6 +8,12 @@
 //! ```
 //!
 //! The arguments are the number of servers, the levels of agents, and how many child agents each agent has.
+#![allow(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a program of its own, that prints how long it takes"
+)]
 
 use std::time::Instant;
 

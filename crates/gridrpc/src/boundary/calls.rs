@@ -119,9 +119,10 @@ pub unsafe extern "C" fn pliant_gridrpc_call(
     arguments: *const *mut c_void,
     count: usize,
 ) -> c_int {
-    // SAFETY: variadic.c has read as many arguments as the signature has parameters.
     run(|library| {
-        library.call(unsafe { prepare(library, handle, Some(binding), (arguments, count), without_data) }?)
+        // SAFETY: variadic.c has read as many arguments as the signature has parameters.
+        let call = unsafe { prepare(library, handle, Some(binding), (arguments, count), without_data) }?;
+        library.call(call)
     })
 }
 

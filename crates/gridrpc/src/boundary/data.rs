@@ -52,7 +52,8 @@ impl DataEntry {
 
     /// Its ID.
     pub(super) fn id(&self) -> String {
-        read_id(&self.id).unwrap()
+        // A new entry has a zero at its end.
+        read_id(&self.id).unwrap_or_default()
     }
 }
 
