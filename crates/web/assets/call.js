@@ -62,7 +62,7 @@ Web.callForm = (box) => {
 Web.callValues = (path) => {
   const shown = (value, label, more) => value === null ? "–" : {
     text: `${value.of} ${value.text}`,
-    node: () => Web.node("div", {}, Web.node("small", { class: "quiet" }, value.of), Web.node("pre", { class: "value", tabindex: 0, "aria-label": label }, value.text + (value.cut ? "…" : "")), more),
+    node: () => Web.node("div", {}, Web.node("small", { class: "quiet" }, value.of), Web.node("pre", { class: "value", tabindex: 0, role: "region", "aria-label": label }, value.text + (value.cut ? "…" : "")), more),
   };
   return {
     async show() {

@@ -310,7 +310,7 @@ Web.submitted = (id, path, call) => {
     if (work?.kind === "call") facts.push(["typed service", work.name], ["signature", work.signature]);
     if (server !== null) facts.push(["server", `${server}, chosen by its user`]);
     const nodes = [Pliant.facts(facts)];
-    if (work?.kind === "script") nodes.push(Web.node("pre", { tabindex: 0, "aria-label": "Text of the script" }, work.text));
+    if (work?.kind === "script") nodes.push(Web.node("pre", { tabindex: 0, role: "region", "aria-label": "Text of the script" }, work.text));
     Web.$("submitted").replaceChildren(...nodes);
     Web.$("resubmit").hidden = work === null;
     Web.$("submitted-note").textContent = work === null ? `The form cannot hold it (${whyNot}). On the command line: pliant resubmit ${id}` : "";

@@ -9,7 +9,7 @@ Web.tokens = () => {
   };
   const load = () => Web.attempt("tokens", async () => show(await Web.read("/tokens")));
   const showToken = ({ token, scope, not_after_s: end }) => {
-    const text = Web.node("pre", { tabindex: "0", "aria-label": "Token" }, token);
+    const text = Web.node("pre", { tabindex: "0", role: "region", "aria-label": "Token" }, token);
     const copied = Web.node("span", { class: "quiet", role: "status" });
     const copy = Web.node("button", { type: "button", onclick: () => Web.attempt("copy", async () => {
       await navigator.clipboard.writeText(token);
@@ -17,7 +17,7 @@ Web.tokens = () => {
     }) }, "Copy");
     const until = Web.node("p", {}, `This token permits ${scope === "read" ? "to read" : "to read and to change"} until `, Web.time(end), ". It is not shown again.");
     const call = `curl -H "Authorization: Bearer $TOKEN" ${location.origin}/api/v1/jobs`;
-    Web.$("created").replaceChildren(until, text, Web.node("p", { class: "bar" }, copy, copied), Web.node("pre", { tabindex: "0", "aria-label": "A call with the token" }, call));
+    Web.$("created").replaceChildren(until, text, Web.node("p", { class: "bar" }, copy, copied), Web.node("pre", { tabindex: "0", role: "region", "aria-label": "A call with the token" }, call));
     text.focus();
   };
   form.addEventListener("submit", (event) => {

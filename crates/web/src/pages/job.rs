@@ -95,7 +95,7 @@ pub(super) async fn page(
                         label { input type="checkbox" id="follow" checked; " follow" }
                     }
                 }
-                pre id="log" tabindex="0" aria-label="Output of the job" {}
+                pre id="log" tabindex="0" role="region" aria-label="Output of the job" {}
                 p id="log-note" class="quiet" {}
             }
             section aria-labelledby="files-title" id="files-section" hidden {

@@ -60,7 +60,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                 ]))
                 ul id="refusals" class="quiet" {}
                 h3 { "On the command line" }
-                pre id="command" tabindex="0" aria-label="The same on the command line" {}
+                pre id="command" tabindex="0" role="region" aria-label="The same on the command line" {}
             }
         }
     };

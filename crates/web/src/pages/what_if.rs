@@ -52,7 +52,7 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                     span id="replay-state" class="quiet" role="status" {}
                 }
             }
-            pre id="command" tabindex="0" aria-label="On the command line" {}
+            pre id="command" tabindex="0" role="region" aria-label="On the command line" {}
         }
         section aria-labelledby="result-title" id="result" hidden {
             h2 id="result-title" { "Responses" }

@@ -91,7 +91,7 @@ pub(super) async fn one(
                 section aria-label="Facts" {
                     div id="bar" class="progress" role="img" aria-label="Progress" {}
                     div id="facts" {}
-                    pre id="command" tabindex="0" aria-label="On the command line" {}
+                    pre id="command" tabindex="0" role="region" aria-label="On the command line" {}
                 }
                 section aria-labelledby="servers-title" {
                     h2 id="servers-title" { "Servers" }
