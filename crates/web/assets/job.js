@@ -38,7 +38,7 @@ Web.job = () => {
   const showWait = () => {
     const { waits, unplanned } = detail;
     Web.$("wait").hidden = !waits && !unplanned;
-    if (unplanned) Web.$("wait-text").replaceChildren(Web.node("p", {}, `It has no planned start: ${unplanned}.`));
+    if (unplanned) Web.$("wait-text").replaceChildren(Web.node("p", {}, `Nothing is planned for it: ${unplanned}.`));
     const table = Web.$("until").closest(".scroll");
     table.hidden = !waits || waits.until.length === 0;
     if (!waits) return;
@@ -104,9 +104,10 @@ Web.shortages = (shortages) => shortages.filter(({ resource }) => resource !== "
 }).join(", ");
 
 // One sentence about the job now.
-Web.summary = ({ job, waits }) => {
+Web.summary = ({ job, waits, unplanned }) => {
   const where = `${Web.counted(job.procs, "processor")} of ${job.server}`;
   if (job.state === "ACTIVE") return `${job.name} runs on ${where}; its walltime ends at ${Web.instant(Web.end(job))} (${Web.distance(Web.end(job))}).`;
+  if (unplanned) return `${job.name} waits at ${job.server} without a planned start: ${unplanned}.`;
   if (!Web.isFinal(job.state)) {
     const start = waits?.plan.start_s ?? job.expected.start_s;
     return `${job.name} waits at ${job.server} and is expected to start at ${Web.instant(start)} (${Web.distance(start)}).`;
@@ -134,13 +135,13 @@ Web.jobFacts = ({ job, requested, pinned }) => {
   return facts.map(([name, value]) => [name, String(value)]);
 };
 
-Web.why = ({ job, compared, reason, reason_server: other, moves, size_choice: size }) => {
+Web.why = ({ job, compared, reason, pinned, reason_server: other, moves, size_choice: size }) => {
   const first = moves.length > 0 ? moves[0].from : job.server, was = moves.length > 0 ? "was first" : "is";
   const completion = (server) => compared.find((one) => one.server === server)?.estimate.completion_s;
   const apart = Pliant.span(Math.abs((completion(first) ?? 0) - (completion(other) ?? 0)));
   const texts = [{
     "unknown": `It ${was} on ${first}; which estimates were compared is not known.`,
-    "only-one": `It ${was} on ${first}: no other server was asked, or no other server can take it.`,
+    "only-one": pinned ? `It ${was} on ${first}, which its user chose.` : `It ${was} on ${first}: no other server can take it, or no other answered.`,
     "earliest-completion": `It ${was} on ${first}, which completes it first: ${apart} before ${other}.`,
     "tie": `It ${was} on ${first}: ${other} completes it at the same time and comes later by rank, then by name.`,
     "passed-over": `It ${was} on ${first}: ${other} would have completed it ${apart} earlier, but could not be reached or did not take it.`,

@@ -37,7 +37,8 @@ Web.jobs = () => {
     }, `${word}: ${wanted[key]} ×`)));
     Web.$("list").hidden = wanted.by !== "";
     Web.$("pages").hidden = wanted.by !== "";
-    Web.$("selection").hidden = wanted.by !== "";
+    Web.$("cancel-selected").hidden = wanted.by !== "";
+    if (wanted.by !== "") Web.$("all-matching").hidden = true;
     Web.$("grouped").hidden = wanted.by === "";
   };
 
@@ -87,7 +88,7 @@ Web.jobs = () => {
     const isFiltered = Object.values({ ...filters(), state: "" }).some((value) => value !== "");
     const ended = view.states.reduce((sum, { jobs }) => sum + jobs, 0);
     if (view.jobs.length === 0) Web.empty(table, isFiltered ? "No job matches." : ended > 0 ? `No job is in these states; ${Web.counted(ended, "job")} in others.` : "There is no job yet. The page Submit makes one.");
-    else Web.rows(table, view.jobs.map(row));
+    else Web.rows(table, view.jobs.map((job) => Web.later(job.job_id, () => row(job))));
     const pages = Math.max(1, Math.ceil(view.matching / view.per_page)), first = (view.page - 1) * view.per_page;
     Web.$("place").textContent = view.jobs.length === 0 ? "" : `${Pliant.count(first + 1)} to ${Pliant.count(first + view.jobs.length)} of ${Pliant.count(view.matching)}`;
     const notes = [Web.counted(view.matching, "job")];
@@ -109,7 +110,7 @@ Web.jobs = () => {
       { text: one.value, head: true, node: () => Web.node("button", { type: "button", class: "link", onclick: () => open(one.value) }, group === "state" ? Web.stateWord(one.value) : one.value) },
       ...["jobs", "waiting", "running", "completed", "failed", "canceled"].map((key) => Web.number(one[key])),
     ])));
-    Web.$("count").textContent = `${Web.counted(total, "group")}`;
+    Web.$("count").textContent = groups.length < total ? `the ${Pliant.count(groups.length)} largest of ${Web.counted(total, "group")}` : Web.counted(total, "group");
     document.body.dataset.rendered = `groups:${groups.length}`;
   };
 

@@ -14,8 +14,9 @@ use crate::problem::Problem;
 const STYLE: &str = include_str!("../assets/web.css");
 
 /// The parts of the script, in the order in which they need each other.
-const SCRIPTS: [&str; 15] = [
+const SCRIPTS: [&str; 16] = [
     include_str!("../assets/base.js"),
+    include_str!("../assets/tables.js"),
     include_str!("../assets/words.js"),
     include_str!("../assets/live.js"),
     include_str!("../assets/overview.js"),

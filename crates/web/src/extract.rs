@@ -27,7 +27,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     async fn from_request(request: Request<Body>, _: &S) -> Result<JsonBody<T>, Problem> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         // A form of another site cannot have this type without asking first.
-        if kind.is_none_or(|kind| kind.split(';').next().map(str::trim) != Some("application/json")) {
+        if !kind.is_some_and(is_json) {
             let found = kind.unwrap_or("none").escape_debug().to_string();
             let problem = format!("expected a body of type application/json, found {found}");
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
@@ -35,6 +35,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
         let bytes = whole(request.into_body(), BODY_TIMEOUT).await?;
         serde_json::from_slice(&bytes).map(JsonBody).map_err(Problem::bad_request)
     }
+}
+
+/// True of the media type of JSON, with parameters or without.
+fn is_json(kind: &str) -> bool {
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// The bytes of a body, if they come in that time.
@@ -61,6 +66,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryOf<T> {
     }
 }
 
+/// The variable parts of a path; those that are no text or no number lead nowhere.
+pub(crate) struct PathOf<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathOf<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathOf<T>, Problem> {
+        let path = Path::from_request_parts(parts, state).await;
+        path.map(|Path(path)| PathOf(path))
+            .map_err(|rejection| Problem::new(StatusCode::NOT_FOUND, rejection.body_text()))
+    }
+}
+
 /// The ID of a job in a path.
 pub(crate) struct JobId(pub(crate) Handle);
 
@@ -68,8 +85,7 @@ impl<S: Send + Sync> FromRequestParts<S> for JobId {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<JobId, Problem> {
         // Other parts of the path belong to the handler.
-        let params: Path<Vec<(String, String)>> =
-            Path::from_request_parts(parts, state).await.map_err(Problem::bad_request)?;
+        let PathOf(params): PathOf<Vec<(String, String)>> = PathOf::from_request_parts(parts, state).await?;
         let id = params.iter().find(|(name, _)| name == "id").map_or("", |(_, id)| id.as_str());
         id.parse().map(JobId).map_err(|error| Problem::new(StatusCode::NOT_FOUND, error))
     }

@@ -21,7 +21,16 @@ const FRESH: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Plans by job ID.
-pub(crate) type PlanTable = BTreeMap<String, EstimateView>;
+pub(crate) type PlanTable = BTreeMap<String, Plan>;
+
+/// What the server of a waiting job plans for it now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plan {
+    /// To run like this.
+    Start(EstimateView),
+    /// Nothing, until something else happens: an operator holds it, say.
+    None,
+}
 
 /// The plans that were asked for last.
 #[derive(Default)]
@@ -46,9 +55,12 @@ impl Plans {
             for (handle, answer) in answers {
                 let Ok(explanation) = answer else { continue };
                 follower.learn(&explanation.record);
-                if let Some(wait) = &explanation.waits {
-                    plans.insert(handle.to_string(), (&wait.plan).into());
-                }
+                let plan = match (&explanation.waits, &explanation.unplanned) {
+                    (Some(wait), _) => Plan::Start((&wait.plan).into()),
+                    (None, Some(_)) => Plan::None,
+                    (None, None) => continue,
+                };
+                plans.insert(handle.to_string(), plan);
             }
         }
         *asked = Some(Instant::now());

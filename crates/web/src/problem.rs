@@ -8,6 +8,9 @@ use pliant_client::ClientError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// The media type of problem documents.
+pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
+
 /// Why a request was refused or failed, as in RFC 9457.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -101,8 +104,11 @@ impl IntoResponse for Problem {
         // A problem has strings and numbers only, which are JSON.
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = (self.status(), body).into_response();
-        let kind = HeaderValue::from_static("application/problem+json");
+        let kind = HeaderValue::from_static(PROBLEM_TYPE);
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        if self.status() == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if self.status() == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }

@@ -48,6 +48,9 @@ pub(crate) fn router(web: Arc<Web>, guard: Arc<Guard>) -> Router {
         // Files without a secret: the page of a spent link has a style, too.
         .route("/assets/{name}", get(assets::asset))
         .merge(behind_session)
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "expected GET for this address")
+        })
         .layer(from_fn_with_state(origin, guard_all))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use pliant_calls::{Parameter, ParameterType, Signature, Value};
@@ -14,7 +14,7 @@ use pliant_staging::FileName;
 use tempfile::TempDir;
 
 use super::{Json, files};
-use crate::extract::JobId;
+use crate::extract::{JobId, PathOf};
 use crate::problem::Problem;
 use crate::state::Web;
 use crate::types::{CallView, SubmittedWorkView};
@@ -115,7 +115,7 @@ pub(super) async fn call(
 pub(super) async fn call_value(
     State(web): State<Arc<Web>>,
     JobId(handle): JobId,
-    Path((_, name)): Path<(String, String)>,
+    PathOf((_, name)): PathOf<(String, String)>,
 ) -> Result<Response, Problem> {
     let client = web.follower.client();
     let earlier = client.call_of_job(&handle).await?;

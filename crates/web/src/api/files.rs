@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, header};
 use pliant_staging::ResultName;
@@ -14,7 +14,7 @@ use tokio_stream::StreamExt;
 use utoipa::ToSchema;
 
 use super::Json;
-use crate::extract::JobId;
+use crate::extract::{JobId, PathOf};
 use crate::problem::Problem;
 use crate::state::Web;
 
@@ -98,7 +98,7 @@ pub(super) async fn files(
 pub(super) async fn file(
     State(web): State<Arc<Web>>,
     JobId(handle): JobId,
-    Path((_, name)): Path<(String, String)>,
+    PathOf((_, name)): PathOf<(String, String)>,
 ) -> Result<Response, Problem> {
     // The type refuses names that lead out of the folder, and the server checks again.
     let name: ResultName = name.parse().map_err(Problem::bad_request)?;

@@ -13,10 +13,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Json;
 use crate::extract::QueryOf;
-use crate::plans::PLANS_MAX;
+use crate::plans::{PLANS_MAX, Plan};
 use crate::problem::Problem;
 use crate::state::Web;
-use crate::types::{ClustersView, EstimateView, JobView, StateView, now};
+use crate::types::{ClustersView, JobView, StateView, now};
 
 /// The most jobs that are drawn, the first to start of all clusters.
 const JOBS_MAX: usize = 5_000;
@@ -107,7 +107,8 @@ pub(super) async fn gantt(
     let launches = web.launches.of(web.follower.client()).await;
     let now_s = now().0;
     let view = web.follower.with_jobs(|jobs| {
-        let bars = jobs.open().map(|job| (job.server.as_str(), bar(job, plans.get(&job.job_id), &me, now_s)));
+        let drawn_job = |job: &JobView| bar(job, plans.get(&job.job_id), &me, now_s);
+        let bars = jobs.open().filter_map(|job| Some((job.server.as_str(), drawn_job(job)?)));
         drawn(
             &clusters,
             bars.chain(launches.iter().flat_map(|launch| subjobs(launch, &me, now_s))),
@@ -154,15 +155,19 @@ fn drawn<'a>(
     GanttView { now_s, until_s, lanes: lanes.collect(), left_out }
 }
 
-/// A job as it is drawn; a waiting one by its present plan, if that is known.
-fn bar(job: &JobView, plan: Option<&EstimateView>, me: &str, now_s: i64) -> BarView {
+/// A job as it is drawn; a waiting one by its present plan, if that is known. One without a planned start is not drawn.
+fn bar(job: &JobView, plan: Option<&Plan>, me: &str, now_s: i64) -> Option<BarView> {
     let running = job.state == StateView::Active;
-    let plan = plan.filter(|_| !running);
+    let plan = match plan.filter(|_| !running) {
+        Some(Plan::Start(plan)) => Some(plan),
+        Some(Plan::None) => return None,
+        None => None,
+    };
     let expected = plan.unwrap_or(&job.expected);
     let start_s = if running { job.start() } else { expected.start_s.max(now_s) };
     // A job over its walltime is being ended.
     let end_s = if running { job.end().max(now_s + 1) } else { start_s.saturating_add(expected.walltime_s) };
-    BarView {
+    Some(BarView {
         job_id: Some(job.job_id.clone()),
         launch: None,
         name: job.name.clone(),
@@ -174,7 +179,7 @@ fn bar(job: &JobView, plan: Option<&EstimateView>, me: &str, now_s: i64) -> BarV
         end_s,
         procs: plan.map_or(job.procs, |plan| plan.procs),
         pieces: Vec::new(),
-    }
+    })
 }
 
 /// The subjobs of a launch as they are drawn, each with its server.
@@ -212,6 +217,7 @@ mod tests {
     use super::*;
     use crate::follow::tests::{cluster, record};
     use crate::plans::PlanTable;
+    use crate::types::EstimateView;
 
     #[test]
     fn jobs_are_drawn_from_now_on_without_overlap() {
@@ -231,10 +237,13 @@ mod tests {
         other.owner = "bob".to_owned();
         // The plan of the other one is earlier than what it was promised.
         let plan = EstimateView { procs: 2, walltime_s: 50, start_s: 1_500, completion_s: 1_550 };
-        let plans = PlanTable::from([("lyon.4".to_owned(), plan), ("lyon.1".to_owned(), plan)]);
-        let open = [job(1, 990, true), job(2, 500, false), job(3, 100_000, false), other];
-        let bars =
-            open.iter().map(|job| (job.server.as_str(), bar(job, plans.get(&job.job_id), "alice", 1_000)));
+        let plan = Plan::Start(plan);
+        let plans = [("lyon.4", plan), ("lyon.1", plan), ("lyon.5", Plan::None)];
+        let plans: PlanTable = plans.map(|(job, plan)| (job.to_owned(), plan)).into();
+        // The last one is held: what it was promised is no longer true.
+        let open = [job(1, 990, true), job(2, 500, false), job(3, 100_000, false), other, job(5, 500, false)];
+        let one = |job: &JobView| bar(job, plans.get(&job.job_id), "alice", 1_000);
+        let bars = open.iter().filter_map(|job| Some((job.server.as_str(), one(job)?)));
         let view = drawn(&clusters, bars, 1_000, 5_000);
         assert_eq!(view.lanes.iter().map(|lane| lane.jobs.len()).collect::<Vec<_>>(), [3, 0]);
         let bars: Vec<_> =

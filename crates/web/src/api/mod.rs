@@ -24,9 +24,10 @@ use axum::routing::{get, post};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-use crate::problem::Problem;
+use crate::problem::{PROBLEM_TYPE, Problem};
 use crate::state::Web;
 
 /// The description of the API.
@@ -41,7 +42,7 @@ use crate::state::Web;
     ),
     servers((url = "/api/v1")),
     security(("token" = []), ("session" = [])),
-    modifiers(&Credentials),
+    modifiers(&Credentials, &Problems),
     paths(
         clusters::session,
         clusters::clusters,
@@ -112,6 +113,33 @@ impl Modify for Credentials {
         let components = description.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(token));
         components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(session)));
+    }
+}
+
+/// The media type of the errors, and those that any call may answer.
+struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let content = || Content::new(Some(Ref::from_schema_name("Problem")));
+        let any = ResponseBuilder::new()
+            .description(
+                "Any other error, of the request itself or before the call is reached: 400, 401 without a session or a token, 403, 404, 405, \
+                 408, 413, 415, 421 for a foreign host, 500, 502, 503.",
+            )
+            .content(PROBLEM_TYPE, content())
+            .build();
+        for path in description.paths.paths.values_mut() {
+            let calls = [&mut path.get, &mut path.post, &mut path.put, &mut path.delete, &mut path.patch];
+            for call in calls.into_iter().flatten() {
+                for (status, response) in &mut call.responses.responses {
+                    if let (true, RefOr::T(response)) = (status.as_str() >= "400", response) {
+                        response.content = [(PROBLEM_TYPE.to_owned(), RefOr::T(content()))].into();
+                    }
+                }
+                call.responses.responses.insert("default".to_owned(), RefOr::T(any.clone()));
+            }
+        }
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use pliant_model::{Procs, Time};
 use pliant_report::timeline::{Bar, place};
 
 use super::Json;
-use crate::extract::JsonBody;
+use crate::extract::{JsonBody, PathOf};
 use crate::problem::Problem;
 use crate::state::Web;
 use crate::types::{
@@ -119,7 +119,7 @@ pub(super) async fn cancel(State(web): State<Arc<Web>>) -> Result<Json<WhatIfVie
     ))]
 pub(super) async fn schedule(
     State(web): State<Arc<Web>>,
-    Path(index): Path<usize>,
+    PathOf(index): PathOf<usize>,
 ) -> Result<Json<ScheduleView>, Problem> {
     let done = replays(&web)?.with_last(|last| match last.map(|replay| &replay.state) {
         Some(ReplayState::Done(document)) => Some(document.clone()),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::extract::{self, State};
+use axum::extract::State;
 use http::StatusCode;
 use pliant_client::{Client, WorkView};
 use pliant_control::names::Name;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Json;
-use crate::extract::QueryOf;
+use crate::extract::{PathOf, QueryOf};
 use crate::problem::Problem;
 use crate::several::each;
 use crate::state::Web;
@@ -70,7 +70,7 @@ pub(super) async fn work(State(web): State<Arc<Web>>) -> Result<Json<WorkFolders
     ))]
 pub(super) async fn one(
     State(web): State<Arc<Web>>,
-    extract::Path(id): extract::Path<String>,
+    PathOf(id): PathOf<String>,
 ) -> Result<Json<WorkDetailView>, Problem> {
     reading_one(&web, id, |id, dir, work| Ok(WorkDetailView::of(id, dir, work))).await
 }
@@ -104,7 +104,7 @@ pub(super) struct RowsQuery {
     ))]
 pub(super) async fn work_rows(
     State(web): State<Arc<Web>>,
-    extract::Path(id): extract::Path<String>,
+    PathOf(id): PathOf<String>,
     QueryOf(query): QueryOf<RowsQuery>,
 ) -> Result<Json<WorkRowsView>, Problem> {
     reading_one(&web, id, move |_, _, work| {
@@ -142,7 +142,7 @@ pub(super) struct PointsQuery {
     ))]
 pub(super) async fn work_points(
     State(web): State<Arc<Web>>,
-    extract::Path(id): extract::Path<String>,
+    PathOf(id): PathOf<String>,
     QueryOf(query): QueryOf<PointsQuery>,
 ) -> Result<Json<PointsView>, Problem> {
     reading_one(&web, id, move |_, _, work| {

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
-use http::StatusCode;
 use maud::html;
-use pliant_control::names::Handle;
 
 use super::frame::{page as framed, sorted_table, table};
 use super::problem_page;
+use crate::extract::JobId;
 use crate::problem::Problem;
 use crate::sessions::Session;
 use crate::state::Web;
@@ -18,11 +17,11 @@ use crate::state::Web;
 pub(super) async fn page(
     State(web): State<Arc<Web>>,
     Extension(session): Extension<Session>,
-    Path(id): Path<String>,
+    id: Result<JobId, Problem>,
 ) -> Response {
-    let handle: Handle = match id.parse() {
-        Ok(handle) => handle,
-        Err(error) => return problem_page(&Problem::new(StatusCode::NOT_FOUND, error)),
+    let handle = match id {
+        Ok(JobId(handle)) => handle,
+        Err(problem) => return problem_page(&problem),
     };
     let id = handle.to_string();
     let content = html! {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use maud::html;
@@ -11,6 +11,7 @@ use pliant_control::coallocation::LaunchId;
 
 use super::frame::{page as framed, sorted_table};
 use super::problem_page;
+use crate::extract::PathOf;
 use crate::problem::Problem;
 use crate::sessions::Session;
 use crate::state::Web;
@@ -34,11 +35,15 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
 pub(super) async fn one(
     State(web): State<Arc<Web>>,
     Extension(session): Extension<Session>,
-    Path((agent, key)): Path<(String, String)>,
+    path: Result<PathOf<(String, String)>, Problem>,
 ) -> Response {
-    let id: LaunchId = match format!("{agent}/{key}").parse() {
+    let id = path.and_then(|PathOf((agent, key))| {
+        let id = format!("{agent}/{key}").parse::<LaunchId>();
+        id.map_err(|error| Problem::new(StatusCode::NOT_FOUND, error))
+    });
+    let id = match id {
         Ok(id) => id,
-        Err(error) => return problem_page(&Problem::new(StatusCode::NOT_FOUND, error)),
+        Err(problem) => return problem_page(&problem),
     };
     let content = html! {
         div id="launch" data-launch=(id) {

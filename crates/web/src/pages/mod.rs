@@ -16,7 +16,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Uri, header};
 use maud::{Markup, html};
 
 use crate::problem::Problem;
@@ -36,7 +36,16 @@ pub(crate) fn routes() -> Router<Arc<Web>> {
         .route("/admin", get(admin::page))
         .route("/tokens", get(tokens::page))
         .route("/submit", get(submit::page))
-        .fallback(async || problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page")))
+        .fallback(missing)
+}
+
+/// Nothing is at this address: programs read a problem document, people a page.
+async fn missing(uri: Uri) -> Response {
+    if uri.path() == "/api" || uri.path().starts_with("/api/") {
+        return Problem::new(StatusCode::NOT_FOUND, "expected a call of /api/v1/openapi.json")
+            .into_response();
+    }
+    problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page"))
 }
 
 /// The page behind a link that was just spent, which goes on by itself.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use maud::html;
 
 use super::frame::{page as framed, sorted_table};
 use super::problem_page;
+use crate::extract::PathOf;
 use crate::problem::Problem;
 use crate::sessions::Session;
 use crate::state::Web;
@@ -76,8 +77,12 @@ pub(super) async fn list(State(web): State<Arc<Web>>, Extension(session): Extens
 pub(super) async fn one(
     State(web): State<Arc<Web>>,
     Extension(session): Extension<Session>,
-    Path(id): Path<String>,
+    path: Result<PathOf<String>, Problem>,
 ) -> Response {
+    let id = match path {
+        Ok(PathOf(id)) => id,
+        Err(problem) => return problem_page(&problem),
+    };
     if !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return problem_page(&Problem::new(StatusCode::NOT_FOUND, "there is no such page"));
     }

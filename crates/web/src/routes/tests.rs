@@ -18,6 +18,8 @@ use crate::state::STREAMS_MAX;
 use crate::tokens::{TokenKey, TokenScope};
 use crate::types::now;
 
+mod problems;
+
 /// Pages without a federation, and the browser that opened them.
 struct Pages {
     router: Router,

@@ -149,7 +149,9 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     browser.until("document.body.dataset.page === 'overview'");
     browser.until("(document.body.dataset.rendered ?? '').startsWith('gantt:5')");
     browser.until("document.querySelectorAll('#clusters tbody tr').length === 2");
-    browser.until("document.querySelectorAll('#promises tbody tr').length > 0");
+    // Three jobs have ended: how true was what they were promised?
+    browser.until("[...document.querySelectorAll('#promises tbody tr')].reduce((sum, row) => sum + Number(row.cells[1]?.textContent), 0) === 3");
+    browser.until("document.querySelectorAll('#promises .error-bar').length > 0");
     browser.until("document.querySelector('#live').textContent === 'live'");
     // By its heads a table is sorted up, down, and as it came.
     for first in ["lyon", "nice", "lyon"] {
@@ -363,7 +365,7 @@ async fn more_jobs_than_a_page_has_are_cancelled_at_once() {
     let Some(program) = find() else { return };
     let federation = Federation::start(&[Cluster::new("lyon", 1, 1.0)]).await;
     let alice = federation.client("alice");
-    for _ in 0..55 {
+    for _ in 0..155 {
         submit(&alice, &order(rigid("sleep 900", 1, 1800))).await;
     }
     let pages = Pages::start(&federation, Role::User, "alice");
@@ -371,13 +373,31 @@ async fn more_jobs_than_a_page_has_are_cancelled_at_once() {
     browser.show(1280, 900, false);
     browser.open(&format!("http://{}{}", pages.address, pages.link));
     browser.until("document.body.dataset.page === 'overview'");
+    // Of a long list the rows near what is seen are in the page, the newest job first; the place of the others is kept.
+    browser.open(&format!("http://{}/jobs?per_page=250&state=NEW,QUEUED,ACTIVE", pages.address));
+    browser.until("document.body.dataset.rendered === 'jobs:155'");
+    let here = |job: u32| format!("document.querySelector('#jobs [data-key=\"lyon.{job}\"]') !== null");
+    assert_eq!(browser.evaluate(&here(155)), true);
+    assert_eq!(browser.evaluate(&here(1)), false);
+    assert_eq!(browser.evaluate("document.querySelector('#jobs').getAttribute('aria-rowcount')"), "156");
+    let height = browser.evaluate("document.querySelector('#jobs').offsetHeight").as_f64().unwrap();
+    let row = browser
+        .evaluate("document.querySelector('#jobs [data-key=\"lyon.150\"]').offsetHeight")
+        .as_f64()
+        .unwrap();
+    browser.evaluate("scrollTo(0, document.body.scrollHeight)");
+    browser.until(&here(1));
+    assert_eq!(browser.evaluate(&here(155)), false);
+    assert!((height / row - 156.0).abs() < 3.0, "{height} of rows of {row}");
+    look(&mut browser, "jobs-long");
     browser.open(&format!("http://{}/jobs?per_page=50&state=NEW,QUEUED,ACTIVE", pages.address));
     browser.until("document.body.dataset.rendered === 'jobs:50' && !document.querySelector('#all').disabled");
     click(&mut browser, "#all");
-    browser.until("document.querySelector('#all-matching').textContent === 'Select all 55 that wait or run'");
+    browser
+        .until("document.querySelector('#all-matching').textContent === 'Select all 155 that wait or run'");
     look(&mut browser, "jobs-selected");
     click(&mut browser, "#all-matching");
-    browser.until("document.querySelector('#cancel-selected').textContent === 'Cancel 55 jobs'");
+    browser.until("document.querySelector('#cancel-selected').textContent === 'Cancel 155 jobs'");
     click(&mut browser, "#cancel-selected");
     agree(&mut browser);
     browser.until("document.body.dataset.rendered === 'jobs:0'");

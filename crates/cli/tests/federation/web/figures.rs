@@ -311,7 +311,7 @@ async fn with_a_hundred_thousand_jobs() {
         );
     }
 
-    browser.open(&format!("{site}/jobs?state=ACTIVE&sort=id&per_page=1000"));
+    browser.open(&format!("{site}/jobs?state=ACTIVE&sort=id&ascending=true&per_page=1000"));
     browser.until("document.body.dataset.rendered === 'jobs:500'");
     let mut delays = Vec::new();
     for number in 1..=20 {

@@ -9,6 +9,7 @@ mod http;
 mod launches;
 mod portal;
 mod resubmit;
+mod roles;
 mod work;
 
 use std::path::PathBuf;
