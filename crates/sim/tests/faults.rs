@@ -123,6 +123,11 @@ fn seeds_that_failed_once_have_no_violations() {
             Mixed,
             "a simulated controller wanted a GPU for each core of a whole node, and not for each that was asked for",
         ),
+        (
+            711_000_913,
+            Mixed,
+            "a master dropped all estimates of a local agent, whose servers it did not know yet, and refused the job",
+        ),
     ] {
         check(seed, kind);
     }
