@@ -123,6 +123,11 @@ fn seeds_that_failed_once_have_no_violations() {
             Mixed,
             "a simulated controller wanted a GPU for each core of a whole node, and not for each that was asked for",
         ),
+        (
+            711_000_913,
+            Mixed,
+            "a master dropped all estimates of a local agent, whose servers it did not know yet, and refused the job",
+        ),
     ] {
         check(seed, kind);
     }
@@ -209,6 +214,12 @@ fn schedules_with_resources_of_external_clusters_have_no_violations() {
     assert!(moves > 20, "{moves} moves");
 }
 
+/// In schedules from seed 711 million on some jobs have tasks of several processors, which no two nodes share.
+#[test]
+fn schedules_with_tasks_have_no_violations() {
+    check_forty_with_moves(711_000_000, 30);
+}
+
 /// In schedules from seed 421 million on some jobs may start from an instant on only, and some have deadlines.
 #[test]
 fn schedules_with_deferred_jobs_and_deadlines_have_no_violations() {
@@ -270,6 +281,7 @@ fn the_checkers_find_injected_bugs() {
         (Bug::ForgetsReallocation, Embedded, 320_000_000..320_000_020, &["configured"]),
         (Bug::ForgetsHeldResources, Embedded, 410_000_000..410_000_020, &["resources"]),
         (Bug::OverCommits, Mixed, 491_000_000..491_000_010, &["resources"]),
+        (Bug::SplitsTasks, Mixed, 711_000_000..711_000_040, &["resources"]),
         (Bug::LosesRequestedResources, Mixed, 491_000_000..491_000_040, &["resources"]),
         (Bug::IgnoresBegin, Embedded, 421_000_000..421_000_010, &["deferred"]),
         (Bug::IgnoresBegin, Mixed, 421_000_000..421_000_010, &["deferred"]),

@@ -29,7 +29,7 @@ from .batches import Ready, batches
 PREFIX = "pliant_"
 #: The options of ``pliant submit`` that a resource may be.
 OPTIONS = (
-    "account", "constraint", "deadline", "exclusive", "gpus", "gpus_per_proc", "licenses", "mem", "mem_per_proc", "nice", "nodes",
+    "account", "constraint", "cpus_per_task", "deadline", "exclusive", "gpus", "gpus_per_proc", "licenses", "mem", "mem_per_proc", "nice", "nodes",
     "partition", "procs_per_node", "qos", "requeue", "scratch", "server", "server_timeout", "speedup",
 )  # fmt: skip
 #: What a job gets of the environment of Snakemake, where software is shared.
@@ -202,7 +202,7 @@ class Executor(RemoteExecutor):
         """A job with the options of `pliant.Client.submit` that its resources mean."""
         resources = job.resources
         options: dict[str, Any] = {
-            "rigid": max(1, int(job.threads)),
+            **_size(job),
             # The script is the plugin's: its comments are no options.
             "ignore_sbatch": True,
         }
@@ -338,6 +338,25 @@ def _name(batch: list[Ready]) -> str:
     job = batch[0].job
     name = f"group-{job.groupid}" if job.is_group() else f"{job.name}-{job.jobid}"
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+
+
+def _size(job: JobExecutorInterface) -> dict[str, int]:
+    """The processors of a job, and of each of its tasks if it names tasks, as for Slurm. The resources of a group are sums: it has threads."""
+    threads, resources = max(1, int(job.threads)), job.resources
+    if job.is_group() or not (resources.get("tasks") or resources.get("mpi")):
+        return {"rigid": threads}
+    tasks, each = (_count(job, name, default) for name, default in (("tasks", 1), ("cpus_per_task", threads)))
+    return {"rigid": tasks * each} | ({"cpus_per_task": each} if each > 1 else {})
+
+
+def _count(job: JobExecutorInterface, name: str, default: int) -> int:
+    """A resource that is a whole number above 0."""
+    value = job.resources.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise WorkflowError(f"rule {job.name}: resource {name}: expected a whole number above 0, found {value!r}")
+    return value
 
 
 def _value(option: str, value: Any) -> Any:

@@ -18,11 +18,14 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::calibrate::{CoreSpeed, MATRIX_SIZE, measure};
-use super::{CLUSTERS, Cluster, Folder, reference_share};
+use super::{CLUSTERS, Cluster, Folder, WITH_NODE, reference_share};
 use crate::failure::Failure;
 
 /// The name of the federation, by which its authority is known.
 const FEDERATION: &str = "local";
+/// What the host of the largest cluster has besides processors, so that every resource can be tried. The GPUs are made up.
+const NODE: &str = "# So that `--mem`, `--gpus` and `--constraint` can be tried. The GPUs are made up.\n\
+     [cluster.node]\nmemory = \"4G\"\ngpus = [\"0\", \"1\"]\ngpu_kind = \"demo\"\nfeatures = [\"gpu\"]\n\n";
 /// The name of the agent.
 pub(super) const AGENT: &str = "master";
 
@@ -258,6 +261,7 @@ fn client_file(agent: &Ports) -> String {
 
 fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed) -> String {
     let Cluster { name, procs, speed: factor } = cluster;
+    let node = if *name == WITH_NODE { NODE } else { "" };
     let Ports { address, http } = ports;
     let share = reference_share() * factor;
     format!(
@@ -266,6 +270,7 @@ fn server_file(cluster: &Cluster, ports: &Ports, agent: &Ports, speed: CoreSpeed
          [cluster]\nprocs = {procs}\nspeed = {factor}\nbatch = \"cbf\"\n\
          # Each processor is worth this share of one of this machine's, so that all clusters fit on it.\n\
          cpu_share = {share:.4}\n\n\
+         {node}\
          # All jobs run as the user who runs this server.\n\
          [accounts]\nmap = \"shared\"\n\n\
          # For `pliant explore`: beside the processors.\n\

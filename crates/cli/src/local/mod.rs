@@ -36,6 +36,9 @@ pub(crate) const CLUSTERS: [Cluster; 3] = [
     Cluster { name: "toulouse", procs: 3, speed: 1.4 },
 ];
 
+/// The one whose server counts memory and GPUs.
+const WITH_NODE: &str = "bordeaux";
+
 /// The share of this machine's cores that the clusters take together when all are busy.
 const SHARE: f64 = 0.85;
 

@@ -139,6 +139,25 @@ fn errors_of_damaged_files_of_a_federation_name_the_position() {
     fs::remove_file(folder.join("federation.json")).unwrap();
 }
 
+/// One server counts memory and made-up GPUs. A job that needs them goes there, and gets them.
+#[test]
+fn a_job_with_memory_and_gpus_runs_on_the_server_that_has_them() {
+    let up = Up(tempfile::tempdir().unwrap());
+    let client = up.go("up").json()["client"].as_str().unwrap().to_owned();
+    let go = |words: &str| {
+        let mut words: Vec<&str> = words.split_whitespace().collect();
+        words.extend(["--config", &client]);
+        run(&words, up.0.path())
+    };
+    fs::write(up.0.path().join("gpus"), "#!/bin/sh\necho gpus=$CUDA_VISIBLE_DEVICES\n").unwrap();
+    let asked = "submit --script gpus --time 1m --rigid 2 --cpus-per-task 2 --mem 100M --gpus demo:1 --wait";
+    let said = go(asked);
+    assert!(said.code == 0 && said.stdout.starts_with("bordeaux."), "{} {}", said.stdout, said.stderr);
+    assert_eq!(go(&format!("logs {}", said.stdout.trim())).stdout, "gpus=0\n");
+    let said = go("submit --script gpus --time 1m --rigid 2 --gpus 3");
+    assert!(said.code != 0 && said.stderr.contains("3 GPUs"), "{} {}", said.stdout, said.stderr);
+}
+
 /// What is said of a federation that runs to users who are mistaken.
 #[test]
 fn errors_come_with_a_hint() {

@@ -262,13 +262,18 @@ impl Agent {
     }
 }
 
-/// Keeps what a child may say: of itself if it is a server, and of the servers below it if it is an agent.
+/// Keeps what a child may say: of itself if it is a server, and of the servers below it if it is an agent. An agent whose estimates are all of
+/// servers that are not known here counts as silent: it may not have asked those that are known, and its list of servers is on its way.
 fn keep_own(found: &mut DiscoveryResult, child: &Name, known: &Child) {
     let is_own = |server: &Name| match known.kind {
         ChildKind::Server => server == child,
         ChildKind::Agent => known.servers.iter().any(|below| below.name == *server),
     };
+    let has_estimates = !found.vectors.is_empty();
     found.vectors.retain(|vector| is_own(&vector.server));
+    if has_estimates && found.vectors.is_empty() {
+        found.silent.push(child.clone());
+    }
     found.refusals.retain(|(server, _)| is_own(server));
     found.snapshots.retain(|snapshot| is_own(&snapshot.info.name));
     found.down.retain(is_own);

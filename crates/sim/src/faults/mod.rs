@@ -140,6 +140,8 @@ pub enum Bug {
     LosesRequestedResources,
     /// An external batch system counts cores alone.
     OverCommits,
+    /// An external batch system places the processors of a task on several nodes.
+    SplitsTasks,
     /// Servers start jobs before the instants from which they may start.
     IgnoresBegin,
     /// A restarted server has lost how often jobs were queued again.

@@ -29,7 +29,7 @@ use super::limits::PlannedLimit;
 use super::priorities::PlannedPriority;
 use super::reallocations::PlannedReallocation;
 use super::requeues::draw_requeue;
-use super::resources::{draw_hosts, draw_needs, draw_sites};
+use super::resources::{draw_hosts, draw_needs, draw_sites, draw_tasks};
 use crate::protocol::Hierarchy;
 
 /// The maximal number of jobs in a schedule with launches.
@@ -149,6 +149,18 @@ impl Plan {
         if let Some(rng) = &mut resources {
             for job in &mut jobs {
                 job.work.resources = draw_needs(rng);
+            }
+        }
+        if seed >= TASKS_FROM {
+            let mut rng = ChaCha8Rng::seed_from_u64(stream_seed(seed, "tasks"));
+            sites.values_mut().for_each(|site| site.has_tasks = true);
+            for job in &mut jobs {
+                let Work { procs, resources, speedup, .. } = &mut job.work;
+                *procs = draw_tasks(&mut rng, resources, *procs, Procs(largest));
+                // Only jobs of a fixed size have tasks.
+                if resources.as_ref().is_some_and(|needed| needed.procs_per_task.is_some()) {
+                    *speedup = Speedup::Rigid;
+                }
             }
         }
         if seed >= DEFERRED_FROM {
@@ -286,6 +298,8 @@ const REALLOCATED_FROM: u64 = 320_000_000;
 const RESOURCES_FROM: u64 = 410_000_000;
 /// In schedules from this seed on the nodes of external clusters do so, too.
 const SITE_RESOURCES_FROM: u64 = 491_000_000;
+/// In schedules from this seed on some jobs have tasks of several processors, which no two nodes share.
+const TASKS_FROM: u64 = 711_000_000;
 /// In schedules from this seed on some jobs may start from an instant on only, have deadlines, or stand back behind others.
 const DEFERRED_FROM: u64 = 421_000_000;
 
@@ -418,6 +432,7 @@ fn sites(rng: &mut ChaCha8Rng, clusters: &mut [Cluster]) -> BTreeMap<usize, Site
             local_job_every: often(rng, 3_000, 60_000),
             admin_every: often(rng, 20_000, 200_000),
             node_failure_every: 0,
+            has_tasks: false,
         };
         sites.insert(number, plan);
     }

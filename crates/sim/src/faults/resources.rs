@@ -107,6 +107,22 @@ pub(super) fn draw_needs(rng: &mut ChaCha8Rng) -> Option<Arc<Resources>> {
     (needs != Resources::default()).then(|| Arc::new(needs))
 }
 
+/// Draws the processors of each task of a job with so many processors, which become those of whole tasks and at most `most`. Most jobs
+/// have no tasks of several processors. Returns the processors.
+pub(super) fn draw_tasks(
+    rng: &mut ChaCha8Rng,
+    needs: &mut Option<Arc<Resources>>,
+    procs: Procs,
+    most: Procs,
+) -> Procs {
+    let task = rng.random_range(2..=4);
+    if rng.random_ratio(2, 3) || task > most.0 {
+        return procs;
+    }
+    Arc::make_mut(needs.get_or_insert_default()).procs_per_task = Some(Procs(task));
+    Procs(procs.0.next_multiple_of(task).min(most.0 - most.0 % task))
+}
+
 /// What a process has besides processors.
 #[derive(Default)]
 pub(super) struct ProcessResources {
@@ -161,7 +177,10 @@ impl World {
             (Some(_), None) => Some("it has nothing of what is counted".to_owned()),
             (None, Some(held)) => Some(format!("nothing is counted, and it has {held:?}")),
         };
-        if let Some(why) = wrong {
+        let task = needed.map_or(Procs::ONE, Resources::task_procs);
+        let is_split = !run.procs.0.is_multiple_of(task.0);
+        let split = || is_split.then(|| format!("of {} processors a task of {task} is split", run.procs));
+        if let Some(why) = wrong.or_else(split) {
             self.report_violation("resources", format!("c{index} starts {handle}: {why}"));
         }
         has

@@ -58,6 +58,24 @@ fn a_child_answers_for_its_own_servers_alone() {
     assert_eq!((found.servers, found.answered), (5, 4));
 }
 
+/// The client then discovers again, and does not take refusals of other servers for those of all.
+#[test]
+fn an_agent_with_estimates_of_unknown_servers_alone_is_silent() {
+    let mut bench = Bench::new(true);
+    let servers = vec![info("c")];
+    bench.handle(Event::Attached { child: name("local"), kind: ChildKind::Agent, journal: 1, servers });
+    bench.asked(ask(9));
+    let found = DiscoveryResult {
+        vectors: vec![vector("new", 0, 10)],
+        servers: 2,
+        answered: 1,
+        not_asked: 1,
+        ..DiscoveryResult::default()
+    };
+    let found = answer(bench.handle(Event::Answered { child: name("local"), discovery: 1, found })).unwrap();
+    assert_eq!((names(&found).len(), found.silent), (0, vec![name("local")]));
+}
+
 #[test]
 fn equal_completions_go_by_rank_and_then_by_name() {
     let mut vectors = vec![vector("a", 2, 5), vector("c", 1, 5), vector("b", 1, 5), vector("z", 9, 4)];

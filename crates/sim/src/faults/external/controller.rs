@@ -119,6 +119,8 @@ pub(super) struct Controller {
     nodes: NodeResources,
     /// It starts jobs that lack memory, GPUs or licences ([`super::Bug::OverCommits`]).
     pub(super) counts_cores_alone: bool,
+    /// It places jobs as if each of their tasks had one core ([`super::Bug::SplitsTasks`]).
+    pub(super) splits_tasks: bool,
     pub(super) jobs: BTreeMap<u64, QueueEntry>,
     next: u64,
     saved: Saved,
@@ -226,6 +228,7 @@ impl Controller {
         Controller {
             nodes,
             counts_cores_alone: false,
+            splits_tasks: false,
             jobs: BTreeMap::new(),
             next: 1,
             saved: Saved { next: 1, ..Saved::default() },
@@ -342,13 +345,14 @@ impl Controller {
         // More than there is runs only because of the bug: then nothing more starts.
         let free = self.nodes.free(running.iter().map(|(requested, on)| (requested, &on[..])));
         let Ok(mut free) = free else { return started };
-        let counts_cores_alone = self.counts_cores_alone;
+        let (counts_cores_alone, splits_tasks) = (self.counts_cores_alone, self.splits_tasks);
         for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.stage == Stage::Pending) {
             if job.wait_reason(*id, now).is_some() {
                 continue;
             }
             let placed = match counts_cores_alone {
                 true => self.nodes.place(&mut free, &cores_alone(&job.requested)),
+                false if splits_tasks => self.nodes.place(&mut free, &job.requested.without_tasks()),
                 false => self.nodes.place(&mut free, &job.requested),
             };
             if let Some(on) = placed {

@@ -53,6 +53,8 @@ pub(super) struct SitePlan {
     pub(super) nodes: Vec<u32>,
     /// What each of its nodes has besides, and its licences; none if it counts cores alone.
     pub(super) counted: Option<ClusterNodes>,
+    /// True if some jobs of its local users have tasks of several cores.
+    pub(super) has_tasks: bool,
     /// The time between two listings.
     pub(super) period: u64,
     /// Requests that are lost, executed twice, and delayed, and answers that are lost.
@@ -186,6 +188,7 @@ impl World {
         for index in self.sites.keys().copied().collect::<Vec<_>>() {
             if let Some(site) = self.sites.get_mut(&index) {
                 site.controller.counts_cores_alone = self.bug == Some(Bug::OverCommits);
+                site.controller.splits_tasks = self.bug == Some(Bug::SplitsTasks);
             }
             let SitePlan { outage_every, local_job_every, admin_every, node_failure_every, .. } =
                 self.sites[&index].plan;

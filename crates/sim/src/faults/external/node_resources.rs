@@ -79,9 +79,10 @@ impl NodeResources {
 
     /// What a job with these needs asks for, as the options of sbatch say it.
     pub(super) fn requested(&self, cores: u32, needed: Option<&Resources>) -> RequestedNodes {
+        let cores_per_task = needed.and_then(|needed| needed.procs_per_task).map(|task| task.0);
+        let mut resources = RequestedResources { cores_per_task, ..RequestedResources::default() };
         let plain = RequestedNodes { cores, ..RequestedNodes::default() };
-        let Some(default_memory) = self.default_memory else { return plain };
-        let mut resources = RequestedResources::default();
+        let Some(default_memory) = self.default_memory else { return RequestedNodes { resources, ..plain } };
         let Some(needed) = needed else {
             resources.memory_per_core = default_memory;
             return RequestedNodes { resources, ..plain };
@@ -174,14 +175,15 @@ impl NodeResources {
             found += usable[index];
             chosen.push(index);
         }
-        if found < *cores || gpus < resources.gpus || chosen.len() > *cores as usize {
+        let task = requested.task();
+        if found < *cores || gpus < resources.gpus || chosen.len() > (cores / task) as usize {
             return None;
         }
         let (mut cores_left, mut gpus_left, mut nodes_left) = (*cores, resources.gpus, chosen.len() as u32);
         let mut on = Vec::new();
         for index in chosen {
             nodes_left -= 1;
-            let taken = usable[index].min(cores_left - nodes_left);
+            let taken = usable[index].min(cores_left - nodes_left * task);
             cores_left -= taken;
             let node = &mut free.nodes[index];
             let anywhere = node.gpus.min(gpus_left);
@@ -207,13 +209,18 @@ impl NodeResources {
         requested: &RequestedNodes,
         on: &[NodeAllocation],
     ) -> Option<String> {
-        self.default_memory?;
         let parts = || on.iter().map(|part| (part, &self.nodes[position(part)]));
         let cores: u32 = parts().map(|(part, node)| part.cores.unwrap_or(node.procs.0)).sum();
         if cores < requested.cores {
             return Some(format!("it needs {} cores, and has {cores}", requested.cores));
         }
         let needed = needed?;
+        let task = needed.task_procs().0;
+        let tasks: u32 = parts().map(|(part, node)| part.cores.unwrap_or(node.procs.0) / task).sum();
+        if tasks < requested.cores.div_ceil(task) {
+            return Some(format!("a task of {task} cores of {} is split: it has {on:?}", requested.cores));
+        }
+        self.default_memory?;
         let memory: u32 =
             parts().map(|(part, node)| requested.memory_on(part.cores.unwrap_or(node.procs.0), true)).sum();
         let least = needed.memory.map_or(0, |memory| match memory {
@@ -243,6 +250,17 @@ impl NodeResources {
 }
 
 impl RequestedNodes {
+    /// The cores of each of its tasks.
+    fn task(&self) -> u32 {
+        self.resources.cores_per_task.unwrap_or(1).max(1)
+    }
+
+    /// The same with tasks of one core.
+    pub(super) fn without_tasks(&self) -> RequestedNodes {
+        let resources = RequestedResources { cores_per_task: None, ..self.resources.clone() };
+        RequestedNodes { resources, ..self.clone() }
+    }
+
     /// Its memory on a node with so many cores of it.
     fn memory_on(&self, cores: u32, is_counted: bool) -> u32 {
         let RequestedResources { memory_per_core, memory_per_node, .. } = &self.resources;
@@ -276,7 +294,9 @@ impl RequestedNodes {
         if self.exclusive && memory < node.procs.0 {
             return 0;
         }
-        free.cores.min(memory).min(by(free.gpus, *gpus_per_core))
+        let cores = free.cores.min(memory).min(by(free.gpus, *gpus_per_core));
+        // No task is split.
+        cores - cores % self.task()
     }
 }
 

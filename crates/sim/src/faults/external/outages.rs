@@ -1,11 +1,12 @@
 //! The faults of an external batch system: jobs of local users, actions of administrators, and outages.
 
+use pliant_model::Procs;
 use rand::Rng;
 
 use super::controller::{self, ControllerRequest, JobEnd, Stage, Submission};
 use super::folders::RunFolder;
 use super::{EARLIER_JOURNAL, SiteEvent};
-use crate::faults::resources::draw_needs;
+use crate::faults::resources::{draw_needs, draw_tasks};
 use crate::faults::world::{World, WorldEvent};
 
 /// The maximal time for which an administrator holds a job, in milliseconds.
@@ -30,11 +31,17 @@ impl World {
         let now = self.queue.now();
         let plan = &self.sites[&index].plan;
         let (most, counts) = (plan.nodes.iter().sum(), plan.counted.is_some());
-        let resources = counts.then(|| draw_needs(&mut self.rng)).flatten();
+        let has_tasks = plan.has_tasks;
+        let mut resources = counts.then(|| draw_needs(&mut self.rng)).flatten();
+        let number = self.rng.random_bool(0.2).then(|| EARLIER_JOURNAL + self.rng.random_range(0..100));
+        let mut cores = self.rng.random_range(1..=most);
+        if has_tasks {
+            cores = draw_tasks(&mut self.rng, &mut resources, Procs(cores), Procs(most)).0;
+        }
         let submission = Submission {
-            number: self.rng.random_bool(0.2).then(|| EARLIER_JOURNAL + self.rng.random_range(0..100)),
+            number,
             folder: None,
-            cores: self.rng.random_range(1..=most),
+            cores,
             resources,
             walltime: self.rng.random_range(2_000..60_000),
             held: self.rng.random_bool(0.2),
