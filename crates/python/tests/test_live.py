@@ -384,7 +384,7 @@ def test_sweeps_and_explorations_for_asyncio(federation: Federation, tmp_path: P
         assert (explored.mandatory, explored.optional, explored.settled) == (2, 2, True)
         again = await client.resume_sweep(tmp_path / "sweep")
         assert [one.output for one in again] == [one.output for one in swept]
-        with pytest.raises(pliant.InputError):
+        with pytest.raises(pliant.PliantError, match="none"):
             await client.resume_sweep(tmp_path / "none")
 
     asyncio.run(calls())
