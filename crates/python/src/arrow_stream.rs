@@ -11,7 +11,7 @@ use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::Schema;
 use arrow_schema::ffi::FFI_ArrowSchema;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -43,6 +43,23 @@ impl Stream {
     }
 }
 
+/// A table that its library cannot export, such as one with a column of values of several types.
+fn not_exported(object: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    let py = object.py();
+    let is_of_values = error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyNotImplementedError>(py);
+    if !is_of_values {
+        return error;
+    }
+    let class = object.get_type();
+    let wrong = wrong_input(format!(
+        "expected a table that has the Arrow form, found a {class} that has none: {error}"
+    ));
+    wrong.set_cause(py, Some(error));
+    wrong
+}
+
 /// Takes over the stream of an object that offers one: a data frame or a table of another library.
 pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Stream> {
     let Ok(method) = object.getattr("__arrow_c_stream__") else {
@@ -54,7 +71,7 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Stream> {
         return Err(PyTypeError::new_err(problem));
     };
     // The argument is optional by the interface, and polars 1.3 needs it.
-    let capsule = method.call1((object.py().None(),))?;
+    let capsule = method.call1((object.py().None(),)).map_err(|error| not_exported(object, error))?;
     let capsule = capsule.cast::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: a capsule of this name holds a valid `ArrowArrayStream` (the Arrow PyCapsule interface). `from_raw` takes its content and

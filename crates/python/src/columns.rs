@@ -26,7 +26,9 @@ pub(crate) struct Columns<'a> {
     user: Option<Column>,
     group: Option<Column>,
     executable: Option<Column>,
-    pub(crate) cluster: Option<Words<'a>>,
+    cluster: Option<Words<'a>>,
+    /// The row of the table that the batch begins with.
+    first: usize,
 }
 
 /// A column of numbers.
@@ -48,7 +50,8 @@ enum Kind {
 }
 
 impl<'a> Columns<'a> {
-    pub(crate) fn of(batch: &'a RecordBatch) -> PyResult<Columns<'a>> {
+    /// The columns of a batch that begins with this row of the table.
+    pub(crate) fn of(batch: &'a RecordBatch, first: usize) -> PyResult<Columns<'a>> {
         // A column of nulls alone has a type of its own.
         let present =
             |name: &str| batch.column_by_name(name).filter(|values| *values.data_type() != DataType::Null);
@@ -73,11 +76,27 @@ impl<'a> Columns<'a> {
             group: column("group", Kind::Count),
             executable: column("executable", Kind::Count),
             cluster: present("cluster").map(Words::of),
+            first,
         })
     }
 
     /// The job of a row. Without a walltime it is the runtime; a null of an optional column is as if there were no such column.
-    pub(crate) fn job(&self, row: usize, number: u64) -> PyResult<Job> {
+    pub(crate) fn job(&self, row: usize) -> PyResult<Job> {
+        self.read(row).map_err(|problem| wrong_input(format!("row {}: {problem}", self.first + row)))
+    }
+
+    /// The cluster of a row; none for a null.
+    pub(crate) fn cluster(&self, row: usize) -> PyResult<Option<&'a str>> {
+        let Some(words) = &self.cluster else { return Ok(None) };
+        words.word(row).map_err(|found| {
+            let problem =
+                format!("row {}: cluster: expected the name of a cluster, found {found}", self.first + row);
+            wrong_input_with_hint(&problem, Some("convert the column to texts"))
+        })
+    }
+
+    /// The job of a row, or what is wrong with it.
+    fn read(&self, row: usize) -> Result<Job, String> {
         let runtime = self.runtime.within(row, 1..=LONGEST_S)?;
         let optional = |column: &Option<Column>, bounds, absent: i64| {
             let given = column.as_ref().filter(|column| !column.values.is_null(row));
@@ -86,12 +105,12 @@ impl<'a> Columns<'a> {
         let walltime = optional(&self.walltime, 1..=LONGEST_S, runtime)?;
         let known = |column| optional(column, -1..=i32::MAX.into(), -1).map(|number| number as i32);
         if runtime > walltime {
-            return Err(wrong_input(format!(
-                "row {row}: expected a runtime of at most the walltime, found {runtime} and {walltime}"
-            )));
+            return Err(format!(
+                "expected a runtime of at most the walltime, found {runtime} and {walltime}"
+            ));
         }
         Ok(Job {
-            log_id: optional(&self.job, 0..=i64::MAX, number as i64)? as u64,
+            log_id: optional(&self.job, 0..=i64::MAX, (self.first + row) as i64 + 1)? as u64,
             submit: Time(self.submit.within(row, -LONGEST_S..=LONGEST_S)?),
             procs: Procs(self.procs.within(row, 1..=u32::MAX.into())? as u32),
             walltime: Span(walltime),
@@ -125,15 +144,12 @@ impl Column {
     }
 
     /// The whole number of a row, within those bounds.
-    fn within(&self, row: usize, bounds: std::ops::RangeInclusive<i64>) -> PyResult<i64> {
+    fn within(&self, row: usize, bounds: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
         let found = self.number(row);
         found.filter(|number| bounds.contains(number)).ok_or_else(|| {
             let (least, most) = bounds.into_inner();
-            let shown = self.shown(row);
-            wrong_input(format!(
-                "row {row}: {}: expected a whole number from {least} to {most}, found {shown}",
-                self.name
-            ))
+            let (name, shown) = (self.name, self.shown(row));
+            format!("{name}: expected a whole number from {least} to {most}, found {shown}")
         })
     }
 
@@ -144,19 +160,11 @@ impl Column {
             return None;
         }
         let number = match values.data_type() {
-            DataType::Int64 => values.as_primitive::<Int64Type>().value(row),
-            DataType::Int32 => values.as_primitive::<Int32Type>().value(row).into(),
-            DataType::Int16 => values.as_primitive::<Int16Type>().value(row).into(),
-            DataType::Int8 => values.as_primitive::<Int8Type>().value(row).into(),
-            DataType::UInt64 => values.as_primitive::<UInt64Type>().value(row).try_into().ok()?,
-            DataType::UInt32 => values.as_primitive::<UInt32Type>().value(row).into(),
-            DataType::UInt16 => values.as_primitive::<UInt16Type>().value(row).into(),
-            DataType::UInt8 => values.as_primitive::<UInt8Type>().value(row).into(),
             DataType::Float64 => {
                 let number = values.as_primitive::<Float64Type>().value(row);
                 (number.fract() == 0.0 && number.abs() < 2_f64.powi(53)).then_some(number as i64)?
             }
-            _ => return None,
+            _ => integer(values, row)?,
         };
         match self.units_per_s {
             1 => Some(number),
@@ -180,6 +188,21 @@ impl Column {
     }
 }
 
+/// The number of a row of a column of integers; none for one above those of `i64`, and for another type.
+fn integer(values: &dyn Array, row: usize) -> Option<i64> {
+    Some(match values.data_type() {
+        DataType::Int64 => values.as_primitive::<Int64Type>().value(row),
+        DataType::Int32 => values.as_primitive::<Int32Type>().value(row).into(),
+        DataType::Int16 => values.as_primitive::<Int16Type>().value(row).into(),
+        DataType::Int8 => values.as_primitive::<Int8Type>().value(row).into(),
+        DataType::UInt64 => values.as_primitive::<UInt64Type>().value(row).try_into().ok()?,
+        DataType::UInt32 => values.as_primitive::<UInt32Type>().value(row).into(),
+        DataType::UInt16 => values.as_primitive::<UInt16Type>().value(row).into(),
+        DataType::UInt8 => values.as_primitive::<UInt8Type>().value(row).into(),
+        _ => return None,
+    })
+}
+
 /// How many of these units are a second.
 fn per_s(unit: TimeUnit) -> i64 {
     match unit {
@@ -191,10 +214,10 @@ fn per_s(unit: TimeUnit) -> i64 {
 }
 
 /// A column of texts.
-pub(crate) struct Words<'a> {
+struct Words<'a> {
     values: &'a ArrayRef,
     /// Of a dictionary, the position of the text of each row, and the texts.
-    dictionary: Option<(Vec<usize>, &'a ArrayRef)>,
+    dictionary: Option<(&'a dyn Array, &'a ArrayRef)>,
 }
 
 impl<'a> Words<'a> {
@@ -202,32 +225,40 @@ impl<'a> Words<'a> {
         let is_dictionary = matches!(values.data_type(), DataType::Dictionary(..));
         let dictionary = is_dictionary.then(|| {
             let dictionary = values.as_any_dictionary();
-            (dictionary.normalized_keys(), dictionary.values())
+            (dictionary.keys(), dictionary.values())
         });
-        Words { values, dictionary: dictionary.filter(|(_, texts)| !texts.is_empty()) }
+        Words { values, dictionary }
     }
 
-    /// The text of a row; none for a null or another type.
-    pub(crate) fn word(&self, row: usize) -> Option<&'a str> {
+    /// The text of a row; none for a null. The error is what was found instead.
+    fn word(&self, row: usize) -> Result<Option<&'a str>, String> {
         if self.values.is_null(row) {
-            return None;
+            return Ok(None);
         }
-        match &self.dictionary {
-            Some((keys, texts)) => text(texts, keys[row]),
-            None => text(self.values, row),
+        let Some((keys, texts)) = self.dictionary else { return text(self.values, row) };
+        // Keys from other libraries are not checked.
+        let key = integer(keys, row);
+        match key.and_then(|key| usize::try_from(key).ok()).filter(|key| *key < texts.len()) {
+            Some(key) => text(texts, key),
+            None => {
+                let key = key.map_or_else(|| "beyond 2^63".to_owned(), |key| key.to_string());
+                Err(format!("the key {key} of a dictionary with {} values", texts.len()))
+            }
         }
     }
 }
 
-/// The text at a position of a column without a dictionary; none for a null or another type.
-fn text(column: &ArrayRef, row: usize) -> Option<&str> {
+/// The text at a position of a column without a dictionary; none for a null.
+fn text(column: &ArrayRef, row: usize) -> Result<Option<&str>, String> {
     if column.is_null(row) {
-        return None;
+        return Ok(None);
     }
-    Some(match column.data_type() {
+    Ok(Some(match column.data_type() {
         DataType::Utf8 => column.as_string::<i32>().value(row),
         DataType::LargeUtf8 => column.as_string::<i64>().value(row),
         DataType::Utf8View => column.as_string_view().value(row),
-        _ => return None,
-    })
+        // The values of a dictionary may be nulls alone.
+        DataType::Null => return Ok(None),
+        other => return Err(format!("a value of the type {other}")),
+    }))
 }

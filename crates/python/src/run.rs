@@ -123,6 +123,11 @@ impl Run {
         clusters.map(|cluster| (cluster.name.clone(), cluster.procs.0)).collect()
     }
 
+    /// The whole page as a figure, which a notebook shows.
+    fn report<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "report")
+    }
+
     /// The Gantt chart, which a notebook shows.
     fn gantt<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         in_python(slf, "gantt")

@@ -1,5 +1,6 @@
 //! One simulation.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use pliant_policy::custom::CustomPolicies;
 use pliant_report::summarize;
 use pliant_sim::campaign::Moldable;
 use pliant_sim::{Observer, OptionError, Policies, PriorityError, PriorityOfLog, RunOptions, SimError};
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
@@ -24,6 +26,36 @@ use crate::workload::Workload;
 /// The time between two checks for Ctrl-C, at which the user's function is called.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
 
+/// How many simulations may run inside one another on one thread. Each takes a part of its stack.
+const DEEPEST: usize = 16;
+
+thread_local! {
+    /// How many simulations run on this thread: a policy may start one.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// One simulation more on this thread, until it is dropped.
+struct Level;
+
+impl Level {
+    fn enter() -> PyResult<Level> {
+        if DEPTH.get() >= DEEPEST {
+            return Err(PyRecursionError::new_err(format!(
+                "expected at most {DEEPEST} simulations inside one another, found another one: a policy calls pliant.simulate, which \
+                 calls the policy again"
+            )));
+        }
+        DEPTH.set(DEPTH.get() + 1);
+        Ok(Level)
+    }
+}
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
 /// Simulates a workload on a platform. `custom` holds the policies that the user has written, each with its name, by the option that it
 /// replaces. `progress` is called with the numbers of jobs that have ended and of all jobs.
 #[pyfunction]
@@ -37,6 +69,7 @@ pub(crate) fn simulate(
     progress: Option<Py<PyAny>>,
     priority: Option<PathBuf>,
 ) -> PyResult<Run> {
+    let _level = Level::enter()?;
     let mut options = run_options(options)?;
     let (workload, platform) = (workload.get(), platform.get());
     let numbers = workload.inner.jobs.iter().map(|job| job.log_id as i64).collect();
@@ -50,12 +83,15 @@ pub(crate) fn simulate(
     }
     let policies = options.policies(platform.is_one_cluster).map_err(|error| wrong_option(&error))?;
     let mut observer = Reporter { progress, last: Instant::now(), failure: None };
-    let run = py.detach(|| on(workload, &here, (&options, &policies, &custom), &mut observer));
+    let run = py.detach(|| {
+        let run = on(workload, &here, (&options, &policies, &custom), &mut observer)?;
+        let summary = summarize(&run);
+        Ok::<_, PyErr>((run, summary))
+    });
     if let Some(failure) = observer.failure.or_else(|| context.raised()) {
         return Err(failure);
     }
-    let run = run?;
-    let mut summary = summarize(&run);
+    let (run, mut summary) = run?;
     let priority =
         priority.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     summary.run =

@@ -207,11 +207,10 @@ fn of_batches(batches: &[RecordBatch]) -> PyResult<Workload> {
     let mut origins = Origins::default();
     let mut partitions = Vec::new();
     for batch in batches {
-        let columns = Columns::of(batch)?;
+        let columns = Columns::of(batch, jobs.len())?;
         for row in 0..batch.num_rows() {
-            let number = jobs.len() as u64 + 1;
-            jobs.push(columns.job(row, number)?);
-            partitions.push(columns.cluster.as_ref().map_or(-1, |column| origins.number(column.word(row))));
+            jobs.push(columns.job(row)?);
+            partitions.push(origins.number(columns.cluster(row)?));
         }
     }
     if jobs.is_empty() {

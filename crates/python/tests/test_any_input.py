@@ -50,6 +50,26 @@ def test_any_cluster_is_a_platform_or_an_error(cluster: dict) -> None:
     assert len(platform.clusters) == 1
 
 
+GENERATED = st.fixed_dictionaries(
+    # So many jobs at most: the bounds of the generators permit millions.
+    {"jobs": st.integers(-3, 60) | st.sampled_from([2**31, 2**32, 2**63, -(2**63), 10**30]) | st.floats() | st.text(max_size=3)},
+    optional={name: VALUES for name in ("seed", "month", "days", "load", "walltime_max", "procs", "platform")},
+)
+KINDS = st.sampled_from(["lublin", "uniform", "gaussian", "federation", "grid5000", "pwa-g5k", "luck"])
+
+
+@many
+@given(KINDS | VALUES, GENERATED)
+def test_any_generator_gives_jobs_or_an_error(kind: object, options: dict) -> None:
+    try:
+        jobs = pliant.generate(kind, **options)  # type: ignore[arg-type]
+    except (pliant.PliantError, TypeError):
+        return
+    assert len(jobs) == options["jobs"]
+    columns = jobs.jobs.to_pydict()
+    assert all(1 <= runtime <= walltime for runtime, walltime in zip(columns["runtime"], columns["walltime"]))
+
+
 LINE = "1 0 5 30 2 -1 -1 2 60 -1 1 3 1 -1 1 -1 -1 -1"
 FIELDS = st.sampled_from(["-1", "0", "1", "30", "1e9", "nan", "-5", "99999999999999999999", "x", "4294967296", ";"])
 LINES = st.lists(st.lists(FIELDS, min_size=16, max_size=19).map(" ".join) | st.just(LINE) | st.text(max_size=12), max_size=6).map("\n".join)
@@ -84,6 +104,39 @@ def test_any_file_is_a_workload_or_an_error(tmp_path: Path, made: tuple) -> None
         pliant.simulate(jobs, procs=4)
     except pliant.PliantError:
         pass
+
+
+PLATFORM = '[[cluster]]\nname = "a"\nprocs = 32\nspeed = 1.5\nbatch = "easy"\n[[cluster]]\nname = "b"\nprocs = 8\n'
+CAMPAIGN = (
+    'name = "orders"\nseeds = [1, 2]\n[[workload]]\nname = "lublin"\ngenerate = "lublin"\njobs = 10\nprocs = 8\n'
+    '[[policy]]\nname = "easy"\nbatch = "easy"\norder = "sjf"\n'
+)
+
+
+@many
+@given(damaged(PLATFORM).map(str.encode) | st.binary(max_size=40))
+def test_any_file_is_a_platform_or_an_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "platform.toml"
+    path.write_bytes(content)
+    try:
+        platform = pliant.Platform.read(path)
+    except pliant.PliantError:
+        return
+    assert platform.total_procs == sum(cluster["procs"] for cluster in platform.clusters) > 0
+    assert pickle.loads(pickle.dumps(platform)).clusters == platform.clusters
+
+
+@many
+@given(damaged(CAMPAIGN).map(str.encode) | st.binary(max_size=40))
+def test_any_file_is_a_campaign_or_an_error(tmp_path: Path, content: bytes) -> None:
+    # It is not run: a digit more is a long campaign.
+    path = tmp_path / "campaign.toml"
+    path.write_bytes(content)
+    try:
+        campaign = pliant.Campaign(path)
+    except pliant.PliantError:
+        return
+    assert repr(campaign) and campaign.skipped == []
 
 
 RETURNED = VALUES | st.lists(NUMBERS, max_size=4) | st.lists(st.floats(), max_size=4) | st.dictionaries(NUMBERS, NUMBERS, max_size=2)

@@ -368,6 +368,28 @@ def test_an_exploration(client: pliant.Client, tmp_path: Path) -> None:
     assert result.settled and result.late is None
 
 
+def test_sweeps_and_explorations_for_asyncio(federation: Federation, tmp_path: Path) -> None:
+    path = script(tmp_path, 'echo "$1"')
+    seen: list[tuple[int, int]] = []
+
+    async def calls() -> None:
+        client = pliant.AsyncClient(federation.config)
+        options = {"time": "1m", "args": ["{x}"]}
+        swept, explored = await asyncio.gather(
+            client.sweep(script=path, vary={"x": range(1, 4)}, out=tmp_path / "sweep", progress=lambda *counts: seen.append(counts), **options),
+            client.explore(script=path, vary={"x": range(1, 5)}, min=2, deadline=60, out=tmp_path / "exploration", **options),
+        )
+        assert (swept.completed, swept.failed, [one.output for one in swept]) == (3, 0, ["1\n", "2\n", "3\n"])
+        assert seen[-1] == (3, 3)
+        assert (explored.mandatory, explored.optional, explored.settled) == (2, 2, True)
+        again = await client.resume_sweep(tmp_path / "sweep")
+        assert [one.output for one in again] == [one.output for one in swept]
+        with pytest.raises(pliant.PliantError, match="none"):
+            await client.resume_sweep(tmp_path / "none")
+
+    asyncio.run(calls())
+
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples" / "live").glob("*.py"))
 
 

@@ -94,4 +94,4 @@ def test_without_matplotlib_the_error_says_what_to_install() -> None:
         "except ImportError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "expected the package matplotlib, found none: pip install 'pliant[plots]'\n"
+    assert done.stdout == "expected the package matplotlib, found none: pip install matplotlib\n"

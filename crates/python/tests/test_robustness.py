@@ -75,6 +75,35 @@ def test_priorities_are_those_of_the_command(command: str, tmp_path: Path) -> No
         pliant.simulate(jobs, procs=128, batch="easy", order="multifactor", priority="none.toml")
 
 
+def test_a_policy_that_simulates_itself_is_a_recursion_error() -> None:
+    # A process of its own: it would end.
+    code = (
+        "import pliant\n"
+        "jobs = pliant.generate('lublin', procs=8, jobs=3, seed=1)\n"
+        "depth = 0\n"
+        "class Own(pliant.BatchPolicy):\n"
+        "    def schedule(self, now, queue, free):\n"
+        "        global depth; depth += 1\n"
+        "        pliant.simulate(jobs, procs=8, batch=self)\n"
+        "for _ in range(2):\n"
+        "    depth = 0\n"
+        "    try: pliant.simulate(jobs, procs=8, batch=Own())\n"
+        "    except RecursionError as error: print(depth, error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 and all(line.startswith("16 expected at most 16 simulations inside one another") for line in lines), done.stdout
+
+
+def test_the_wheel_has_its_licences_and_its_description() -> None:
+    from importlib.metadata import metadata
+
+    found = metadata("pliant")
+    assert sorted(found.get_all("License-File") or []) == ["LICENSE-APACHE", "LICENSE-MIT"]
+    assert "pliant.simulate" in (found.get_payload() or found["Description"])
+
+
 def test_columns_of_categories_are_read() -> None:
     # It was quadratic in the rows and took minutes, which is the limit of a test here.
     rows = 200_000
@@ -257,6 +286,14 @@ def test_tables_are_made_once(workload: pliant.Workload) -> None:
     run.summary["jobs"] = -1
     run.summary["run"].clear()
     assert run.summary["jobs"] == len(workload) and run.summary["run"], "a caller may change what it got"
+
+
+def test_a_report_is_the_page_of_the_run(workload: pliant.Workload, tmp_path: Path) -> None:
+    run = pliant.simulate(workload, procs=128)
+    report = run.report()
+    assert isinstance(report, pliant.Figure) and report._repr_html_() == run._repr_html_()
+    report.write(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == run.report_html()
 
 
 def test_figures_are_the_parts_of_the_page(workload: pliant.Workload, tmp_path: Path) -> None:

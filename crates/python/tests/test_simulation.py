@@ -28,10 +28,10 @@ OPTIONS = [
 def test_results_equal_those_of_the_command(options, line, command, tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     pliant.generate("lublin", procs=128, jobs=500, load=0.9, seed=5).write(log)
-    subprocess.run([command, "simulate", "--workload", log, *line.split(), "--out", tmp_path / "theirs"], check=True)
-    pliant.simulate(pliant.read_swf(log), **options).write(tmp_path / "ours")
+    subprocess.run([command, "simulate", "--workload", log, *line.split(), "--out", tmp_path / "theirs", "--report"], check=True)
+    pliant.simulate(pliant.read_swf(log), **options).write(tmp_path / "ours", report=True)
     theirs = sorted(path.name for path in (tmp_path / "theirs").iterdir())
-    assert theirs == ["jobs.csv", "jobs.parquet", "moves.csv", "refused.csv", "schedule.swf", "summary.json"]
+    assert theirs == ["jobs.csv", "jobs.parquet", "moves.csv", "refused.csv", "report.html", "schedule.swf", "summary.json"]
     equal, *others = filecmp.cmpfiles(tmp_path / "theirs", tmp_path / "ours", theirs, shallow=False)
     assert (sorted(equal), others) == (theirs, [[], []])
 

@@ -3,6 +3,9 @@
 import ctypes
 import gc
 import os
+import subprocess
+import sys
+from decimal import Decimal
 
 import duckdb
 import pandas
@@ -26,6 +29,7 @@ def test_tables_of_other_libraries_give_the_same_run(workload: pliant.Workload) 
         "polars": jobs.to_polars(),
         "pyarrow": jobs.to_pyarrow(),
         "duckdb": duckdb.sql("select * from jobs").to_arrow_table(),
+        "duckdb, a relation": duckdb.sql("select * from jobs"),
         "itself": jobs,
     }
     for name, table in tables.items():
@@ -104,6 +108,54 @@ def test_times_of_data_frames() -> None:
     for table in (frame, polars.from_pandas(frame)):
         jobs = pliant.simulate(table, procs=4).jobs.to_pydict()
         assert (jobs["submit"], jobs["start"], jobs["end"]) == ([0, 5], [0, 30], [30, 90])
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([3, 1, 3], "row 0: .* found a value of the type Int64"),
+        ([None, ["a"], None], "row 1: .* found a value of the type List"),
+        ([b"a", b"b", b"a"], "row 0: .* found a value of the type Binary"),
+        ([None, None, True], "row 2: .* found a value of the type Boolean"),
+        (pyarrow.array([3, 1, 3]).dictionary_encode(), "row 0: .* found a value of the type Int64"),
+        (pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 1, 7], pyarrow.int8()), ["a", "b"], safe=False),
+         "row 2: .* found the key 7 of a dictionary with 2 values"),
+        (pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, -1, 0], pyarrow.int8()), ["a", "b"], safe=False), "row 1: .* found the key -1"),
+    ],
+)  # fmt: skip
+def test_a_cluster_that_is_no_text_is_an_error(values, found: str) -> None:
+    with pytest.raises(pliant.InputError, match=found.replace("row", "^row").replace(": .*", ": cluster: .*", 1)):
+        pliant.Workload.of_table(pyarrow.table({**JOBS, "cluster": values}))
+
+
+def test_rows_count_from_the_begin_of_the_table() -> None:
+    table = pyarrow.concat_tables([pyarrow.table(JOBS), pyarrow.table({**JOBS, "procs": [1, 0, 1]})])
+    with pytest.raises(pliant.InputError, match="row 4: procs: .* found 0"):
+        pliant.Workload.of_table(table)
+
+
+def test_decimals_are_errors_of_the_package() -> None:
+    halves = [Decimal("0.5"), Decimal("1.25"), Decimal(2)]
+    for column in (pyarrow.array(halves), pyarrow.array(halves, pyarrow.decimal128(5, 2))):
+        with pytest.raises(pliant.InputError, match="row 0: submit: .* found a value of the type Decimal"):
+            pliant.Workload.of_table(pyarrow.table({**JOBS, "submit": column}))
+    for values in (halves, [Decimal("NaN"), Decimal("Infinity"), Decimal(1)], [Decimal(1), "x", b"y"]):
+        with pytest.raises(pliant.InputError):
+            pliant.Workload.of_table(pandas.DataFrame({**JOBS, "submit": values}))
+    with pytest.raises(pliant.InputError):
+        pliant.Workload.of_table(duckdb.sql("select 0.5 as submit, 1 as procs, 2 as runtime"))
+
+
+def test_without_the_library_the_error_says_what_to_install() -> None:
+    for package in ("pandas", "polars", "pyarrow"):
+        code = (
+            f"import sys; sys.modules['{package}'] = None\n"
+            "import pliant\n"
+            f"try: pliant.generate('lublin', jobs=5, procs=4).jobs.to_{package}()\n"
+            "except ImportError as error: print(error)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout == f"expected the package {package}, found none: pip install {package}\n"
 
 
 def test_wrong_tables_are_errors() -> None:

@@ -28,6 +28,13 @@ pub enum SubmissionError {
         /// Why that is not known; none if the call was interrupted.
         error: Option<ClientError>,
     },
+    /// The server that the key was sent to before gives no job: it is down or busy, or it refuses the submission.
+    SentBefore {
+        /// The server.
+        server: Name,
+        /// Why.
+        error: ClientError,
+    },
     /// The key is of another submission, or its note cannot be kept.
     Key(RequestError),
 }
@@ -80,14 +87,18 @@ pub async fn submit(
         }
     };
     if let Some(server) = &order.sent_to {
-        let problem = format!("the submission with this key was sent to {server} before; {error}");
-        let hint = "with another key it may go to another server, as another job";
-        return Err(SubmissionError::Key(RequestError::input(problem).hint(hint)));
+        return Err(SubmissionError::SentBefore { server: server.clone(), error });
     }
     if let Some(note) = note {
         note.clear().map_err(SubmissionError::Key)?;
     }
     Err(SubmissionError::Refused { error, answers: answered })
+}
+
+/// What [`SubmissionError::SentBefore`] means to the user.
+pub fn sent_before(server: &Name, error: &ClientError) -> RequestError {
+    let problem = format!("the submission with this key was sent to {server} before; {error}");
+    RequestError::input(problem).hint("with another key it may go to another server, as another job")
 }
 
 /// Notes where a submission went whose key was drawn.

@@ -32,6 +32,8 @@ OPTIONS = (
     "account", "constraint", "cpus_per_task", "deadline", "exclusive", "gpus", "gpus_per_proc", "licenses", "mem", "mem_per_proc", "nice", "nodes",
     "partition", "procs_per_node", "qos", "requeue", "scratch", "server", "server_timeout", "speedup",
 )  # fmt: skip
+#: The options that choose servers.
+CHOOSING = ("account", "constraint", "partition", "qos", "server")
 #: What a job gets of the environment of Snakemake, where software is shared.
 ENVIRONMENT = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 #: What has to be shared for jobs that run in place, and what may be shared where Pliant carries the files.
@@ -99,6 +101,8 @@ class Executor(RemoteExecutor):
         except pliant.PliantError as error:
             raise WorkflowError(f"pliant: {error}") from None
         self.directory = Path(os.getcwd())
+        # Whether servers count memory, by the options that choose servers.
+        self.counts_memory: dict[str, bool] = {}
 
     def get_python_executable(self) -> str:
         return super().get_python_executable() if self.shares_software else shlex.quote(self.settings.python)
@@ -189,14 +193,35 @@ class Executor(RemoteExecutor):
                 options["key"] = error.key
                 problem: pliant.PliantError = error
             except pliant.UnavailableError as error:
-                problem = error
-            except pliant.InputError as error:
-                # With its key it may go to no other server than the first one, which may be down.
-                if "key" not in options:
-                    raise
+                # With its key the job may go to no other server than the first one, which may be down.
                 problem = error
             self.logger.warning(f"Job {job.jobid} is not submitted yet, trying again in {PAUSE_S:.0f} s: {problem.problem}")
             time.sleep(PAUSE_S)
+
+    def _counts_memory(self, options: dict[str, Any]) -> bool:
+        """True if a server that these options of a job permit counts memory, or may: one of them is down, or takes no job at all."""
+        chosen = {name: value for name, value in options.items() if name in CHOOSING}
+        key = repr(sorted(chosen.items()))
+        if key not in self.counts_memory:
+            script = Path(self.tmpdir) / "memory.sh"
+            script.write_text("#!/bin/sh\n")
+            question: dict[str, Any] = {"script": script, "time": "1m", "rigid": 1, "ignore_sbatch": True, **chosen}
+            try:
+                self.client.estimate(**question, mem="1M")
+                self.counts_memory[key] = True
+            except pliant.RefusedError:
+                try:
+                    found = self.client.estimate(**question)
+                except pliant.PliantError:
+                    return True
+                if found.down:
+                    return True
+                self.counts_memory[key] = False
+                self.logger.info("No server counts memory: jobs do not ask for any.")
+            except pliant.PliantError:
+                # The submission has the same problem, and reports it.
+                return True
+        return self.counts_memory[key]
 
     def _ready(self, job: JobExecutorInterface) -> Ready:
         """A job with the options of `pliant.Client.submit` that its resources mean."""
@@ -208,11 +233,6 @@ class Executor(RemoteExecutor):
         }
         if self.shares_software:
             options["env"] = {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)}
-        if not self.settings.without_mem:
-            if resources.get("mem_mb_per_cpu"):
-                options["mem_per_proc"] = f"{int(resources['mem_mb_per_cpu'])}M"
-            elif resources.get("mem_mb"):
-                options["mem"] = f"{int(resources['mem_mb'])}M"
         gpus = resources.get("gpu") or resources.get("gpus")
         if gpus:
             options["gpus"] = gpus
@@ -222,7 +242,16 @@ class Executor(RemoteExecutor):
                 if option not in OPTIONS:
                     raise WorkflowError(f"resource {name}: expected {PREFIX} with one of {', '.join(OPTIONS)}")
                 options[option] = _value(option, resources[name])
+        if not self.settings.without_mem and not {"mem", "mem_per_proc"} & options.keys():
+            options.update(self._memory(resources, options))
         return Ready(job, int(resources.get("runtime") or self.settings.runtime), options)
+
+    def _memory(self, resources: Any, options: dict[str, Any]) -> dict[str, str]:
+        """The memory that a job asks for, where servers count it. Snakemake gives every job a mem_mb, also one that names none."""
+        per_proc, total = resources.get("mem_mb_per_cpu"), resources.get("mem_mb")
+        if not (per_proc or total) or not self._counts_memory(options):
+            return {}
+        return {"mem_per_proc": f"{int(per_proc)}M"} if per_proc else {"mem": f"{int(total)}M"}
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         of_jobs: dict[str, list[SubmittedJobInfo]] = {}

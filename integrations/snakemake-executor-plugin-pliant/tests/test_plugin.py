@@ -110,6 +110,6 @@ def test_a_workflow_survives_the_death_of_a_server(tmp_path: Path, federation: P
 
 @pytest.mark.parametrize("package", ["snakemake_executor_plugin_pliant"])
 def test_the_types_hold(package: str, tmp_path: Path) -> None:
-    line = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "-p", package]
+    line = [sys.executable, "-m", "mypy", "--strict", "--allow-subclassing-any", "--ignore-missing-imports", "-p", package]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

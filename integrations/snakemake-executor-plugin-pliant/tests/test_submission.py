@@ -38,7 +38,7 @@ def executor(monkeypatch: pytest.MonkeyPatch) -> plugin.Executor:
 
 def test_a_submission_whose_outcome_is_unknown_is_repeated_with_its_key(executor: plugin.Executor, caplog: pytest.LogCaptureFixture) -> None:
     unknown = pliant.SubmissionUnknownError("the connection was lost", "with its key", "0f" * 16, "lyon")
-    down = pliant.InputError("the submission with this key was sent to lyon before; lyon is down")
+    down = pliant.UnavailableError("the submission with this key was sent to lyon before; lyon is down")
     executor.client = MadeUp(unknown, down, unknown, "accepted")
     assert executor._submitted(Job(), {"script": "job.sh"}) == "accepted"
     assert [sent.get("key") for sent in executor.client.sent] == [None, "0f" * 16, "0f" * 16, "0f" * 16]
@@ -55,4 +55,11 @@ def test_a_submission_waits_for_daemons_that_are_down(executor: plugin.Executor)
 def test_a_submission_that_cannot_succeed_fails(executor: plugin.Executor, error: pliant.PliantError) -> None:
     executor.client = MadeUp(error)
     with pytest.raises(type(error)):
+        executor._submitted(Job(), {"script": "job.sh"})
+
+
+def test_a_submission_that_its_server_refuses_with_the_key_fails(executor: plugin.Executor) -> None:
+    refused = pliant.InputError("the submission with this key was sent to lyon before; lyon: the job is too large")
+    executor.client = MadeUp(pliant.SubmissionUnknownError("the connection was lost", None, "0f" * 16, "lyon"), refused)
+    with pytest.raises(pliant.InputError, match="too large"):
         executor._submitted(Job(), {"script": "job.sh"})

@@ -122,6 +122,7 @@ pub(super) fn submit(
         SubmissionError::Unknown { error: None, .. } => {
             interrupted("interrupted; a server may have accepted the job", again)
         }
+        SubmissionError::SentBefore { server, error } => sending::sent_before(&server, &error).into(),
         SubmissionError::Key(error) => error.into(),
     })
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict, Union, final
 
 from .campaigns import CampaignRun
-from .frames import GanttChart, UtilizationChart
+from .frames import Figure, GanttChart, UtilizationChart
 from .progress import Progress
 
 PathLike = Union[str, os.PathLike[str]]
@@ -133,6 +133,9 @@ class Run:
 
     def report_html(self) -> str:
         """The page of ``pliant report``: one HTML file that needs nothing else."""
+
+    def report(self) -> Figure:
+        """The same page, which a notebook shows; its `write` writes it to a file."""
 
     def gantt(self) -> GanttChart:
         """The Gantt chart, which a notebook shows; its `plot` draws it with matplotlib."""

@@ -196,5 +196,5 @@ def _cloudpickle() -> Any:
     try:
         import cloudpickle
     except ImportError:
-        raise InputError("expected the package cloudpickle, found none", "pip install 'pliant[executor]'") from None
+        raise InputError("expected the package cloudpickle, found none", "pip install cloudpickle") from None
     return cloudpickle

@@ -43,7 +43,7 @@ _NEW_JOBS_S = 0.2
 class Executor(BaseExecutor):
     """Runs functions as jobs: ``executor.submit(function, *args, resources={"rigid": 4}).result()``.
 
-    The function, its arguments and its value are pickled with cloudpickle (``pip install pliant[executor]``), which goes along with the job:
+    The function, its arguments and its value are pickled with cloudpickle (``pip install cloudpickle``), which goes along with the job:
     the server needs Python of the same minor version, and the packages that the function imports. Each call of `submit` is a job of its
     own; the calls of `map` are instances of one sweep. Cancelling a future cancels its job, in every state.
 

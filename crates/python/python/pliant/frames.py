@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Union
 
 from .errors import FileError
+from .extras import missing
 
 if TYPE_CHECKING:
     from ._pliant import Run, Table
@@ -16,26 +17,32 @@ ROWS_SHOWN = 10
 
 def to_pyarrow(table: Table) -> Any:
     """A `pyarrow.Table` on the same memory."""
-    import pyarrow
-
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise missing("pyarrow") from error
     return pyarrow.table(table)
 
 
 def to_pandas(table: Table) -> Any:
     """A `pandas.DataFrame`: by pyarrow where it is installed, else of lists."""
     try:
+        import pandas
+    except ImportError as error:
+        raise missing("pandas") from error
+    try:
         import pyarrow
     except ImportError:
-        import pandas
-
         return pandas.DataFrame(table.to_pydict())
     return pyarrow.table(table).to_pandas()
 
 
 def to_polars(table: Table) -> Any:
     """A `polars.DataFrame` on the same memory."""
-    import polars
-
+    try:
+        import polars
+    except ImportError as error:
+        raise missing("polars") from error
     return polars.DataFrame(table)
 
 
@@ -77,9 +84,14 @@ class Figure:
         return f"Figure({self.title})"
 
 
-def run_html(run: Run) -> str:
+def report(run: Run) -> Figure:
     """The page of a run."""
-    return Figure(run.report_html(), run.name, 900)._repr_html_()
+    return Figure(run.report_html(), run.name, 900)
+
+
+def run_html(run: Run) -> str:
+    """The page of a run, as a notebook shows it."""
+    return report(run)._repr_html_()
 
 
 class GanttChart(Figure):

@@ -1,4 +1,4 @@
-"""A Gymnasium environment of batch scheduling, for learning agents: ``pip install 'pliant[gym]'``.
+"""A Gymnasium environment of batch scheduling, for learning agents. It needs gymnasium and numpy: ``pip install gymnasium``.
 
 An agent picks which waiting job is next, as in RLScheduler (Zhang et al., SC 2020). It sees the oldest waiting jobs. The picked job starts
 as soon as it fits, and until then no other one is picked. With backfilling, other jobs start meanwhile if they do not delay it by their

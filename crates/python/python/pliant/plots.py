@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .extras import missing
+
 if TYPE_CHECKING:
     from ._pliant import Run
 
@@ -77,7 +79,7 @@ def _axes(ax: Any) -> Any:
     try:
         import matplotlib.pyplot
     except ImportError as error:
-        raise ImportError("expected the package matplotlib, found none: pip install 'pliant[plots]'") from error
+        raise missing("matplotlib") from error
     return matplotlib.pyplot.subplots()[1] if ax is None else ax
 
 

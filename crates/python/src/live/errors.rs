@@ -4,7 +4,7 @@ use pliant_client::{ClientError, FolderError, WorkError};
 use pliant_control::names::Key;
 use pliant_report::FileError;
 use pliant_request::RequestError;
-use pliant_request::sending::SubmissionError;
+use pliant_request::sending::{SubmissionError, sent_before};
 use pliant_request::work_folders::ResultsError;
 use pyo3::prelude::*;
 
@@ -36,6 +36,11 @@ pub(super) fn of_submission(error: &SubmissionError, key: Key) -> PyErr {
         SubmissionError::Refused { error, .. } | SubmissionError::NothingSent(Some(error)) => of_call(error),
         SubmissionError::NothingSent(None) => {
             exception("PliantError", "interrupted; nothing was submitted", None)
+        }
+        SubmissionError::SentBefore { server, error } => {
+            let wrong = sent_before(server, error);
+            let class = if error.may_pass() { "UnavailableError" } else { "InputError" };
+            exception(class, wrong.message(), wrong.hint_text())
         }
         SubmissionError::Key(error) => of_request(error),
         SubmissionError::Unknown { server, error } => {
