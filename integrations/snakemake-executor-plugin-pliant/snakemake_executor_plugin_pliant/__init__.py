@@ -372,9 +372,12 @@ def _name(batch: list[Ready]) -> str:
 def _size(job: JobExecutorInterface) -> dict[str, int]:
     """The processors of a job, and of each of its tasks if it names tasks, as for Slurm. The resources of a group are sums: it has threads."""
     threads, resources = max(1, int(job.threads)), job.resources
-    if job.is_group() or not (resources.get("tasks") or resources.get("mpi")):
+    if job.is_group():
         return {"rigid": threads}
-    tasks, each = (_count(job, name, default) for name, default in (("tasks", 1), ("cpus_per_task", threads)))
+    each = _count(job, "cpus_per_task", threads)
+    if not (resources.get("tasks") or resources.get("mpi")):
+        return {"rigid": each}
+    tasks = _count(job, "tasks", 1)
     return {"rigid": tasks * each} | ({"cpus_per_task": each} if each > 1 else {})
 
 

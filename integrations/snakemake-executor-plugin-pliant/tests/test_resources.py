@@ -43,7 +43,7 @@ def executor(folder: Path, client: MadeUp, monkeypatch: pytest.MonkeyPatch, **se
 
 
 def options(made: plugin.Executor, threads: int = 1, **resources: Any) -> dict[str, Any]:
-    found = made._ready(SimpleNamespace(threads=threads, resources=resources, name="a", jobid=1)).options
+    found = made._ready(SimpleNamespace(threads=threads, resources=resources, name="a", jobid=1, is_group=lambda: False)).options
     assert found.pop("ignore_sbatch") is True
     return found
 

@@ -17,8 +17,8 @@ def job(threads: int, is_group: bool = False, **resources: Any) -> Any:
     ("one", "expected"),
     [
         (job(4), {"rigid": 4}),
-        # Without tasks, Snakemake's threads are the size.
-        (job(4, cpus_per_task=2), {"rigid": 4}),
+        # Without tasks a job is one task.
+        (job(4, cpus_per_task=2), {"rigid": 2}),
         (job(1, tasks=8), {"rigid": 8}),
         (job(1, mpi="mpiexec", tasks=8, cpus_per_task=4), {"rigid": 32, "cpus_per_task": 4}),
         (job(2, mpi="mpiexec", tasks=3), {"rigid": 6, "cpus_per_task": 2}),
