@@ -30,6 +30,16 @@ impl Up {
         run(&words, self.0.path())
     }
 
+    /// Starts the federation: what runs its user's commands by their words.
+    fn commands(&self) -> impl Fn(&str) -> Said {
+        let client = self.go("up").json()["client"].as_str().unwrap().to_owned();
+        move |words| {
+            let mut words: Vec<&str> = words.split_whitespace().collect();
+            words.extend(["--config", &client]);
+            run(&words, self.0.path())
+        }
+    }
+
     /// Processes by the names of daemons.
     fn pids(&self, up: &Value) -> BTreeMap<String, i64> {
         let daemons = up["daemons"].as_array().unwrap().iter();
@@ -143,12 +153,7 @@ fn errors_of_damaged_files_of_a_federation_name_the_position() {
 #[test]
 fn a_job_with_memory_and_gpus_runs_on_the_server_that_has_them() {
     let up = Up(tempfile::tempdir().unwrap());
-    let client = up.go("up").json()["client"].as_str().unwrap().to_owned();
-    let go = |words: &str| {
-        let mut words: Vec<&str> = words.split_whitespace().collect();
-        words.extend(["--config", &client]);
-        run(&words, up.0.path())
-    };
+    let go = up.commands();
     fs::write(up.0.path().join("gpus"), "#!/bin/sh\necho gpus=$CUDA_VISIBLE_DEVICES\n").unwrap();
     let asked = "submit --script gpus --time 1m --rigid 2 --cpus-per-task 2 --mem 100M --gpus demo:1 --wait";
     let said = go(asked);
@@ -162,12 +167,7 @@ fn a_job_with_memory_and_gpus_runs_on_the_server_that_has_them() {
 #[test]
 fn errors_come_with_a_hint() {
     let up = Up(tempfile::tempdir().unwrap());
-    let client = up.go("up").json()["client"].as_str().unwrap().to_owned();
-    let go = |words: &str| {
-        let mut words: Vec<&str> = words.split_whitespace().collect();
-        words.extend(["--config", &client]);
-        run(&words, up.0.path())
-    };
+    let go = up.commands();
     let check = |words: &str, code: i32, error: &str, hint: &str| {
         let said = go(words);
         assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{words}: {}", said.stderr);
