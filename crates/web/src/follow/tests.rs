@@ -86,8 +86,8 @@ fn the_end_of_the_own_certificate_is_a_warning() {
     assert!(at(3_600).contains("within 2 hours") && at(0).contains("has ended"));
 }
 
-#[test]
-fn certificates_of_daemons_that_have_ended_or_end_soon_are_warnings() {
+#[tokio::test]
+async fn certificates_of_daemons_that_have_ended_or_end_soon_are_warnings() {
     let (_, _, web, _dir) = crate::routes::tests::closed();
     let at = crate::types::now().0;
     let of = |server: &str, end: i64| ClusterView {

@@ -219,6 +219,14 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     browser.until("document.querySelectorAll('#files tbody tr').length >= 2");
     look(&mut browser, "job-cancelled");
 
+    // Jobs of all states: how they ended, and how often they were moved.
+    browser.open(&format!("{site}/jobs?state="));
+    browser.until("document.body.dataset.rendered === 'jobs:9'");
+    let column = |index: u32| format!("[...document.querySelectorAll('#jobs tbody td:nth-child({index})')].map((cell) => cell.textContent).sort().join()");
+    assert_eq!(browser.evaluate(&column(5)), "cancelled,exit code 0,exit code 0,exit code 0,–,–,–,–,–");
+    assert_eq!(browser.evaluate(&column(12)), "0,0,0,0,0,0,0,0,0");
+    look(&mut browser, "jobs-all");
+
     // Live: a job that ends elsewhere changes in the list by itself.
     browser.open(&format!("{site}/jobs"));
     browser.until("document.body.dataset.rendered === 'jobs:5'");
@@ -334,6 +342,8 @@ async fn an_operator_sees_the_jobs_of_all_users() {
             "document.querySelector('#users [data-key=bob]').textContent.startsWith('{shown}')"
         ));
     }
+    browser.until("document.querySelectorAll('#audit tbody tr').length > 3");
+    look(&mut browser, "administration-acts");
     fill(&mut browser, "[data-search=audit]", "STOLEN");
     browser.until("document.querySelectorAll('#audit tbody tr').length === 2");
     clean(&mut browser);

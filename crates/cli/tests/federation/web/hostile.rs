@@ -8,7 +8,7 @@ use super::*;
 
 /// Has every text that the API answers with be followed by markup, but for words that pages compare, IDs and addresses.
 const ALL_HOSTILE: &str = r#"(() => {
-  const words = new Set(["state", "how", "kind", "reason", "launch", "job_id", "id", "work_id", "algorithm", "heuristic", "direction", "scope", "signature", "version", "csrf"]);
+  const words = new Set(["state", "how", "kind", "reason", "launch", "job_id", "id", "work_id", "algorithm", "heuristic", "direction", "scope", "signature", "version", "key"]);
   const hostile = (value, key) => {
     if (typeof value === "string") return words.has(key) ? value : `${value}<img src=x onerror=document.title='hacked'>`;
     if (Array.isArray(value)) return value.map((one) => hostile(one, key));
@@ -110,7 +110,7 @@ async fn reasons_sweeps_groups_and_charts_show_texts() {
     let user = CommandUser::new(&federation, "alice");
     std::fs::write(user.dir().join(HOSTILE_NAME), "#!/bin/sh\necho \"$1\"\n").unwrap();
     let mut sweep = user.command("sweep --time 1m");
-    sweep.args(["--script", HOSTILE_NAME, "--vary", "x=1..2", "--out", HOSTILE_NAME]);
+    sweep.args(["--script", HOSTILE_NAME, "--vary", "x=1..2", "--out", &format!("out {HOSTILE_NAME}")]);
     let (code, _, error) =
         said(sweep.env("XDG_STATE_HOME", federation.path().join("state")).output().unwrap());
     assert_eq!(code, 0, "{error}");
