@@ -125,7 +125,7 @@ Web.admin = () => {
       if (given.early_s !== "") body.early_s = Number(given.early_s);
     }
     if (kind === "off" && !await Web.ask({ title: "Move no waiting jobs any more?", action: "Move no jobs", danger: true })) return;
-    Web.attempt("reallocation", async () => { showPolicy(await Web.send("/admin/reallocation", body)); Web.$("reallocation-change").open = false; });
+    Web.attempt("reallocation", async () => { showPolicy(await Web.send("/admin/reallocation", body)); Web.$("reallocation-change").open = false; Web.$("trial-result").hidden = true; });
   });
   const servers = Web.throttled(500, () => Web.attempt("servers", async () => {
     own ??= (await Web.read("/session")).certificate_not_after_s;

@@ -315,7 +315,7 @@ Web.submitted = (id, path, call) => {
     if (work?.kind === "script") nodes.push(Web.node("pre", { tabindex: 0, role: "region", "aria-label": "Text of the script" }, work.text));
     Web.$("submitted").replaceChildren(...nodes);
     Web.$("resubmit").hidden = work === null;
-    Web.$("submitted-note").textContent = work === null ? `This page cannot submit it again: ${whyNot}. Use the command line: pliant resubmit ${id}` : "";
+    Web.$("submitted-note").textContent = work === null ? `It cannot be submitted again from this page: ${whyNot}. On the command line: pliant resubmit ${id}` : "";
     Web.$("inputs-part").hidden = inputs.length === 0;
     const link = (name) => `/api/v1${path}/files/work/${name.split("/").map(encodeURIComponent).join("/")}`;
     Web.rows(Web.$("inputs"), inputs.slice(0, 1000).map(({ name, bytes, sha256, state }) => Web.row(name, [

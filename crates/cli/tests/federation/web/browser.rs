@@ -149,6 +149,10 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     browser.until("document.body.dataset.page === 'overview'");
     browser.until("(document.body.dataset.rendered ?? '').startsWith('gantt:5')");
     browser.until("document.querySelectorAll('#clusters tbody tr').length === 2");
+    // The chart that is read from now on says how many processors are free.
+    browser.until("document.querySelector('#tiles').textContent.includes('5 of 12')");
+    browser.open(&format!("{site}/"));
+    browser.until("(document.body.dataset.rendered ?? '').startsWith('gantt:5')");
     // Three jobs have ended: how true was what they were promised?
     browser.until("[...document.querySelectorAll('#promises tbody tr')].reduce((sum, row) => sum + Number(row.cells[1]?.textContent), 0) === 3");
     browser.until("document.querySelectorAll('#promises .error-bar').length > 0");
@@ -222,7 +226,11 @@ async fn a_user_submits_follows_and_cancels_in_a_browser() {
     // Jobs of all states: how they ended, and how often they were moved.
     browser.open(&format!("{site}/jobs?state="));
     browser.until("document.body.dataset.rendered === 'jobs:9'");
-    let column = |index: u32| format!("[...document.querySelectorAll('#jobs tbody td:nth-child({index})')].map((cell) => cell.textContent).sort().join()");
+    let column = |index: u32| {
+        format!(
+            "[...document.querySelectorAll('#jobs tbody td:nth-child({index})')].map((cell) => cell.textContent).sort().join()"
+        )
+    };
     assert_eq!(browser.evaluate(&column(5)), "cancelled,exit code 0,exit code 0,exit code 0,–,–,–,–,–");
     assert_eq!(browser.evaluate(&column(12)), "0,0,0,0,0,0,0,0,0");
     look(&mut browser, "jobs-all");
@@ -317,6 +325,8 @@ async fn an_operator_sees_the_jobs_of_all_users() {
     fill(&mut browser, "#reallocation [name=period_s]", "120");
     click(&mut browser, "#reallocation [value=set]");
     browser.until("document.querySelector('#policy').textContent.includes('minmin: every 2 min')");
+    // What a cycle would have moved under the policy before is not shown any more.
+    browser.until("document.querySelector('#trial-result').hidden");
     let moving = federation.operator().moving().await.unwrap().unwrap();
     assert_eq!(moving.policy.period.0, 120);
     fill(&mut browser, "#limit [name=user]", "bob");
