@@ -91,6 +91,12 @@ fn faint(browser: &mut Browser) -> Vec<String> {
             const ratio = (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
             if (ratio < 4.5) found.push(`${ratio.toFixed(2)}: ${walk.currentNode.data.trim().slice(0, 40)}`);
           }
+          for (const node of document.querySelectorAll("[placeholder]")) {
+            if (!node.checkVisibility() || node.disabled) continue;
+            const [one, other] = [light(rgba(getComputedStyle(node, "::placeholder").color)), light(ground(node))];
+            const ratio = (Math.max(one, other) + .05) / (Math.min(one, other) + .05);
+            if (ratio < 4.5) found.push(`${ratio.toFixed(2)}: ${node.placeholder}`);
+          }
           return found;
         })()"#,
     ))

@@ -119,7 +119,7 @@ async fn reasons_sweeps_groups_and_charts_show_texts() {
         let site = Pages::start(&federation, role, name);
         let mut browser = opened(&program, &site);
         // The chart has no words in the page until a job is pinned: the hint of the mouse has the same.
-        browser.until("(document.body.dataset.rendered ?? '').startsWith('gantt:1')");
+        browser.until("/^gantt:[1-9]/.test(document.body.dataset.rendered)");
         browser.evaluate("document.querySelector('#gantt').focus()");
         browser.press("n");
         shows(&mut browser, "#pinned", HOSTILE_NAME);
@@ -134,6 +134,7 @@ async fn reasons_sweeps_groups_and_charts_show_texts() {
         shows(&mut browser, "#scope", HOSTILE_NAME);
         if role == Role::User {
             browser.open(&format!("http://{}/submit?service=say&text=x", site.address));
+            browser.until("document.querySelector('#server option[value=lyon]')");
             fill(&mut browser, "#server", "lyon");
             browser.until("document.body.dataset.rendered === 'estimates:0'");
             shows(&mut browser, "#submit", HOSTILE);

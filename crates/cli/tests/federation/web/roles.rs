@@ -106,8 +106,18 @@ async fn a_waiting_script_says_what_was_compared_and_why_it_waits() {
     let federation = Federation::start(&[Cluster::new("lyon", 4, 1.0), Cluster::new("nice", 8, 1.0)]).await;
     let bob = federation.client("bob");
     submit(&bob, &order_to("lyon", rigid("sleep 1800", 4, 1800))).await;
-    submit(&bob, &order_to("nice", rigid("sleep 5400", 8, 5400))).await;
+    submit(&bob, &order_to("nice", rigid("sleep 5400", 6, 5400))).await;
     let user = CommandUser::new(&federation, "alice");
+    // Some jobs before it: one that completed, one that failed, one that runs.
+    for (name, options, text) in [
+        ("prepare.sh", "--time 2m --rigid 2 --server nice --wait", "true"),
+        ("check.sh", "--time 2m --rigid 1 --server nice --wait", "exit 3"),
+        ("mesh.sh", "--time 90m --rigid 2 --server nice", "sleep 5400"),
+    ] {
+        std::fs::write(user.dir().join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        let (_, document, error) = user.run(&format!("submit ./{name} {options}"));
+        assert!(document["job_id"].is_string(), "{error}");
+    }
     std::fs::write(user.dir().join("samples.csv"), "0,1\n1,3\n2,5\n").unwrap();
     std::fs::write(
         user.dir().join("fit.sh"),
@@ -131,5 +141,9 @@ async fn a_waiting_script_says_what_was_compared_and_why_it_waits() {
     browser.until("document.querySelector('#until tbody').textContent.startsWith(\"another user's\")");
     browser.until("document.querySelector('#submitted').textContent.includes('./fit --order')");
     look(&mut browser, "job-compared");
+    browser.open(&format!("http://{}/jobs?state=", pages.address));
+    browser.until("document.body.dataset.rendered === 'jobs:4'");
+    browser.until("document.querySelector('#jobs tbody').textContent.includes('exit code 3')");
+    look(&mut browser, "jobs-listed");
     clean(&mut browser);
 }
