@@ -31,7 +31,7 @@ fn problem(failure: Failure) -> Problem {
 /// A script as it has to be typed to be the same, with as few options as that takes. `inputs` are the files that are sent along.
 fn typed(submitted: &Script, inputs: &[FileName]) -> Result<TypedScript, Problem> {
     let refused =
-        |why: &str| Failure::input(format!("expected a script that a form can hold, found one {why}"));
+        |why: &str| Failure::input(format!("expected a script that fits into the form, found one {why}"));
     if submitted.folder.is_some() {
         return Err(problem(refused("that runs in a folder of its user's")));
     }
@@ -48,7 +48,7 @@ fn typed(submitted: &Script, inputs: &[FileName]) -> Result<TypedScript, Problem
         |groups: &[Vec<String>]| script(&typed(groups)).is_ok_and(|found| found.script == *submitted);
     let mut groups = all_words(submitted);
     if !is_same(&groups) {
-        return Err(problem(refused("with lines that a page does not take")));
+        return Err(problem(refused("with options or lines that the form does not take")));
     }
     // What the lines of the script say need not be said again.
     let mut index = 0;
@@ -182,7 +182,7 @@ mod tests {
         let submitted = read(&typed("#!/bin/sh\n", "--time 1h")).unwrap().script;
         let latin = Script { text: b"#!/bin/sh\n\xe9\n".to_vec().into(), ..submitted.clone() };
         let waiting = Script { text: b"#!/bin/sh\n#PLIANT --wait\n".to_vec().into(), ..submitted };
-        for (script, expected) in [(latin, "not UTF-8"), (waiting, "lines that a page does not take")] {
+        for (script, expected) in [(latin, "not UTF-8"), (waiting, "lines that the form does not take")] {
             let problem = super::typed(&script, &[]).unwrap_err();
             assert!(format!("{problem:?}").contains(expected), "{problem:?}");
         }

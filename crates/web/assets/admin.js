@@ -125,7 +125,7 @@ Web.admin = () => {
       if (given.early_s !== "") body.early_s = Number(given.early_s);
     }
     if (kind === "off" && !await Web.ask({ title: "Move no waiting jobs any more?", action: "Move no jobs", danger: true })) return;
-    Web.attempt("reallocation", async () => { showPolicy(await Web.send("/admin/reallocation", body)); Web.$("reallocation-change").open = false; });
+    Web.attempt("reallocation", async () => { showPolicy(await Web.send("/admin/reallocation", body)); Web.$("reallocation-change").open = false; Web.$("trial-result").hidden = true; });
   });
   const servers = Web.throttled(500, () => Web.attempt("servers", async () => {
     own ??= (await Web.read("/session")).certificate_not_after_s;
@@ -170,8 +170,8 @@ Web.admin = () => {
   all();
 };
 
-// Buttons for operators on the page of a waiting job.
-Web.operatorTools = (path, load) => {
+// Adds the buttons for operators to the page of a waiting job. Of *Hold* and *Release* the returned function shows the one that applies.
+Web.operatorTools = (place, path, load) => {
   const act = (text, title, call, { fields, body = () => ({}) } = {}) => Web.node("button", { type: "button", onclick: async () => {
     const asked = await Web.reason(title, text, { fields });
     if (!asked) return;
@@ -179,8 +179,14 @@ Web.operatorTools = (path, load) => {
     load.now();
   } }, text);
   const priority = { label: "The priority: the highest is served first, others have 0", name: "priority", type: "number", min: -1_000_000, max: 1_000_000, step: 1, value: 0, required: true };
-  return [
-    act("Hold", "Keep the job from starting?", "hold"), act("Release", "Let the held job start again?", "release"),
-    act("Priority", "Give the job a priority?", "priority", { fields: [priority], body: (asked) => ({ priority: Number(asked.priority) }) }),
-  ];
+  const hold = act("Hold", "Keep the job from starting?", "hold"), release = act("Release", "Let the held job start again?", "release");
+  release.hidden = true;
+  place.append(hold, release, act("Priority", "Give the job a priority?", "priority", { fields: [priority], body: (asked) => ({ priority: Number(asked.priority) }) }));
+  return (isHeld) => {
+    const hadFocus = document.activeElement === hold || document.activeElement === release;
+    hold.hidden = isHeld;
+    release.hidden = !isHeld;
+    // The focus does not get lost with the button that goes.
+    if (hadFocus) (isHeld ? release : hold).focus();
+  };
 };

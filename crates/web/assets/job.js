@@ -15,6 +15,7 @@ Web.job = () => {
     Web.$("state").setAttribute("role", "status");
     Web.$("cancel").hidden = Web.isFinal(job.state);
     Web.$("operator").hidden = Web.isFinal(job.state) || job.state === "ACTIVE";
+    showHeld(detail.held);
     Web.$("summary").textContent = Web.summary(detail);
     Web.$("timeline").replaceChildren(Web.timeline(detail), Web.history(detail));
     Web.$("facts").replaceChildren(Pliant.facts(Web.jobFacts(detail)));
@@ -83,7 +84,7 @@ Web.job = () => {
 
   const operator = document.body.hasAttribute("data-operator");
   const load = Web.throttled(500, () => Web.attempt("job", async () => { detail = await Web.read(path); show(); }));
-  if (operator) Web.$("operator").append(...Web.operatorTools(path, load));
+  const showHeld = operator ? Web.operatorTools(Web.$("operator"), path, load) : () => {};
   Web.$("cancel").addEventListener("click", async () => {
     const text = detail?.job.state === "ACTIVE" ? "It runs, and is ended." : undefined;
     if (!await Web.ask({ title: `Cancel job ${id}?`, text, action: "Cancel job", danger: true })) return;
@@ -314,7 +315,7 @@ Web.submitted = (id, path, call) => {
     if (work?.kind === "script") nodes.push(Web.node("pre", { tabindex: 0, role: "region", "aria-label": "Text of the script" }, work.text));
     Web.$("submitted").replaceChildren(...nodes);
     Web.$("resubmit").hidden = work === null;
-    Web.$("submitted-note").textContent = work === null ? `The form cannot hold it (${whyNot}). On the command line: pliant resubmit ${id}` : "";
+    Web.$("submitted-note").textContent = work === null ? `It cannot be submitted again from this page: ${whyNot}. On the command line: pliant resubmit ${id}` : "";
     Web.$("inputs-part").hidden = inputs.length === 0;
     const link = (name) => `/api/v1${path}/files/work/${name.split("/").map(encodeURIComponent).join("/")}`;
     Web.rows(Web.$("inputs"), inputs.slice(0, 1000).map(({ name, bytes, sha256, state }) => Web.row(name, [

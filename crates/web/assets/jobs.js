@@ -70,13 +70,15 @@ Web.jobs = () => {
     { text: job.job_id, head: true, node: () => Web.jobLink(job.job_id) },
     { text: job.name, className: "name" },
     ...(operator ? [job.owner] : []),
-    { text: `${job.state} ${job.exit?.text}`, className: "name", title: job.exit?.text, node: () => Web.node("span", {}, Web.stateNode(job.state), job.state === "FAILED" ? Web.node("small", { class: "exit" }, ` ${job.exit?.text ?? ""}`) : null) },
+    { text: job.state, node: () => Web.stateNode(job.state) },
+    { text: job.exit?.text ?? "–", className: "name exit", title: job.exit?.text },
     job.server,
     Web.timeCell(job.submitted_s),
     Web.startCell(job),
     Web.isFinal(job.state) && job.ended_s === null ? "–" : Web.endCell(job),
     Web.number(job.procs),
     Web.number(job.walltime_s, Pliant.span(job.walltime_s)),
+    Web.number(job.moves),
   ]);
 
   const showJobs = () => {
@@ -143,7 +145,7 @@ Web.jobs = () => {
   Web.$("per-page").addEventListener("change", () => change({ per_page: Web.$("per-page").value }));
   for (const head of table.querySelectorAll("[data-sort]")) head.querySelector("button").addEventListener("click", () => {
     const same = wanted.sort === head.dataset.sort;
-    change({ sort: head.dataset.sort, ascending: same ? (wanted.ascending ? "" : "true") : (["submitted", "start", "end", "procs", "walltime"].includes(head.dataset.sort) ? "" : "true") });
+    change({ sort: head.dataset.sort, ascending: same ? (wanted.ascending ? "" : "true") : (["submitted", "start", "end", "procs", "walltime", "moves"].includes(head.dataset.sort) ? "" : "true") });
   });
   for (const button of document.querySelectorAll("[data-to]")) button.addEventListener("click", () => {
     const pages = Math.max(1, Math.ceil(view.matching / view.per_page));

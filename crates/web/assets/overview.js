@@ -95,7 +95,7 @@ Web.overview = () => {
 
   let promises = null;
   const slow = Web.throttled(10_000, () => Web.attempt("promises", async () => {
-    const [found, moves] = await Promise.all([Web.read("/promises"), Web.read("/moves?last=10")]);
+    const [found, moves] = await Promise.all([Web.read("/promises"), Web.read(`/moves?last=${Web.$("moves-last").value}`)]);
     promises = found;
     const days = found.days.flatMap((server) => server.days), sum = (of) => days.reduce((all, day) => all + of(day), 0);
     showTiles({ ended: sum((day) => day.jobs), kept: sum((day) => day.completion.kept) });
@@ -108,6 +108,7 @@ Web.overview = () => {
   const all = () => { clusters(); health(); gantt.load(); slow(); };
   Web.$("window").addEventListener("change", () => promises && showPromises(promises));
   Web.$("days-of").addEventListener("change", () => promises && showDays(promises));
+  Web.$("moves-last").addEventListener("change", slow.now);
   Pliant.watch(() => Web.drawDays());
   Web.live({ refresh: all, clusters: showClusters, health: showHealth, job: () => { gantt.load(); slow(); }, removed: () => gantt.load() });
   all();

@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{StatusCode, header};
+use http_body::Body as _;
 use pliant_control::names::Handle;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -42,16 +43,20 @@ fn is_json(kind: &str) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The bytes of a body, if they come in that time.
+/// The bytes of a body, if they come in that time. A body that is declared too long is not waited for.
 async fn whole(body: Body, within: Duration) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let problem = format!("expected a body of at most {BODY_BYTES_MAX} bytes that comes whole");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
+    };
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
     let read = timeout(within, to_bytes(body, BODY_BYTES_MAX)).await.map_err(|_| {
         let problem = format!("expected a body that comes within {} s, found a slower one", within.as_secs());
         Problem::new(StatusCode::REQUEST_TIMEOUT, problem)
     })?;
-    read.map_err(|_| {
-        let problem = format!("expected a body of at most {BODY_BYTES_MAX} bytes that comes whole");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
-    })
+    read.map_err(|_| too_large())
 }
 
 /// The query of a URL.

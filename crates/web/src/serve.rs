@@ -127,6 +127,7 @@ mod tests {
 
     use super::*;
     use crate::routes::tests::closed;
+    use crate::state::STREAMS_MAX;
 
     async fn served(limits: Limits) -> (SocketAddr, Arc<Guard>, tempfile::TempDir) {
         let (_, _, web, dir) = closed();
@@ -174,6 +175,71 @@ mod tests {
             assert!(length > 0, "the connection of the user was ended");
             answers += &String::from_utf8_lossy(&piece[..length]);
         }
+    }
+
+    /// The whole answer to a request on a connection of its own.
+    async fn answer(address: SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("{request}host: {address}\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // The rest of a body that was refused may be a reset.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    /// The cookie of the session, as a header, and the token of its pages.
+    async fn session(address: SocketAddr, guard: &Guard) -> (String, String) {
+        let sessions = guard.sessions();
+        let cookie = sessions.spend(&sessions.token().unwrap()).unwrap().unwrap();
+        let cookie = format!("cookie: {}\r\n", cookie.split(';').next().unwrap());
+        let page = answer(address, &format!("GET /submit HTTP/1.1\r\nconnection: close\r\n{cookie}")).await;
+        let (_, rest) = page.split_once("name=\"csrf-token\" content=\"").unwrap();
+        (cookie, format!("x-csrf-token: {}\r\n", rest.split('"').next().unwrap()))
+    }
+
+    /// No byte of the body comes: an answer other than 408 shows that none was waited for.
+    #[tokio::test]
+    async fn a_body_that_is_declared_too_long_is_refused_without_waiting_for_it() {
+        let (address, guard, _dir) = served(LIMITS).await;
+        let (cookie, csrf) = session(address, &guard).await;
+        let post = format!("POST /api/v1/jobs HTTP/1.1\r\n{cookie}{csrf}content-type: application/json\r\n");
+        for length in [(4_u64 << 20) + 1, u64::MAX / 2] {
+            let answer = answer(address, &format!("{post}content-length: {length}\r\n")).await;
+            assert!(answer.starts_with("HTTP/1.1 413 "), "{length}: {answer}");
+            assert!(
+                answer.contains("application/problem+json") && answer.contains("\"status\":413"),
+                "{answer}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn one_event_stream_more_than_may_be_open_gets_a_problem_document() {
+        let (address, guard, _dir) = served(LIMITS).await;
+        let (cookie, _) = session(address, &guard).await;
+        let ask = format!("GET /api/v1/events HTTP/1.1\r\n{cookie}");
+        let mut open = Vec::new();
+        for _ in 0..STREAMS_MAX {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(format!("{ask}host: {address}\r\n\r\n").as_bytes()).await.unwrap();
+            let mut status = vec![0; 15];
+            stream.read_exact(&mut status).await.unwrap();
+            assert_eq!(status, b"HTTP/1.1 200 OK");
+            open.push(stream);
+        }
+        let refused = answer(address, &format!("{ask}connection: close\r\n")).await;
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        let (_, body) = refused.split_once("\r\n\r\n").unwrap();
+        let problem: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(problem["status"], 503);
+        assert_eq!(
+            problem["detail"],
+            format!("expected at most {STREAMS_MAX} open event streams, found one more")
+        );
+        assert_eq!(problem["hint"], "close other pages of `pliant web`");
+        // The others go on.
+        let ask = format!("GET /api/v1/session HTTP/1.1\r\n{cookie}connection: close\r\n");
+        assert!(answer(address, &ask).await.starts_with("HTTP/1.1 200 OK"));
     }
 
     #[tokio::test]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pliant_client::Client;
 use tokio::sync::Semaphore;
 
-use crate::follow::{CERTIFICATE_WARNING_S, Follower};
+use crate::follow::Follower;
 use crate::open_launches::OpenLaunches;
 use crate::plans::Plans;
 use crate::script::ScriptReader;
 use crate::tokens::TokenIssuer;
-use crate::types::SessionView;
+use crate::types::{CERTIFICATE_WARNING_S, SessionView};
 use crate::what_if::WhatIf;
 use crate::works::Works;
 

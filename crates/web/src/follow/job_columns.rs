@@ -26,6 +26,7 @@ struct Cell {
     start_s: i64,
     end_s: i64,
     walltime_s: i64,
+    moves: u32,
 }
 
 /// The jobs of a table, in its order.
@@ -131,6 +132,7 @@ impl JobColumns {
             start_s: job.start(),
             end_s: job.end(),
             walltime_s: job.walltime_s,
+            moves: job.moves.try_into().unwrap_or(u32::MAX),
         };
         match self.keys.binary_search(key) {
             Ok(place) => self.cells[place] = cell,
@@ -258,6 +260,7 @@ impl JobColumns {
                 SortKey::End => (cell.end_s, 0),
                 SortKey::Procs => (cell.procs.into(), 0),
                 SortKey::Walltime => (cell.walltime_s, 0),
+                SortKey::Moves => (cell.moves.into(), 0),
             };
             // The complement turns the order of integers round.
             if order.ascending { (first, second) } else { (!first, !second) }

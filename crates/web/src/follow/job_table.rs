@@ -85,6 +85,8 @@ pub(crate) enum SortKey {
     Procs,
     /// The walltime.
     Walltime,
+    /// How often it was moved.
+    Moves,
 }
 
 /// What jobs are grouped by.

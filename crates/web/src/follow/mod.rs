@@ -24,7 +24,7 @@ use tokio::sync::{Notify, watch};
 pub(crate) use changes::{Change, Changes, Subscription};
 pub(crate) use job_table::{GroupKey, JobFilter, JobOrder, JobTable, SortKey};
 
-use crate::types::{ClustersView, HealthView, now};
+use crate::types::{ClustersView, HealthView, certificate_warning, now};
 
 /// The shortest pause between two polls.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -36,8 +36,6 @@ const INTEREST: Duration = Duration::from_secs(30);
 const FRESH: Duration = Duration::from_secs(3);
 /// How long a question waits for the first answer of the agent.
 const FIRST_ANSWER: Duration = Duration::from_secs(20);
-/// How soon the end of a certificate is a warning.
-pub(crate) const CERTIFICATE_WARNING_S: i64 = 14 * 86_400;
 /// The difference between clocks that is a warning.
 const CLOCK_WARNING_S: i64 = 5;
 
@@ -238,11 +236,13 @@ impl FollowedState {
             if let Some(ahead) = cluster.clock_ahead_s {
                 warnings.push(format!("the clock of server {server} differs from the agent's by {ahead} s"));
             }
-            if cluster.certificate_not_after_s.is_some_and(|end| end - at < CERTIFICATE_WARNING_S) {
-                warnings.push(format!("the certificate of server {server} ends within two weeks"));
-            }
+            warnings.extend(certificate_warning(
+                &format!("server {server}"),
+                cluster.certificate_not_after_s,
+                at,
+            ));
         }
-        warnings.extend(self.clusters.agent_warnings(at + CERTIFICATE_WARNING_S));
+        warnings.extend(self.clusters.agent_warnings(at));
         HealthView {
             reachable: self.problem.is_none(),
             problem: self.problem.as_ref().map(ToString::to_string),

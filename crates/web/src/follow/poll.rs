@@ -9,7 +9,7 @@ use pliant_wire::{ChangePosition, ChangesQuery, JobsPage, JobsQuery, bounds};
 use tokio::task::JoinSet;
 
 use super::{Change, Follower};
-use crate::types::{ClustersView, now};
+use crate::types::{ClustersView, certificate_warning, now};
 
 /// How many jobs are asked for by their ID in one poll.
 const LOST_SIGHT_MAX: usize = 64;
@@ -247,9 +247,8 @@ fn incomplete(page: &JobsPage) -> Option<String> {
 
 impl ClustersView {
     /// Agents that are down, and certificates of agents that end before that time.
-    pub(super) fn agent_warnings(&self, before_s: i64) -> Vec<String> {
-        let below = self.agents.iter().filter_map(|agent| agent.warning(before_s));
-        let own = self.certificate_not_after_s.filter(|end| *end < before_s);
-        below.chain(own.map(|_| "the certificate of the agent ends within two weeks".to_owned())).collect()
+    pub(super) fn agent_warnings(&self, at_s: i64) -> Vec<String> {
+        let below = self.agents.iter().filter_map(|agent| agent.warning(at_s));
+        below.chain(certificate_warning("the agent", self.certificate_not_after_s, at_s)).collect()
     }
 }

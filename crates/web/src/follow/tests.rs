@@ -85,3 +85,29 @@ fn the_end_of_the_own_certificate_is_a_warning() {
     assert!(at(14 * 86_400 - 1).contains("within 14 days"), "{}", at(14 * 86_400 - 1));
     assert!(at(3_600).contains("within 2 hours") && at(0).contains("has ended"));
 }
+
+#[tokio::test]
+async fn certificates_of_daemons_that_have_ended_or_end_soon_are_warnings() {
+    let (_, _, web, _dir) = crate::routes::tests::closed();
+    let at = crate::types::now().0;
+    let of = |server: &str, end: i64| ClusterView {
+        certificate_not_after_s: Some(at + end),
+        ..cluster(server, 2)
+    };
+    let day = 86_400;
+    let mut state = web.follower.state.lock();
+    state.clusters.clusters =
+        vec![of("lyon", -day), of("nice", day), of("paris", 15 * day), cluster("tours", 2)];
+    state.clusters.certificate_not_after_s = Some(at + 13 * day);
+    let expected = [
+        "the certificate of server lyon has ended",
+        "the certificate of server nice ends within two weeks",
+        "the certificate of the agent ends within two weeks",
+    ];
+    let about_certificates = |state: &super::FollowedState| -> Vec<String> {
+        state.health().warnings.into_iter().filter(|text| text.starts_with("the certificate")).collect()
+    };
+    assert_eq!(about_certificates(&state), expected);
+    state.clusters.certificate_not_after_s = Some(at - day);
+    assert_eq!(about_certificates(&state)[2], "the certificate of the agent has ended");
+}

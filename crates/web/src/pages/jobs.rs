@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::frame::page as framed;
+use super::frame::{page as framed, sorted_table};
 use crate::sessions::Session;
 use crate::state::Web;
 
 /// The columns: what they are sorted by, their text, whether they hold numbers.
-const COLUMNS: [(&str, &str, bool); 9] = [
+const COLUMNS: [(&str, &str, bool); 10] = [
     ("id", "Job", false),
     ("name", "Name", false),
     ("state", "State", false),
@@ -22,6 +22,7 @@ const COLUMNS: [(&str, &str, bool); 9] = [
     ("end", "End", false),
     ("procs", "Procs", true),
     ("walltime", "Walltime", true),
+    ("moves", "Moves", true),
 ];
 
 pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extension<Session>) -> Response {
@@ -58,22 +59,17 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
                             @if key == "name" && user.operator {
                                 th scope="col" data-sort="owner" { button type="button" class="sort" { "User" } }
                             }
+                            @if key == "state" { th scope="col" { "Exit" } }
                         }
                     } }
                     tbody {}
                 }
             }
-            div class="scroll" id="grouped" hidden {
-                table id="groups" {
-                    caption class="hidden" { "Groups of jobs" }
-                    thead { tr {
-                        th scope="col" { "Group" }
-                        @for text in ["Jobs", "Waiting", "Running", "Completed", "Failed", "Cancelled"] {
-                            th scope="col" class="number" { (text) }
-                        }
-                    } }
-                    tbody {}
-                }
+            div id="grouped" hidden {
+                (sorted_table("groups", "Groups of jobs", &[
+                    ("Group", false), ("Jobs", true), ("Waiting", true), ("Running", true), ("Completed", true), ("Failed", true),
+                    ("Cancelled", true),
+                ]))
             }
             nav id="pages" class="bar" aria-label="Pages of the list" {
                 button type="button" data-to="first" { "First" }

@@ -6,6 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use maud::html;
+use pliant_wire::bounds::MOVES_MAX;
 
 use super::frame::{page as framed, sorted_table};
 use crate::sessions::Session;
@@ -108,7 +109,14 @@ pub(super) async fn page(State(web): State<Arc<Web>>, Extension(session): Extens
             }
         }
         section aria-labelledby="moves-title" {
-            h2 id="moves-title" { "Last moves" }
+            div class="bar" {
+                h2 id="moves-title" { "Last moves" }
+                span class="tools" {
+                    label { "Show the last " select id="moves-last" {
+                        @for count in [10, 50, 200, MOVES_MAX] { option value=(count) { (count) } }
+                    } }
+                }
+            }
             (sorted_table("moves", "The last moves of waiting jobs to other servers", &[
                 ("When", false), ("Job", false), ("From", false), ("To", false), ("Why", false), ("Expected completion", false),
             ]))

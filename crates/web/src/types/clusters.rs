@@ -8,6 +8,18 @@ use utoipa::ToSchema;
 
 use super::EstimateView;
 
+/// How soon the end of a certificate is a warning: two weeks.
+pub(crate) const CERTIFICATE_WARNING_S: i64 = 14 * 86_400;
+
+/// The warning about a certificate of a daemon with that last second, if it has ended or ends soon.
+pub(crate) fn certificate_warning(of: &str, not_after_s: Option<i64>, at_s: i64) -> Option<String> {
+    match not_after_s?.saturating_sub(at_s) {
+        left if left >= CERTIFICATE_WARNING_S => None,
+        left if left <= 0 => Some(format!("the certificate of {of} has ended")),
+        _ => Some(format!("the certificate of {of} ends within two weeks")),
+    }
+}
+
 /// A cluster with its server.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct ClusterView {
@@ -74,8 +86,8 @@ pub(crate) struct AgentView {
 }
 
 impl AgentView {
-    /// What is not as it should be, if something is; its certificate should not end before that time.
-    pub(crate) fn warning(&self, before_s: i64) -> Option<String> {
+    /// What is not as it should be at that time, if something is.
+    pub(crate) fn warning(&self, at_s: i64) -> Option<String> {
         let name = &self.name;
         if !self.attached {
             return Some(format!("agent {name} is down"));
@@ -83,8 +95,7 @@ impl AgentView {
         if let Some(ahead) = self.clock_ahead_s {
             return Some(format!("the clock of agent {name} differs from the agent's by {ahead} s"));
         }
-        let ends = self.certificate_not_after_s.is_some_and(|end| end < before_s);
-        ends.then(|| format!("the certificate of agent {name} ends within two weeks"))
+        certificate_warning(&format!("agent {name}"), self.certificate_not_after_s, at_s)
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct JobDetailView {
     waits: Option<WaitView>,
     /// Why a waiting job has no plan.
     unplanned: Option<String>,
+    /// True if an operator holds it.
+    held: bool,
     /// The sweep that it is of; none if no other job of it is known.
     pub(crate) sweep: Option<SweepPartView>,
 }
@@ -244,9 +246,16 @@ impl From<&Explanation> for JobDetailView {
             size_choice,
             waits: waits.as_ref().map(Into::into),
             unplanned: unplanned.clone(),
+            held: unplanned.as_deref().is_some_and(is_hold),
             sweep: None,
         }
     }
+}
+
+/// True if a server says by this that an operator holds the job: `OPERATOR has held the job since`. Names of operators have no spaces,
+/// so no reason that somebody gives is taken for it.
+fn is_hold(unplanned: &str) -> bool {
+    unplanned.split_once(' ').is_some_and(|(_, rest)| rest.starts_with("has held the job since "))
 }
 
 fn compared_with<'a>(reason: &PlacementReason<'a>) -> Option<&'a ComparedEstimate> {
@@ -255,5 +264,21 @@ fn compared_with<'a>(reason: &PlacementReason<'a>) -> Option<&'a ComparedEstimat
         PlacementReason::Earliest(other)
         | PlacementReason::Tie(other)
         | PlacementReason::PassedOver(other) => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pliant_control::server::Hold;
+    use pliant_model::Time;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_a_hold_is_one() {
+        let hold = |why: &str| Hold { at: Time(1_000), by: "root".parse().unwrap(), why: why.to_owned() };
+        assert!(is_hold(&hold("a question").to_string()));
+        let quoted = format!("root has banned alice since yesterday: {}", hold("x"));
+        assert!(!is_hold(&quoted) && !is_hold("its server was down") && !is_hold(""));
     }
 }

@@ -9,9 +9,9 @@ use utoipa::ToSchema;
 /// What was submitted as a job, in the form in which it can be submitted again.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct SubmittedView {
-    /// What runs; none if the form cannot hold it.
+    /// What runs; none if it does not fit into the form.
     pub(crate) work: Option<SubmittedWorkView>,
-    /// Why the form cannot hold it.
+    /// Why it does not fit into the form.
     pub(crate) why_not: Option<String>,
     /// True if it is a call of a typed service, whose values `/jobs/{id}/call` has.
     pub(crate) is_call: bool,

@@ -148,3 +148,39 @@ async fn an_operator_replays_the_history_and_sees_both_schedules() {
     browser::look(&mut browser, "what-if");
     browser::clean(&mut browser);
 }
+
+/// Has the page believe that the certificates of three servers have ended, end soon and are not known.
+const CERTIFICATES: &str = r#"(() => {
+  const ends = [-3600, 86_400, null].map((left) => left === null ? null : Math.round(Date.now() / 1000) + left);
+  const changed = (value) => {
+    value?.clusters?.forEach((cluster, index) => { cluster.certificate_not_after_s = ends[index]; });
+    return value;
+  };
+  const { json } = Response.prototype, { parse } = JSON;
+  Response.prototype.json = async function () { return changed(await json.call(this)); };
+  JSON.parse = (text) => changed(parse(text));
+})()"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_end_soon_or_have_ended_are_marked() {
+    let Some(program) = pliant_testing::browser::find() else { return };
+    let clusters = ["lyon", "nice", "paris"].map(|name| Cluster::new(name, 2, 1.0));
+    let federation = Federation::start(&clusters).await;
+    let pages = Pages::start(&federation, Role::Operator, "root");
+    let mut browser = chromium::Browser::start(&program);
+    browser.show(1280, 900, false);
+    browser.open(&format!("http://{}{}", pages.address, pages.link));
+    browser.until("document.body.dataset.page === 'overview'");
+    browser.run_first(CERTIFICATES);
+    browser.open(&format!("http://{}/admin", pages.address));
+    browser.until("document.body.dataset.rendered === 'servers:3'");
+    let shown = "[...document.querySelectorAll('#certificates tbody tr')].map((row) => [row.dataset.key, row.cells[1].textContent, row.querySelector('.state').className])";
+    let rows = browser.evaluate(shown);
+    // Those that end first are at the top, those that are not known at the end.
+    assert_eq!(rows[0], json!(["server lyon", "has ended", "state failed"]), "{rows}");
+    assert_eq!(rows[1], json!(["server nice", "ends soon", "state drained"]), "{rows}");
+    let last = rows.as_array().unwrap().last().unwrap();
+    assert_eq!(last, &json!(["server paris", "unknown", "state queued"]), "{rows}");
+    browser::look(&mut browser, "administration-certificates");
+    browser::clean(&mut browser);
+}

@@ -175,7 +175,7 @@ async fn a_typed_service_has_a_form() {
     fill(&mut browser, "#arguments [name=n]", "2");
     fill(&mut browser, "#arguments [name=a]", "1 2\n3 4");
     fill(&mut browser, "#arguments [name=x]", "10 0.5 7");
-    fill(&mut browser, "#arguments [name=note]", HOSTILE);
+    fill(&mut browser, "#arguments [name=note]", "the first of three");
     browser.until("document.querySelector('#best').textContent.includes('expected 2 numbers')");
     // The browser notes what the pages refuse.
     assert!(browser.problems().iter().all(|problem| problem.contains("/api/v1/estimates")));
@@ -183,6 +183,8 @@ async fn a_typed_service_has_a_form() {
     browser.until("document.body.dataset.rendered === 'estimates:1'");
     browser.until("document.querySelector('#command').textContent.startsWith('pliant call multiply')");
     look(&mut browser, "submit-call");
+    fill(&mut browser, "#arguments [name=note]", HOSTILE);
+    browser.until("document.querySelector('#command').textContent.includes('onerror')");
     click(&mut browser, "#submit [type=submit]");
     browser.until("document.body.dataset.call === 'completed'");
     browser.until("document.querySelector('#call').textContent.includes('32')");

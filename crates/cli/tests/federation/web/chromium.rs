@@ -182,6 +182,8 @@ impl Browser {
             "Enter" => 13,
             " " => 32,
             "Escape" => 27,
+            "ArrowUp" => 38,
+            "ArrowDown" => 40,
             _ => 0,
         };
         let text = match key {
@@ -219,12 +221,21 @@ impl Browser {
 
     /// The cookies of a site, as a header has them.
     pub(crate) fn cookies(&mut self, site: &str) -> String {
-        let found = self.call("Network.getCookies", json!({ "urls": [site] }));
-        let cookies = found["cookies"].as_array().unwrap().iter();
         let pair = |cookie: &Value| {
             format!("{}={}", cookie["name"].as_str().unwrap(), cookie["value"].as_str().unwrap())
         };
-        cookies.map(pair).collect::<Vec<_>>().join("; ")
+        self.cookie_list(site).iter().map(pair).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The cookies of a site with their attributes.
+    pub(crate) fn cookie_list(&mut self, site: &str) -> Vec<Value> {
+        let found = self.call("Network.getCookies", json!({ "urls": [site] }));
+        found["cookies"].as_array().unwrap().clone()
+    }
+
+    /// Runs a script in every page before its own scripts.
+    pub(crate) fn run_first(&mut self, script: &str) {
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script }));
     }
 
     /// Writes a picture of the page as PNG.

@@ -6,7 +6,7 @@ use super::*;
 const STAGES: [&str; 6] = ["mesh", "solve-left", "solve-right", "couple", "reduce", "render"];
 
 /// A launch of tasks that do nothing, each of which talks to the next one.
-fn launch(user: &CommandUser, tasks: &[&str], mcr_mflops: f64) -> String {
+pub(super) fn launch(user: &CommandUser, tasks: &[&str], mcr_mflops: f64) -> String {
     std::fs::write(user.dir().join("task.sh"), "#!/bin/sh\nexec sleep 1000\n").unwrap();
     let mut text = format!("mcr_mflops = {mcr_mflops:?}\n");
     for name in tasks {
@@ -22,7 +22,7 @@ fn launch(user: &CommandUser, tasks: &[&str], mcr_mflops: f64) -> String {
 }
 
 /// Servers of two processors each.
-async fn with_servers(names: &[&'static str], tables: &str) -> Federation {
+pub(super) async fn with_servers(names: &[&'static str], tables: &str) -> Federation {
     let mut federation = Federation::agent_only(tables);
     for name in names {
         let cluster_keys = "power_mflops = 1000.0\nhost_load = false";

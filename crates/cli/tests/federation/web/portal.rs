@@ -13,10 +13,10 @@ use super::chromium::Browser;
 use super::*;
 
 /// A portal that ends when it is dropped.
-struct Portal {
+pub(super) struct Portal {
     child: Child,
-    url: String,
-    provider: Provider,
+    pub(super) url: String,
+    pub(super) provider: Provider,
     dir: tempfile::TempDir,
 }
 
@@ -34,7 +34,7 @@ fn private(path: &Path, mode: u32) {
 
 impl Portal {
     /// A portal behind TLS with identities of alice, bob and the operator root.
-    fn start(federation: &Federation) -> Portal {
+    pub(super) fn start(federation: &Federation) -> Portal {
         let dir = tempfile::tempdir().unwrap();
         let provider = Provider::start("alice");
         let identities = dir.path().join("identities");
@@ -91,6 +91,13 @@ async fn users_log_in_at_a_portal_and_act_as_themselves() {
     alice.until(&format!("document.body.innerText.includes('{}')", accepted.handle));
     look(&mut alice, "portal-jobs");
     clean(&mut alice);
+    // The session is in a cookie that needs TLS, and that neither scripts nor pages of other sites get.
+    let cookies = alice.cookie_list(&portal.url);
+    let session = cookies.iter().find(|cookie| cookie["name"] == "__Host-pliant-session");
+    let session = session.unwrap_or_else(|| panic!("no session in {cookies:?}"));
+    assert_eq!((&session["secure"], &session["httpOnly"]), (&json!(true), &json!(true)), "{session}");
+    assert_eq!((&session["sameSite"], &session["path"]), (&json!("Lax"), &json!("/")), "{session}");
+    assert_eq!(alice.evaluate("document.cookie"), "");
     // Another user neither sees nor cancels the job.
     portal.provider.log_in_as("bob");
     let mut bob = Browser::start_trusting(&program);

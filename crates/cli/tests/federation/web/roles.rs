@@ -99,3 +99,51 @@ async fn a_page_says_that_a_job_moved_and_that_nothing_is_planned_for_a_held_one
     let unplanned = root.json(&format!("/api/v1/jobs/{}", limited.handle))["unplanned"].to_string();
     assert!(unplanned.contains("limit"), "{unplanned}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_script_says_what_was_compared_and_why_it_waits() {
+    let Some(program) = find() else { return };
+    let federation = Federation::start(&[Cluster::new("lyon", 4, 1.0), Cluster::new("nice", 8, 1.0)]).await;
+    let bob = federation.client("bob");
+    submit(&bob, &order_to("lyon", rigid("sleep 1800", 4, 1800))).await;
+    submit(&bob, &order_to("nice", rigid("sleep 5400", 6, 5400))).await;
+    let user = CommandUser::new(&federation, "alice");
+    // Some jobs before it: one that completed, one that failed, one that runs.
+    for (name, options, text) in [
+        ("prepare.sh", "--time 2m --rigid 2 --server nice --wait", "true"),
+        ("check.sh", "--time 2m --rigid 1 --server nice --wait", "exit 3"),
+        ("mesh.sh", "--time 90m --rigid 2 --server nice", "sleep 5400"),
+    ] {
+        std::fs::write(user.dir().join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        let (_, document, error) = user.run(&format!("submit ./{name} {options}"));
+        assert!(document["job_id"].is_string(), "{error}");
+    }
+    std::fs::write(user.dir().join("samples.csv"), "0,1\n1,3\n2,5\n").unwrap();
+    std::fs::write(
+        user.dir().join("fit.sh"),
+        "#!/bin/sh\n#PLIANT --time 20m --rigid 4\n./fit --order \"$1\" samples.csv\n",
+    )
+    .unwrap();
+    let (code, document, error) = user.run("submit ./fit.sh --in samples.csv -- 3");
+    assert_eq!(code, 0, "{error}");
+    let id = document["job_id"].as_str().unwrap();
+    let pages = Pages::start(&federation, Role::User, "alice");
+    let mut browser = Browser::start(&program);
+    browser.show(1280, 900, false);
+    browser.open(&format!("http://{}{}", pages.address, pages.link));
+    browser.until("document.body.dataset.page === 'overview'");
+    browser.open(&format!("http://{}/jobs/{id}", pages.address));
+    browser.until("document.body.dataset.rendered === 'job:QUEUED'");
+    browser.until("document.querySelector('#why').textContent.startsWith('It is on lyon, which completes it first: ') && document.querySelector('#why').textContent.includes(' before nice.')");
+    let rows = "[...document.querySelectorAll('#compared tbody tr')].map((row) => [row.cells[0].textContent, row.cells[5].textContent[0]])";
+    assert_eq!(browser.evaluate(rows), json!([["lyon ✓", "f"], ["nice", "+"]]));
+    // Whose the running job is stays unknown.
+    browser.until("document.querySelector('#until tbody').textContent.startsWith(\"another user's\")");
+    browser.until("document.querySelector('#submitted').textContent.includes('./fit --order')");
+    look(&mut browser, "job-compared");
+    browser.open(&format!("http://{}/jobs?state=", pages.address));
+    browser.until("document.body.dataset.rendered === 'jobs:4'");
+    browser.until("document.querySelector('#jobs tbody').textContent.includes('exit code 3')");
+    look(&mut browser, "jobs-listed");
+    clean(&mut browser);
+}

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use pliant_control::job::JobState;
-use pliant_model::{Span, Time};
+use pliant_control::job::{Hop, JobState};
+use pliant_model::{MoveReason, Span, Time};
 
 use super::*;
 use crate::follow::tests::{ended, record};
@@ -21,6 +21,7 @@ fn compare(order: JobOrder, one: &JobView, other: &JobView) -> Ordering {
         SortKey::End => one.end().cmp(&other.end()),
         SortKey::Procs => one.procs.cmp(&other.procs),
         SortKey::Walltime => one.walltime_s.cmp(&other.walltime_s),
+        SortKey::Moves => one.moves.cmp(&other.moves),
     };
     if order.ascending { ascending } else { ascending.reverse() }
 }
@@ -83,10 +84,11 @@ fn a_page_is_a_part_of_the_whole_list() {
     for number in 0..60 {
         let mut job = record(if number % 3 == 0 { "lyon" } else { "nice" }, number, i64::from(number / 4));
         job.procs.0 = number * 7 % 5;
+        job.hops = vec![hop(); number as usize * 5 % 3];
         table.list(&job);
     }
-    use SortKey::{End, Id, Name, Owner, Procs, Server, Start, State, Submitted, Walltime};
-    for by in [Submitted, Id, Name, Owner, Server, State, Start, End, Procs, Walltime] {
+    use SortKey::{End, Id, Moves, Name, Owner, Procs, Server, Start, State, Submitted, Walltime};
+    for by in [Submitted, Id, Name, Owner, Server, State, Start, End, Procs, Walltime, Moves] {
         for ascending in [false, true] {
             let order = JobOrder { by, ascending };
             let all = every(&table, order);
@@ -104,6 +106,21 @@ fn a_page_is_a_part_of_the_whole_list() {
                 assert_eq!((ids(&page.jobs), page.matching), (ids(&part), 60), "{order:?} {skipped} {most}");
             }
         }
+    }
+}
+
+/// A move from nice to lyon.
+fn hop() -> Hop {
+    let expected = record("lyon", 1, 0).expected;
+    Hop {
+        from: "nice".parse().unwrap(),
+        to: "lyon".parse().unwrap(),
+        attempt: 1,
+        at: Time(0),
+        before: Time(0),
+        expected,
+        reason: MoveReason::EarlierCompletion,
+        signed: None,
     }
 }
 
