@@ -2,6 +2,8 @@
 
 import pliant
 
+NEVER = 2**61 - 1
+
 
 class Fcfs(pliant.BatchPolicy):
     def schedule(self, now: int, queue: pliant.Queue, free: int) -> list[int]:
@@ -20,25 +22,20 @@ def shortest(now: int, queue: pliant.Queue) -> memoryview:
 
 class Easy(pliant.BatchPolicy):
     def schedule(self, now: int, queue: pliant.Queue, free: int) -> list[int]:
-        starts, releases, shadow, extra = [], queue.releases, None, 0
-        for position, (procs, walltime) in enumerate(zip(queue.procs, queue.walltime)):
-            if procs <= free and (shadow is None or now + walltime <= shadow or procs <= extra):
-                extra -= procs if shadow is not None and now + walltime > shadow else 0
-                free -= procs
+        starts, running, shadow, extra = [], queue.releases, NEVER, 0
+        for position, (procs, end) in enumerate(zip(queue.procs, (now + walltime for walltime in queue.walltime))):
+            if procs <= free and (end <= shadow or procs <= extra):
                 starts.append(position)
-                releases.append((now + walltime, procs))
-            elif shadow is None:  # The first job that does not fit must not be delayed.
-                shadow, extra = earliest(procs, free, sorted(releases))
+                running.append((end, procs))
+                free, extra = free - procs, extra - (procs if end > shadow else 0)
+            elif shadow == NEVER:  # The first job that does not fit must not be delayed.
+                shadow = next(end for end, _ in sorted(running) if free + released(running, end) >= procs)
+                extra = free + released(running, shadow) - procs
         return starts
 
 
-def earliest(procs: int, free: int, releases: list[tuple[int, int]]) -> tuple[int, int]:
-    """When so many processors are free, and how many are left over then."""
-    for at, _ in releases:
-        then = free + sum(released for end, released in releases if end <= at)
-        if then >= procs:
-            return at, then - procs
-    raise AssertionError("every job fits on the empty cluster")
+def released(running: list[tuple[int, int]], by: int) -> int:
+    return sum(procs for end, procs in running if end <= by)
 
 
 jobs = pliant.generate("lublin", procs=128, jobs=2_000, load=0.9, seed=1)

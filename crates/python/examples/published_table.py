@@ -4,7 +4,8 @@ The mean bounded slowdown of five orders on ten sequences of 1,024 jobs, without
 program as a batch policy, and gives the published figures. `play` has the orders as agents of the environment `pliant.gym`, in which
 learning agents are compared with them; it backfills by EASY's rule. docs/research/orders.md explains the differences.
 
-The logs are in the folder PLIANT_TRACES. One that is not there is skipped.
+The logs are in the folder PLIANT_TRACES. One that is not there is skipped; for the synthetic Lublin-1 (data/lublin_256.swf of that program,
+which is not part of Pliant) another sample of the same model is taken, whose figures may differ by any factor.
 
     python published_table.py [SEQUENCES]
 """
@@ -67,7 +68,7 @@ ORDERS: dict[str, Rank] = {"FCFS": fcfs, "SJF": sjf, "F1": f1, "WFP3": wfp3, "UN
 def read(path: Path) -> list[Job]:
     """The jobs of a log. One of unknown runtime runs for 10 s, and one that has not run is left out."""
     jobs = []
-    with gzip.open(path, "rt") as lines:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as lines:
         for line in lines:
             if not line.startswith(";"):
                 field = [int(float(word)) for word in line.split()]
@@ -77,7 +78,7 @@ def read(path: Path) -> list[Job]:
 
 
 def lublin() -> list[Job]:
-    """Jobs of the model of Lublin-1, whose requests are the runtimes. It is another sample than that file, which is not part of Pliant."""
+    """Jobs of the model of Lublin-1, whose requests are the runtimes: another sample than that file."""
     columns = pliant.generate("lublin", procs=256, jobs=10_000, seed=1).jobs.to_pydict()
     return [Job(1 + submit, run, procs, run) for submit, run, procs in zip(columns["submit"], columns["runtime"], columns["procs"])]
 
@@ -182,21 +183,25 @@ def loop(jobs: list[Job], procs: int, rank: Rank, backfill: bool) -> float:
 
 #: The figures of the README: for each workload without and with backfilling.
 Figures = tuple[float, ...]
-PUBLISHED: dict[str, tuple[Optional[Figures], Figures]] = {
+PUBLISHED: dict[str, tuple[Figures, Figures]] = {
     "SDSC-SP2": ((1727.54, 2680.55, 1232.06, 3000.88, 1848.45), (1595.12, 2167.84, 1098.22, 1083.12, 548.01)),
     "HPC2N": ((297.18, 157.71, 118.01, 426.99, 609.77), (127.38, 122.04, 71.95, 97.39, 175.12)),
-    "Lublin-1": (None, (235.82, 73.31, 75.07, 133.87, 307.23)),
+    "Lublin-1": ((7273.77, 277.35, 258.37, 19753.53, 22274.74), (235.82, 73.31, 75.07, 133.87, 307.23)),
 }
-LOGS = {"SDSC-SP2": ("SDSC-SP2-1998-4.2-cln.swf.gz", 128), "HPC2N": ("HPC2N-2002-2.2-cln.swf.gz", 240)}
+LOGS = {
+    "SDSC-SP2": ("SDSC-SP2-1998-4.2-cln.swf.gz", 128),
+    "HPC2N": ("HPC2N-2002-2.2-cln.swf.gz", 240),
+    "Lublin-1": ("lublin_256.swf", 256),
+}
 
 
-def table(name: str, jobs: list[Job], procs: int, sequences: int) -> None:
+def table(name: str, jobs: list[Job], procs: int, sequences: int, note: str = "") -> None:
     """Prints the figures of a workload: those of the README, of that program's loop, and of the environment."""
     parts = [jobs[first : first + COUNT] for first in FIRST[:sequences]]
-    print(f"\n{name:<32}" + "".join(f"{order:>10}" for order in ORDERS))
+    print(f"\n{name + note:<32}" + "".join(f"{order:>10}" for order in ORDERS))
     for backfill, published in zip((False, True), PUBLISHED[name]):
         print("with backfilling" if backfill else "without backfilling")
-        rows = {"published": published} if published else {}
+        rows = {"published": published}
         for row, measure in {"that loop as a batch policy": loop, "pliant.gym": play}.items():
             rows[row] = tuple(sum(measure(part, procs, rank, backfill) for part in parts) / len(parts) for rank in ORDERS.values())
         for row, figures in rows.items():
@@ -210,6 +215,7 @@ if __name__ == "__main__":
         path = Path(os.environ.get("PLIANT_TRACES", "traces")) / file
         if path.exists():
             table(name, read(path), procs, sequences)
+        elif name == "Lublin-1":
+            table(name, lublin(), procs, sequences, ", another sample")
         else:
             print(f"skipped: {name} (no {path})")
-    table("Lublin-1", lublin(), 256, sequences)

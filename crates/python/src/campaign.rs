@@ -26,11 +26,12 @@ pub(crate) struct Campaign {
     skipped: Vec<String>,
 }
 
-/// The progress of a campaign.
+/// The progress of a campaign, and its end before all runs.
 #[derive(Default)]
 struct Counts {
     total: AtomicUsize,
     done: AtomicUsize,
+    is_cancelled: AtomicBool,
 }
 
 impl Progress for Counts {
@@ -41,6 +42,10 @@ impl Progress for Counts {
 
     fn finished(&self, _key: &str) {
         self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed)
     }
 }
 
@@ -88,17 +93,13 @@ impl Campaign {
     ) -> PyResult<Bound<'py, PyDict>> {
         let threads = Argument { name: "threads", value: threads }.whole(0..=THREADS_MAX)?;
         let shard: Shard = Argument { name: "shard", value: shard }.word()?;
-        let (counts, is_stopped) = (Counts::default(), AtomicBool::new(false));
-        let measure = |measured: Measured<'_>| match is_stopped.load(Ordering::Relaxed) {
-            true => Err("stopped".to_owned()),
-            false => measure(measured),
-        };
+        let counts = Counts::default();
         let (finished, failure) = py.detach(|| {
             let (sender, receiver) = mpsc::channel();
             std::thread::scope(|scope| {
-                let (out, measure, counts) = (&out, &measure, &counts);
+                let (out, counts) = (&out, &counts);
                 let run = move || {
-                    drop(sender.send(self.inner.run(out, Options { threads, shard }, measure, counts)))
+                    drop(sender.send(self.inner.run(out, Options { threads, shard }, &measure, counts)))
                 };
                 scope.spawn(run);
                 let mut failure = None;
@@ -108,7 +109,7 @@ impl Campaign {
                         Err(RecvTimeoutError::Disconnected) => return (None, failure),
                         Err(RecvTimeoutError::Timeout) if failure.is_none() => {
                             failure = report(progress.as_ref(), counts).err();
-                            is_stopped.store(failure.is_some(), Ordering::Relaxed);
+                            counts.is_cancelled.store(failure.is_some(), Ordering::Relaxed);
                         }
                         Err(RecvTimeoutError::Timeout) => {}
                     }

@@ -6,6 +6,7 @@
 mod arguments;
 mod arrow_stream;
 mod campaign;
+mod column_names;
 mod columns;
 mod errors;
 mod gym;

@@ -12,6 +12,7 @@ use pyo3::types::{PyDict, PyList, PyMapping};
 use crate::arguments::Argument;
 use crate::errors::{of_trace, wrong_input};
 use crate::pickle::{Pickled, pickled, restored};
+use crate::table::in_python;
 
 /// The clusters of a simulation.
 #[pyclass(frozen, module = "pliant", name = "Platform")]
@@ -127,6 +128,10 @@ impl Platform {
             cluster.batch.parse::<LocalPolicy>().map_err(wrong_input)?;
         }
         Ok(Platform { is_one_cluster: is_one_cluster && inner.clusters().len() == 1, inner })
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "platform_html")
     }
 
     fn __repr__(&self) -> String {

@@ -14,11 +14,12 @@ use pyo3::types::PyDict;
 
 use crate::arguments::Argument;
 use crate::arrow_stream;
+use crate::column_names;
 use crate::columns::{Columns, LONGEST_S};
-use crate::errors::{of_trace, wrong_input};
+use crate::errors::{of_trace, wrong_input, wrong_input_with_hint};
 use crate::pickle::{Pickled, pickled, restored};
 use crate::platform::Platform;
-use crate::table::{Table, once, words};
+use crate::table::{Table, in_python, once, words};
 
 /// Jobs to be simulated, in the order of their submissions.
 #[pyclass(frozen, module = "pliant", name = "Workload")]
@@ -68,7 +69,7 @@ impl Workload {
     }
 
     /// A workload of a table with the columns submit, procs and runtime; of walltime, job, user, group, executable and cluster those that
-    /// it has.
+    /// it has. Other columns are ignored.
     #[staticmethod]
     fn of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<Workload> {
         let stream = arrow_stream::import(table)?;
@@ -91,6 +92,10 @@ impl Workload {
 
     fn __len__(&self) -> usize {
         self.inner.jobs.len()
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        in_python(slf, "workload_html")
     }
 
     fn __repr__(&self) -> String {
@@ -206,6 +211,8 @@ fn of_batches(batches: &[RecordBatch]) -> PyResult<Workload> {
     let mut jobs = Vec::new();
     let mut origins = Origins::default();
     let mut partitions = Vec::new();
+    // All batches of a stream have the same columns.
+    batches.first().map_or(Ok(()), |batch| column_names::check(&batch.schema()))?;
     for batch in batches {
         let columns = Columns::of(batch, jobs.len())?;
         for row in 0..batch.num_rows() {
@@ -216,6 +223,7 @@ fn of_batches(batches: &[RecordBatch]) -> PyResult<Workload> {
     if jobs.is_empty() {
         return Err(wrong_input("expected a table with jobs, found no row in it"));
     }
+    check_numbers(&jobs)?;
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|row| jobs[*row].submit);
     let first = jobs[order[0]].submit;
@@ -234,6 +242,23 @@ fn of_batches(batches: &[RecordBatch]) -> PyResult<Workload> {
         report: RepairReport { read, kept: read, ..RepairReport::default() },
     };
     Ok(Workload::new(inner, None, Vec::new()))
+}
+
+/// Refuses a number that two jobs have. The jobs are in the order of their rows.
+fn check_numbers(jobs: &[Job]) -> PyResult<()> {
+    if jobs.is_sorted_by(|job, next| job.log_id < next.log_id) {
+        return Ok(());
+    }
+    let mut rows: Vec<usize> = (0..jobs.len()).collect();
+    rows.sort_by_key(|row| jobs[*row].log_id);
+    let same = rows.windows(2).filter(|pair| jobs[pair[0]].log_id == jobs[pair[1]].log_id);
+    let Some(&[before, row]) = same.min_by_key(|pair| pair[1]) else { return Ok(()) };
+    let number = jobs[row].log_id;
+    let problem = format!(
+        "row {row}: job: expected a number that no other row has, found {number}, which row {before} has"
+    );
+    let hint = "without the column job, or with null in it, the number of a job is the position of its row, from 1 on";
+    Err(wrong_input_with_hint(&problem, Some(hint)))
 }
 
 /// Checks a workload of `pickle` as a table is checked.

@@ -5,7 +5,9 @@ import json
 import os
 import pickle
 from pathlib import Path
+from typing import Optional
 
+import pyarrow
 import pytest
 
 pytest.importorskip("hypothesis")
@@ -104,6 +106,25 @@ def test_any_file_is_a_workload_or_an_error(tmp_path: Path, made: tuple) -> None
         pliant.simulate(jobs, procs=4)
     except pliant.PliantError:
         pass
+
+
+NEEDED = {name: st.lists(st.integers(1, 9), min_size=2, max_size=2) for name in ("submit", "procs", "runtime")}
+NAMES = st.sampled_from(["submit", "procs", "walltime", "job", "user", "group", "executable", "cluster", "job_id", "wall_time", "wait_time"])
+OF_ONE_TYPE = st.sampled_from([st.integers(-3, 20), st.floats(), st.text(max_size=3), st.binary(max_size=3), st.booleans(), st.none()])
+CELLS = OF_ONE_TYPE.flatmap(lambda values: st.lists(values | st.none(), min_size=2, max_size=2))
+
+
+@many
+@given(st.fixed_dictionaries(NEEDED), st.dictionaries(NAMES | st.text(max_size=5), CELLS, max_size=4), st.sampled_from([None, *NEEDED]))
+def test_any_columns_are_a_workload_or_an_error(needed: dict, others: dict, absent: Optional[str]) -> None:
+    columns = {name: values for name, values in {**needed, **others}.items() if name != absent}
+    try:
+        jobs = pliant.Workload.of_table(pyarrow.table(columns))
+    except pliant.InputError:
+        return
+    numbers = jobs.jobs.to_pydict()["job"]
+    assert absent is None and len(set(numbers)) == len(numbers) == 2
+    assert jobs._repr_html_().count("<tr>") == 3
 
 
 PLATFORM = '[[cluster]]\nname = "a"\nprocs = 32\nspeed = 1.5\nbatch = "easy"\n[[cluster]]\nname = "b"\nprocs = 8\n'

@@ -71,6 +71,8 @@ class MaxRelGain(pliant.HeuristicRule):
     def urgencies(self, now, jobs):
         assert len(jobs.cluster) == len(jobs) and all(second >= first for first, second in zip(jobs.first, jobs.second))
         none = -1.7976931348623157e308
+        for home, other, best in zip(jobs.cluster, jobs.best_cluster, jobs.best):
+            assert (other is None) == (best == NEVER) and other != home
         gains = [none if best == NEVER else current - best for current, best in zip(jobs.current, jobs.best)]
         return [gain / procs for gain, procs in zip(gains, jobs.procs)]
 

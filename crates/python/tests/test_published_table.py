@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +45,17 @@ def test_the_environment_gives_the_same_schedules_without_backfilling(example: M
     for rank in example.ORDERS.values():
         assert example.play(jobs, 8, rank, False) == pytest.approx(example.loop(jobs, 8, rank, False), abs=0)
     assert example.play(jobs, 8, example.sjf, False) > 1.2 * example.play(jobs, 8, example.sjf, True) > 0
+
+
+def test_lublin_1_is_read_where_its_file_is(example: ModuleType, tmp_path: Path) -> None:
+    """The file has no requested times: runtimes are known."""
+    lines = (f"{job} {job * 500} -1 {1 + job * 37 % 900} {1 + job % 64} -1 -1 -1 -1 -1 1 -1 -1 -1 0 -1 -1 -1\n" for job in range(1, 3_100))
+    (tmp_path / "lublin_256.swf").write_text("".join(lines))
+    assert example.read(tmp_path / "lublin_256.swf")[1] == example.Job(1_000, 75, 3, 75)
+    environment = {**os.environ, "PLIANT_TRACES": str(tmp_path)}
+    done = subprocess.run([sys.executable, str(EXAMPLE), "1"], env=environment, capture_output=True, text=True, check=True)
+    assert "skipped: HPC2N" in done.stdout and "\nLublin-1    " in done.stdout and "another sample" not in done.stdout
+    assert "7273.77" in done.stdout and "235.82" in done.stdout
 
 
 def test_the_environment_agrees_on_a_sequence_of_a_log(example: ModuleType) -> None:

@@ -4,6 +4,7 @@ import inspect
 import json
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -360,3 +361,33 @@ def test_campaigns_are_those_of_the_command(command: str, tmp_path: Path, capsys
 
     with pytest.raises(KeyError):
         campaign.run(tmp_path / "failed", progress=fail)
+
+
+def test_ctrl_c_ends_a_campaign_in_the_middle_of_a_run(tmp_path: Path) -> None:
+    # Each run takes much longer than the test waits for its end.
+    file = tmp_path / "long.toml"
+    file.write_text(CAMPAIGN.replace("jobs = 200", "jobs = 400_000").replace("load = 0.9", "load = 1.2"))
+    main = threading.main_thread().ident
+    assert main is not None
+    begun = threading.Event()
+
+    def interrupt() -> None:
+        begun.wait()
+        signal.pthread_kill(main, signal.SIGINT)
+
+    timer = threading.Thread(target=interrupt)
+    timer.start()
+    counts: list[tuple[int, int]] = []
+
+    def progress(done: int, total: int) -> None:
+        counts.append((done, total))
+        if total:
+            begun.set()
+
+    campaign = pliant.Campaign(file)
+    with pytest.raises(KeyboardInterrupt):
+        campaign.run(tmp_path / "out", threads=1, progress=progress)
+    timer.join()
+    assert counts[-1][1] == 6 and (tmp_path / "out" / "records.jsonl").read_text() == "", "a run was not interrupted"
+    file.write_text(CAMPAIGN)
+    assert pliant.Campaign(file).run(tmp_path / "out").simulated == 6

@@ -182,6 +182,66 @@ def test_wrong_tables_are_errors() -> None:
             pliant.simulate(other, procs=4)
 
 
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        *[(name, "walltime") for name in ("wall_time", "Walltime", "walltime_s", "wallltime", "walltimes", "wall time")],
+        *[(name, "user") for name in ("user_id", "users", "User", "usr")],
+        *[("job_id", "job"), ("Job", "job"), ("groups", "group"), ("clusters", "cluster"), ("executabel", "executable")],
+        *[("run_time", "runtime"), ("nprocs", "procs"), ("submits", "submit")],
+    ],
+)
+def test_a_misspelt_column_is_an_error(found: str, known: str) -> None:
+    # Without the column of that name, if the table has it.
+    columns = {**{name: values for name, values in JOBS.items() if name != known}, found: [1, 2, 3]}
+    words = f"^column {found}: expected a name that is not close to {known}\nhint: rename it to {known}, or drop it; the columns submit, .*ignored$"
+    with pytest.raises(pliant.InputError, match=words):
+        pliant.Workload.of_table(pandas.DataFrame(columns))
+
+
+def test_columns_for_other_purposes_are_ignored() -> None:
+    others = ("wait_time", "wait_times", "used", "uses_gpu", "queue", "status", "start", "end", "name", "job_name", "wall", "order", "état", "")
+    table = {**{name: values for name, values in JOBS.items() if name != "walltime"}, **{name: [1, 2, 3] for name in others}}
+    jobs = pliant.Workload.of_table(pandas.DataFrame(table)).jobs.to_pydict()
+    assert jobs["walltime"] == JOBS["runtime"] and jobs["job"] == [1, 2, 3]
+    # A name that is close to one that is there, too, is for another purpose.
+    table = {**JOBS, "walltime_s": [1, 2, 3], "job": [7, 8, 9], "job_id": ["a", "b", "c"]}
+    jobs = pliant.Workload.of_table(pandas.DataFrame(table)).jobs.to_pydict()
+    assert jobs["walltime"] == JOBS["walltime"] and jobs["job"] == [7, 8, 9]
+
+
+def test_a_column_is_there_once() -> None:
+    table = pyarrow.Table.from_arrays([pyarrow.array([1, 2, 3])] * 4, ["submit", "procs", "runtime", "procs"])
+    with pytest.raises(pliant.InputError, match="expected one column procs, found 2"):
+        pliant.Workload.of_table(table)
+
+
+def test_each_job_has_a_number_of_its_own() -> None:
+    def check(words: str, numbers: list) -> None:
+        rows = {name: [1] * len(numbers) for name in ("submit", "procs", "runtime")}
+        table = pyarrow.table({**rows, "job": pyarrow.array(numbers, pyarrow.int64())})
+        halves = pyarrow.Table.from_batches([*table.slice(0, 2).to_batches(), *table.slice(2).to_batches()])
+        with pytest.raises(pliant.InputError, match=words):
+            pliant.Workload.of_table(halves)
+
+    check("row 3: job: expected a number that no other row has, found 7, which row 1 has\nhint: without the column job", [9, 7, 8, 7, 9])
+    check("row 1: .* found 5, which row 0 has", [5, 5, 5])
+    # A null gives the position of the row.
+    check("row 1: .* found 2, which row 0 has", [2, None, 3])
+    descending = pyarrow.table({**JOBS, "job": [3, 2, 1]})
+    assert pliant.Workload.of_table(descending).jobs.to_pydict()["job"] == [3, 2, 1]
+
+
+def test_workloads_and_platforms_are_shown_in_notebooks() -> None:
+    jobs = pliant.generate("lublin", procs=8, jobs=1_200, seed=1)
+    shown = jobs._repr_html_()
+    assert "<th>runtime</th>" in shown and shown.count("<tr>") == 11 and "1,200 jobs</p>" in shown
+    platform = pliant.Platform.of_clusters([{"name": "a<b", "procs": 1_000, "speed": 1.5}, {"name": "c", "procs": 24, "batch": "easy"}])
+    shown = platform._repr_html_()
+    assert "<td>a&lt;b</td><td>1000</td><td>1.5</td><td>cbf</td>" in shown
+    assert shown.endswith("<p>2 clusters, 1,024 processors</p>")
+
+
 numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 500)
 columns = st.lists(st.tuples(numbers, numbers, numbers, numbers), min_size=1, max_size=12)
 

@@ -48,6 +48,8 @@ class Platform:
     def total_procs(self) -> int:
         """The processors of all clusters."""
 
+    def _repr_html_(self) -> str: ...
+
 @final
 class Table:
     """A table of named columns. It offers the Arrow PyCapsule interface."""
@@ -82,7 +84,8 @@ class Workload:
         """The jobs of a table with the columns ``submit``, ``procs`` and ``runtime``, and perhaps ``walltime``, ``job``, ``user``,
         ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB.
 
-        Times are whole seconds, or instants and lengths of time as columns of these types."""
+        Times are whole seconds, or instants and lengths of time as columns of these types. Other columns are ignored; a name that is
+        close to one of these is an error, as is a job number that two rows have."""
 
     def __len__(self) -> int: ...
     @property
@@ -103,6 +106,8 @@ class Workload:
 
     def write(self, path: PathLike) -> None:
         """Writes the workload to a file: .swf, .swf.gz, .gwf or .gwf.gz."""
+
+    def _repr_html_(self) -> str: ...
 
 @final
 class Run:
@@ -782,7 +787,11 @@ class Candidates:
 
     @property
     def best(self) -> memoryview[int]:
-        """Their expected completions on the best other cluster."""
+        """Their expected completions on the best other cluster, or on the best of all clusters if they were cancelled."""
+
+    @property
+    def best_cluster(self) -> list[Optional[str]]:
+        """The names of these clusters; None where no cluster takes the job."""
 
     @property
     def first(self) -> memoryview[int]:
@@ -822,7 +831,8 @@ class Campaign:
         shard: ``I/N`` runs part I of N only.
         progress: True shows a bar; a function is called with the numbers of runs that are in the folder and of all runs.
 
-        Ctrl-C ends a campaign of simulations when the present runs have ended; those that have ended are kept.
+        Ctrl-C ends a campaign of simulations at once, and one of another kind when the present runs have ended. Runs that have ended
+        are kept.
         """
 
     def _run(

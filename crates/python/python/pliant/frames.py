@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import os
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Iterable, Union
 
 from .errors import FileError
 from .extras import missing
 
 if TYPE_CHECKING:
-    from ._pliant import Run, Table
+    from ._pliant import Platform, Run, Table, Workload
 
 ROWS_SHOWN = 10
 
@@ -48,14 +48,32 @@ def to_polars(table: Table) -> Any:
 
 def table_html(table: Table) -> str:
     """The first rows of a table."""
+    rows = zip(*table.to_pydict(rows=ROWS_SHOWN).values())
+    return _rows_html(table.column_names, rows, f"{len(table):,} rows")
 
-    def row(tag: str, cells: Any) -> str:
+
+def workload_html(workload: Workload) -> str:
+    """The first jobs of a workload."""
+    rows = zip(*workload.jobs.to_pydict(rows=ROWS_SHOWN).values())
+    return _rows_html(workload.jobs.column_names, rows, f"{workload.name}: {len(workload):,} jobs")
+
+
+def platform_html(platform: Platform) -> str:
+    """The clusters of a platform."""
+    clusters = platform.clusters
+    rows = ([cluster["name"], cluster["procs"], cluster["speed"], cluster["batch"]] for cluster in clusters)
+    note = f"{len(clusters):,} clusters, {platform.total_procs:,} processors"
+    return _rows_html(["name", "procs", "speed", "batch"], rows, note)
+
+
+def _rows_html(columns: Iterable[str], rows: Iterable[Iterable[object]], note: str) -> str:
+    """Rows as a table with a note under it."""
+
+    def row(tag: str, cells: Iterable[object]) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"
 
-    rows = zip(*table.to_pydict(rows=ROWS_SHOWN).values())
     body = "".join(row("td", cells) for cells in rows)
-    note = f"<p>{len(table):,} rows</p>"
-    return f"<table><thead>{row('th', table.column_names)}</thead><tbody>{body}</tbody></table>{note}"
+    return f"<table><thead>{row('th', columns)}</thead><tbody>{body}</tbody></table><p>{html.escape(note)}</p>"
 
 
 class Figure:

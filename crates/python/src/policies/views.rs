@@ -276,6 +276,8 @@ pub(crate) struct Candidates {
     jobs: Vec<JobOptions>,
     numbers: Vec<i64>,
     clusters: Vec<String>,
+    /// The best other cluster of each job, if one takes it.
+    best: Vec<Option<String>>,
     columns: [Column; 6],
 }
 
@@ -283,7 +285,9 @@ impl Candidates {
     pub(super) fn new(jobs: &[JobOptions], context: &Context) -> Candidates {
         let numbers = jobs.iter().map(|one| context.number(one.job)).collect();
         let clusters = jobs.iter().map(|one| context.cluster(one.home).to_owned()).collect();
-        Candidates { jobs: jobs.to_vec(), numbers, clusters, columns: [const { Column::new() }; 6] }
+        let best = |one: &JobOptions| one.best.map(|(cluster, _)| context.cluster(cluster).to_owned());
+        let (best, columns) = (jobs.iter().map(best).collect(), [const { Column::new() }; 6]);
+        Candidates { jobs: jobs.to_vec(), numbers, clusters, best, columns }
     }
 }
 
@@ -334,5 +338,11 @@ impl Candidates {
     #[getter]
     fn cluster(&self) -> Vec<String> {
         self.clusters.clone()
+    }
+
+    /// The names of the clusters of `best`; none where there is no such cluster.
+    #[getter]
+    fn best_cluster(&self) -> Vec<Option<String>> {
+        self.best.clone()
     }
 }

@@ -103,6 +103,8 @@ pub enum CampaignError {
     NothingToMerge,
     /// A shard specification is invalid.
     Shard(String),
+    /// [`Progress::is_cancelled`](super::Progress::is_cancelled) ended the campaign.
+    Cancelled,
 }
 
 impl CampaignError {
@@ -113,7 +115,7 @@ impl CampaignError {
     /// True for an error in the user's input, false for a system error.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Io { .. } | Self::Threads(_) | Self::NoLog(_) | Self::Busy(_) => false,
+            Self::Io { .. } | Self::Threads(_) | Self::NoLog(_) | Self::Busy(_) | Self::Cancelled => false,
             Self::Trace(error) => !error.is_io(),
             _ => true,
         }
@@ -161,6 +163,7 @@ impl CampaignError {
                 "put the files of the workloads in the folder of the campaign file or in PLIANT_TRACES".into()
             }
             Self::Threads(_) => "try a smaller --threads".into(),
+            Self::Cancelled => "run it again: finished runs are kept".into(),
             Self::Trace(error) => return error.hint(),
             Self::Io { .. } | Self::Run { .. } | Self::Measure { .. } => return None,
         })
@@ -211,6 +214,7 @@ impl fmt::Display for CampaignError {
             Self::Shard(found) => {
                 write!(f, "expected a shard i/n with 1 <= i <= n, found `{found}`")
             }
+            Self::Cancelled => write!(f, "cancelled before its end"),
         }
     }
 }

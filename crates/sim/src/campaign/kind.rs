@@ -107,7 +107,7 @@ impl Campaign {
     ) -> Result<FinishedCampaign, CampaignError> {
         match self {
             Self::Simulations(campaign) => {
-                runner::run(&Simulations::new(campaign, measure), dir, options, progress)
+                runner::run(&Simulations::new(campaign, measure, progress), dir, options, progress)
             }
             Self::Mapping(campaign) => runner::run(&Mappings::new(campaign), dir, options, progress),
             Self::MultiJob(campaign) => runner::run(&MultiJobs::new(campaign), dir, options, progress),

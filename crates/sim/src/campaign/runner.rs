@@ -28,6 +28,11 @@ pub trait Progress: Sync {
     fn planned(&self, total: usize, kept: usize);
     /// One more cell has a record.
     fn finished(&self, key: &str);
+    /// True if the campaign is to end without the cells that have no record yet. Simulations end at once, other cells are run to
+    /// their end.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 /// Ignores progress.
@@ -77,11 +82,12 @@ pub(super) fn run<E: Experiment>(
         .map_err(|error| CampaignError::Threads(error.to_string()))?;
     pool.install(|| {
         pending.par_iter().with_max_len(1).try_for_each(|(group, cells)| {
+            unless_cancelled(progress)?;
             experiment.run(*group, cells, &|cell, record, seconds| {
                 let key = &groups[*group][cell];
                 store.keep(&journal, key, &record, seconds)?;
                 progress.finished(key);
-                Ok(())
+                unless_cancelled(progress)
             })
         })
     })?;
@@ -89,6 +95,10 @@ pub(super) fn run<E: Experiment>(
     let (contents, files) = store.collect(records);
     contents.write(dir, files)?;
     Ok(FinishedCampaign { contents, ran, kept: total - ran, damaged })
+}
+
+fn unless_cancelled(progress: &dyn Progress) -> Result<(), CampaignError> {
+    if progress.is_cancelled() { Err(CampaignError::Cancelled) } else { Ok(()) }
 }
 
 /// Reads a folder, also while the campaign still runs.

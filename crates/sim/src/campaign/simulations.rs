@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::experiment::{Experiment, Files, RecordSink};
 use super::jobs::{Cache, sim_jobs};
 use super::{
-    CampaignError, Fingerprint, Group, JobSource, Kind, Measure, Measured, PlatformChoice,
+    CampaignError, Fingerprint, Group, JobSource, Kind, Measure, Measured, PlatformChoice, Progress,
     SimulationCampaign, Sizes, VariantPolicies, Workload,
 };
 use crate::optional::{self, Scenario, System};
@@ -29,6 +29,7 @@ pub(super) struct Simulations<'a> {
     groups: Vec<Group>,
     cache: Cache<'a>,
     measure: &'a Measure<'a>,
+    progress: &'a dyn Progress,
 }
 
 /// The input of results that is not in the records.
@@ -40,8 +41,12 @@ pub(super) struct Plan {
 }
 
 impl<'a> Simulations<'a> {
-    pub(super) fn new(campaign: &'a SimulationCampaign, measure: &'a Measure<'a>) -> Simulations<'a> {
-        Simulations { campaign, groups: campaign.groups(), cache: Cache::new(campaign), measure }
+    pub(super) fn new(
+        campaign: &'a SimulationCampaign,
+        measure: &'a Measure<'a>,
+        progress: &'a dyn Progress,
+    ) -> Simulations<'a> {
+        Simulations { campaign, groups: campaign.groups(), cache: Cache::new(campaign), measure, progress }
     }
 }
 
@@ -200,14 +205,19 @@ impl Simulations<'_> {
         // Campaigns keep only the number of moves.
         policies.keep_moves = false;
         let started = Instant::now();
-        let failed = |source| CampaignError::Run { key: self.campaign.key(group, policy), source };
-        let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
-        let mut plans = Plans(self.campaign.planned_starts.then(Vec::new));
-        let run = match sizes {
-            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut plans),
-            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut plans),
+        let failed = |source| match source {
+            SimError::Stopped => CampaignError::Cancelled,
+            source => CampaignError::Run { key: self.campaign.key(group, policy), source },
         };
-        Ok(Simulated { run: run.map_err(failed)?, plans: plans.0, seconds: started.elapsed().as_secs_f64() })
+        let platform = local.made_to(platform).map_err(|unknown| failed(SimError::Batch(unknown)))?;
+        let plans = self.campaign.planned_starts.then(Vec::new);
+        let mut watcher = Watcher { plans, progress: self.progress };
+        let run = match sizes {
+            Sizes::Chosen => simulate(&platform, jobs, &policies, &mut watcher),
+            Sizes::Asked => simulate(&platform, jobs.iter().map(rigid), &policies, &mut watcher),
+        };
+        let run = run.map_err(failed)?;
+        Ok(Simulated { run, plans: watcher.plans, seconds: started.elapsed().as_secs_f64() })
     }
 
     /// Measures a run.
@@ -236,16 +246,19 @@ struct Simulated {
     seconds: f64,
 }
 
-/// Records the plans of jobs, if there is a list for them.
-struct Plans(Option<Vec<PlannedJob>>);
+/// Records the plans of jobs, if there is a list for them, and ends a run of a cancelled campaign.
+struct Watcher<'a> {
+    plans: Option<Vec<PlannedJob>>,
+    progress: &'a dyn Progress,
+}
 
-impl Observer for Plans {
+impl Observer for Watcher<'_> {
     fn progress(&mut self, _: usize, _: usize, _: Time) -> bool {
-        true
+        !self.progress.is_cancelled()
     }
 
     fn plans(&mut self) -> Option<&mut Vec<PlannedJob>> {
-        self.0.as_mut()
+        self.plans.as_mut()
     }
 }
 

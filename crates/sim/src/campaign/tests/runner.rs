@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{GOOD, PLATFORM};
 use crate::campaign::{
-    Campaign, CampaignError, DamagedLine, FinishedCampaign, FolderContents, Measured, Options, Results,
-    Shard, THREADS_MAX, cells, merge, read_folder,
+    Campaign, CampaignError, DamagedLine, FinishedCampaign, FolderContents, Measured, Options, Progress,
+    Results, Shard, THREADS_MAX, cells, merge, read_folder,
 };
 
 const EXPLORATIONS: &str = r#"name = "optional"
@@ -271,6 +272,35 @@ fn threads_kills_and_shards_do_not_change_results_of_any_kind() {
     check(MAPPING, 9, [3, 3, 3], &["campaign.json", "results.json", "trials.csv"]);
     // 2 logs, 2 x 4 cells of frozen experiments, 2 x 3 starts with 2 delays.
     check(MULTI_JOB, 2 + 8 + 12, [1 + 4 + 4, 1 + 4, 4 + 4], &["campaign.json", "results.json"]);
+}
+
+/// Cancels a campaign when the runner asks for that so many times more.
+struct Cancelling(AtomicUsize);
+
+impl Progress for Cancelling {
+    fn planned(&self, _total: usize, _kept: usize) {}
+    fn finished(&self, _key: &str) {}
+
+    fn is_cancelled(&self) -> bool {
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
+    }
+}
+
+#[test]
+fn a_cancelled_campaign_keeps_its_records_and_goes_on_later() {
+    // The runner asks before a group and after each cell; simulations of jobs ask while they run, too.
+    for (text, asked, kept) in
+        [(GOOD, 0, 0), (GOOD, 2, 0), (EXPLORATIONS, 3, 2), (MAPPING, 3, 2), (MULTI_JOB, 1, 1)]
+    {
+        let folder = Folder::new();
+        let campaign = folder.campaign(text);
+        let options = Options { threads: 1, shard: Shard::WHOLE };
+        let cancelled =
+            campaign.run(&folder.path("out"), options, &measure, &Cancelling(AtomicUsize::new(asked)));
+        assert!(matches!(cancelled, Err(CampaignError::Cancelled)), "{cancelled:?}");
+        assert_eq!(folder.records("out").len(), kept, "{asked}");
+        assert_eq!(folder.run(&campaign, "out", 1, "1/1").1, kept);
+    }
 }
 
 #[test]
