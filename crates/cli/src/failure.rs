@@ -58,14 +58,14 @@ impl Failure {
 
     /// Prints the failure as a warning.
     pub(crate) fn warn(&self) {
-        eprintln!("warning: {}", self.message);
+        stderr_line!("warning: {}", self.message);
     }
 
     /// Prints the failure.
     pub(crate) fn print(&self) {
-        eprintln!("error: {}", self.message);
+        stderr_line!("error: {}", self.message);
         if let Some(hint) = &self.hint {
-            eprintln!("  hint: {hint}");
+            stderr_line!("  hint: {hint}");
         }
     }
 }

@@ -128,7 +128,7 @@ impl Session {
 /// Prints a line on standard error if that is a terminal.
 pub(crate) fn inform(line: impl FnOnce() -> String) {
     if std::io::stderr().is_terminal() {
-        eprintln!("{}", line());
+        stderr_line!("{}", line());
     }
 }
 

@@ -1,5 +1,11 @@
 //! The `pliant` command: one file per verb under `verbs/`. Exit codes: 0 done, 1 the system failed, 2 the
 //! usage or the input was wrong; verbs that wait for jobs have two more (`docs/reference/exit-codes.md`).
+#![warn(clippy::print_stderr, reason = "a closed standard error is no failure: `stderr_line!`")]
+
+/// A line on standard error. `eprintln!` panics where standard error is closed.
+macro_rules! stderr_line {
+    ($($text:tt)*) => { $crate::output::write_error_line(format_args!($($text)*)) };
+}
 
 mod campaigns;
 mod command_line;
@@ -43,7 +49,7 @@ use pliant_request::{
 fn main() -> ExitCode {
     // Users never see a backtrace.
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("error: internal error, please report it with the command you ran: {panic}");
+        stderr_line!("error: internal error, please report it with the command you ran: {panic}");
     }));
     let CommandLine { format, verb } = CommandLine::from_arguments();
     if let Verb::JobFolder(arguments) = &verb {

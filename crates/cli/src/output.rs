@@ -47,6 +47,11 @@ fn schema(verb: &str) -> Value {
     Value::String(format!("pliant.{verb}/1"))
 }
 
+/// Writes a line to standard error. If that is closed or full, the exit code is all that is left to say what happened.
+pub(crate) fn write_error_line(line: std::fmt::Arguments) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Writes to standard output. A reader that has seen enough and closed the pipe is no failure.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

@@ -92,7 +92,7 @@ impl campaign::Progress for CampaignProgress {
         if self.lines() {
             let already =
                 if kept > 0 { format!(", {} there already", grouped(kept as u64)) } else { String::new() };
-            eprintln!("{}{already}", counted(total as u64, "run"));
+            stderr_line!("{}{already}", counted(total as u64, "run"));
         }
     }
 
@@ -104,7 +104,7 @@ impl campaign::Progress for CampaignProgress {
             let (now, rest) = (done - self.kept.load(Ordering::Relaxed), total.saturating_sub(done));
             let left = HumanDuration(self.begun.elapsed().mul_f64(rest as f64 / now.max(1) as f64));
             let left = if rest > 0 { format!(", about {left} left") } else { String::new() };
-            eprintln!("{} of {}{left}", grouped(done as u64), counted(total as u64, "run"));
+            stderr_line!("{} of {}{left}", grouped(done as u64), counted(total as u64, "run"));
         }
     }
 }

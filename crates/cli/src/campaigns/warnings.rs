@@ -81,11 +81,11 @@ impl Warnings {
         let before = self.0.len();
         self.0.extend(warnings);
         for warning in self.0[before..].iter().take(SHOWN) {
-            eprintln!("warning: {warning}");
+            stderr_line!("warning: {warning}");
         }
         let more = (self.0.len() - before).saturating_sub(SHOWN);
         if more > 0 {
-            eprintln!("warning: {more} more like this");
+            stderr_line!("warning: {more} more like this");
         }
     }
 }

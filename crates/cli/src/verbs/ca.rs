@@ -170,7 +170,7 @@ fn run_issue(output: Output, arguments: &Issue, now: Time) -> Result<(), Failure
 /// Warns if a certificate makes a user and an operator of the same name.
 pub(super) fn warn_of_same_name(authority: &Authority, identity: &Identity) -> Result<(), Failure> {
     if let Some(warning) = same_name(&authority.list()?, identity) {
-        eprintln!("warning: {warning}");
+        stderr_line!("warning: {warning}");
     }
     Ok(())
 }

@@ -145,12 +145,12 @@ fn confirmed(request: &SigningRequest, arguments: &Sign) -> Result<Identity, Fai
             arguments.ca.display(),
         )));
     }
-    eprint!(
+    let question = format!(
         "The request asks for a certificate of {identity}\n  key  {fingerprint}\n\
          Anybody can write such a request. Compare the key with the holder, then type the role and the name (ROLE/NAME): "
     );
     // An unseen question is answered all the same, or not.
-    let _ = io::stderr().flush();
+    let _ = io::stderr().write_all(question.as_bytes());
     let mut line = String::new();
     io::stdin()
         .lock()

@@ -67,7 +67,7 @@ fn driven(
     let (bar, mandatory) = (spinner(), explorer.plan().mandatory);
     let explored = session.run(explorer.run(interrupted, |update| match update {
         ExplorationUpdate::Progress(explored) => bar.set_message(line(explored, mandatory)),
-        ExplorationUpdate::Warning(what) => bar.suspend(|| eprintln!("warning: {what}")),
+        ExplorationUpdate::Warning(what) => bar.suspend(|| stderr_line!("warning: {what}")),
     }));
     bar.finish_and_clear();
     Ok(explored?)
@@ -122,7 +122,7 @@ fn end(
 ) -> Result<(), Failure> {
     let out = arguments.out.display();
     if !explored.settled {
-        eprintln!(
+        stderr_line!(
             "warning: not every server has acknowledged the cancellation of open requests; the same command asks again"
         );
     }

@@ -155,7 +155,7 @@ pub(crate) fn into(session: &Session, handle: &Handle, folder: &Path) -> Result<
 /// Warns of files and output of a job or a task that cannot be fetched.
 pub(super) fn warn(of: &dyn Display, results: &JobResults) {
     for warning in warnings(of, results) {
-        eprintln!("warning: {warning}");
+        stderr_line!("warning: {warning}");
     }
 }
 

@@ -51,7 +51,7 @@ impl FetchedResults {
         };
         let fetched = session.run(session.client.fetch_launch(record, folder, report));
         fetched.tasks.iter().for_each(|(of, _, results)| fetch::warn(of, results));
-        fetched.not_started.iter().for_each(|error| eprintln!("warning: {error}"));
+        fetched.not_started.iter().for_each(|error| stderr_line!("warning: {error}"));
         FetchedResults(fetched)
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The supervisor knows the line by its beginning, and the launcher's code.
-            eprintln!("{}{error}", pliant_site::processes::NOT_STARTED_PREFIX);
+            stderr_line!("{}{error}", pliant_site::processes::NOT_STARTED_PREFIX);
             ExitCode::from(pliant_site::accounts::REFUSED)
         }
     }

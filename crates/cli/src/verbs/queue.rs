@@ -86,10 +86,10 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let value = json!({ "jobs": jobs.iter().map(described).collect::<Vec<Value>>(), "more": more });
     output.print("queue", || table(&jobs, owners, now()), value)?;
     if more && output == Output::Text {
-        eprintln!("warning: there are more jobs; --last N lists up to {LAST_MAX}");
+        stderr_line!("warning: there are more jobs; --last N lists up to {LAST_MAX}");
     }
     if let Some(incomplete) = incomplete {
-        eprintln!("warning: {incomplete}");
+        stderr_line!("warning: {incomplete}");
     }
     if jobs.is_empty() {
         let unfiltered = !arguments.ended && arguments.state.is_empty();

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         match StartGate::at(gate).wait() {
             Ok(StartPermit::Given) => {}
             Ok(StartPermit::Refused) => {
-                eprintln!(
+                stderr_line!(
                     "the job was not run here: it has started elsewhere, or its server has not permitted the start"
                 );
                 return Ok(());

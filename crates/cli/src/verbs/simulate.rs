@@ -169,7 +169,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return Err(impossible);
     }
     if let Some(warning) = refusals.warning(&run) {
-        eprintln!("warning: {warning}");
+        stderr_line!("warning: {warning}");
     }
     let mut summary = summarize(&run);
     let file = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());

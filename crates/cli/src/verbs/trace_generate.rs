@@ -80,7 +80,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     workload.write(&arguments.out)?;
     let load = recipe.offered_load(&workload, &platform);
     if let Some(asked) = arguments.load.filter(|asked| (load / asked - 1.0).abs() > MISSED) {
-        eprintln!(
+        stderr_line!(
             "warning: the load is {:.1} %, not the {:.1} % asked for: jobs cannot be long or short enough",
             100.0 * load,
             100.0 * asked

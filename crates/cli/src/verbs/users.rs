@@ -50,7 +50,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     }
     output.print("users", || table(&users), value(&users, cores, &silent))?;
     for (name, why) in silent {
-        eprintln!("warning: server {name} is left out: {why}");
+        stderr_line!("warning: server {name} is left out: {why}");
     }
     if users.is_empty() {
         // Users are shown their own line only.
