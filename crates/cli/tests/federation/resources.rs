@@ -63,6 +63,20 @@ async fn jobs_have_what_they_ask_for_and_no_more() {
     let (code, _, error) = user.run("submit ./hog.sh --time 60s --mem 1G --wait");
     assert_eq!(code, 0, "{error}");
 
+    // What processes have in common since a fork counts once, until they write to it.
+    let fork = |in_each: &str| {
+        format!(
+            "perl -e '$x = \"a\"; $x x= 80 << 20; for (1 .. 3) {{ fork or do {{ {in_each} sleep 2; exit }} }} \
+             1 while wait > 0'"
+        )
+    };
+    write("forks.sh", &fork(""));
+    let (code, job, error) = user.run("submit ./forks.sh --time 60s --mem 220M --wait");
+    assert_eq!(code, 0, "{error} {job}");
+    write("copies.sh", &fork("$x =~ tr/a/b/;"));
+    let (code, job, error) = user.run("submit ./copies.sh --time 60s --mem 220M --wait");
+    assert_eq!((code, &job["exit"]["how"]), (3, &json!("over-limit")), "{error}");
+
     let (code, _, error) = user.run("submit ./shows.sh --time 60s --gpus 3");
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("large: no nodes of this cluster have what it needs: 3 GPUs"), "{error}");

@@ -103,6 +103,19 @@ impl Usage {
         Usage { own_bytes, memory_bytes, processes: threads, ..Usage::default() }
     }
 
+    /// The same, with memory that processes have for themselves since a fork once, as far as they show it.
+    fn without_copies(self, processes: &[Process]) -> Usage {
+        let page_bytes = rustix::param::page_size() as u64;
+        let own = |process: &Process| {
+            let (resident, common) = process.resident_pages()?;
+            let own_bytes = resident.saturating_sub(common) * page_bytes;
+            Some(process.anonymous_bytes().map_or(own_bytes, |bytes| bytes.min(own_bytes)))
+        };
+        let own_bytes = processes.iter().filter(|process| !process.is_zombie).filter_map(own).sum();
+        let own_bytes = self.own_bytes.min(own_bytes);
+        Usage { own_bytes, memory_bytes: self.memory_bytes - self.own_bytes + own_bytes, ..self }
+    }
+
     /// The same with files, which were measured when the processes had that much memory for themselves.
     fn with_files(self, disk: FileUsage, own_bytes: u64) -> Usage {
         // The job may have moved memory to its processes since, or from them while it was measured. What they share is among it.
@@ -180,6 +193,11 @@ impl<'a> LimitWatch<'a> {
             let meter = self.meter();
             processes.retain(|process| Some(process.pid) != meter);
             usage = Usage::of(&processes);
+            // The kernel visits all pages for the exact number, so only where it may matter.
+            let near = |most: u64| usage.memory_bytes > most / 2 && processes.len() > 1;
+            if self.limits.memory_bytes.is_some_and(near) {
+                usage = usage.without_copies(&processes);
+            }
         }
         if let Some(measured) = self.measured(usage.own_bytes) {
             match self.disk.usage(now, measured) {

@@ -83,6 +83,12 @@ impl Process {
         pages_in(&self.folder())
     }
 
+    /// Bytes of memory of no file that it has resident; of a page that several processes have since a fork, its share. None if it
+    /// has gone, or hides them (proc_pid_smaps(5)).
+    pub(super) fn anonymous_bytes(&self) -> Option<u64> {
+        anonymous_bytes_in(&fs::read_to_string(self.folder().join("smaps_rollup")).ok()?)
+    }
+
     /// The users as which it runs: its real, effective and saved uid, and that of its file system. None if it has gone.
     pub(super) fn uids(&self) -> Vec<u32> {
         let status = fs::read(format!("/proc/{}/status", self.pid)).unwrap_or_default();
@@ -108,6 +114,12 @@ fn pages_in(folder: &Path) -> Option<(u64, u64)> {
     let statm = fs::read_to_string(folder.join("statm")).ok()?;
     let mut fields = statm.split_ascii_whitespace().skip(1).map(str::parse);
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
+}
+
+fn anonymous_bytes_in(smaps: &str) -> Option<u64> {
+    let line = smaps.lines().find_map(|line| line.strip_prefix("Pss_Anon:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
 }
 
 /// All processes. Costs some microseconds for each.
@@ -197,6 +209,14 @@ mod tests {
         let found = Process::read(pid).unwrap();
         assert_eq!((found.pid, found.parent, found.is_zombie), (pid, parent, false));
         assert!(descendants(rustix::process::getppid().unwrap()).iter().any(|process| process.pid == pid));
+    }
+
+    #[test]
+    fn memory_of_no_file_is_read() {
+        let own = Process::read(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
+        assert!(own.anonymous_bytes().is_some_and(|bytes| bytes > 4096));
+        assert_eq!(anonymous_bytes_in("Pss:  262 kB\nPss_Anon:             116 kB\n"), Some(116 << 10));
+        assert_eq!(anonymous_bytes_in("Pss:  262 kB\n"), None);
     }
 
     #[test]
