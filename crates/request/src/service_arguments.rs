@@ -7,7 +7,8 @@ use crate::error::RequestError;
 /// `KEY=VALUE`.
 pub fn argument(text: &str) -> Result<(String, String), String> {
     let found = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    let (key, value) = found.ok_or_else(|| format!("expected KEY=VALUE, found `{text}`"))?;
+    let (key, value) = found
+        .ok_or_else(|| format!("expected KEY=VALUE, found `{text}` (words for a script follow `--`)"))?;
     Ok((key.to_owned(), value.to_owned()))
 }
 

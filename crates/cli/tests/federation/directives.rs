@@ -63,7 +63,7 @@ async fn a_script_has_its_options_with_it() {
     assert!(error.starts_with("error: ./gpus.sh:3: #SBATCH --reservation is not supported: "), "{error}");
     let (_, queue, _) = user.run("queue --ended");
     assert_eq!(queue["jobs"].as_array().unwrap().len(), 6);
-    assert!(error.contains("--ignore-sbatch=reservation ignores what is not supported"), "{error}");
+    assert!(error.contains("--ignore-sbatch=reservation ignores these options"), "{error}");
     let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch=reservation --wait");
     assert_eq!((code, &job["procs"]), (0, &json!(1)), "{error}");
     let (code, job, error) = user.run("submit ./gpus.sh --ignore-sbatch --time 1m --wait");

@@ -34,22 +34,30 @@ struct Given {
     meaning: Meaning,
 }
 
+/// Options of which a job has one: each gives the whole amount.
+const ALTERNATIVES: [&[&str]; 2] =
+    [&["mem", "mem-per-cpu"], &["gpus", "gpus-per-node", "gpus-per-task", "gres"]];
+
 /// Translates the lines of a script, without the options of these long names.
 pub(super) fn translated(
     shown: &str,
     directives: &[Directive],
     ignored: &[&String],
 ) -> Result<Translation, RequestError> {
-    let (mut given, mut problems, mut unsupported) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut given, mut problems) = (Vec::new(), Vec::new());
     for directive in directives {
         let words = &mut directive.words.iter().map(String::as_str);
         while let Some(word) = words.next() {
             if let Err(problem) = options_of(word, words, directive.line, &mut given) {
-                problems.push(format!("{shown}:{}: #SBATCH {problem}", directive.line));
+                problems.push((directive.line, None, format!("#SBATCH {problem}")));
             }
         }
     }
     given.retain(|option: &Given| !ignored.iter().any(|name| *name == option.long));
+    for (option, first) in contradictions(&given) {
+        let problem = format!("expected one of both, found {} in line {} as well", first.name, first.line);
+        problems.push((option.line, Some(option.long), format!("#SBATCH {}: {problem}", option.name)));
+    }
     let mut translation = Translation::default();
     let mut size = Size::default();
     for Given { line, long, name, value, meaning } in given {
@@ -84,35 +92,55 @@ pub(super) fn translated(
         match translated {
             Ok(words) if words.is_empty() => {}
             Ok(words) => translation.options.push(TranslatedOption { line, name, words }),
-            Err(problem) if matches!(meaning, Meaning::Unsupported(_)) => {
-                problems.push(format!("{place} {problem}"));
-                if !unsupported.contains(&long) {
-                    unsupported.push(long);
-                }
+            Err(problem) => {
+                let colon = if matches!(meaning, Meaning::Unsupported(_)) { "" } else { ":" };
+                problems.push((line, Some(long), format!("#SBATCH {name}{colon} {problem}")));
             }
-            Err(problem) => problems.push(format!("{place}: {problem}")),
         }
     }
     match size.translated() {
         Ok(options) => translation.options.extend(options),
         Err(found) => problems.extend(
-            found
-                .into_iter()
-                .map(|(line, name, problem)| format!("{shown}:{line}: #SBATCH {name}: {problem}")),
+            found.into_iter().map(|(line, name, problem)| (line, None, format!("#SBATCH {name}: {problem}"))),
         ),
     }
     if problems.is_empty() {
         return Ok(translation);
     }
-    let hint = match &unsupported[..] {
+    problems.sort_by_key(|&(line, ..)| line);
+    let hint = hint(problems.iter().filter_map(|&(_, long, _)| long));
+    let problems: Vec<String> =
+        problems.into_iter().map(|(line, _, problem)| format!("{shown}:{line}: {problem}")).collect();
+    Err(RequestError::input(problems.join("\n  ")).hint(hint))
+}
+
+/// Options each with an earlier one that says the same in another way.
+fn contradictions(given: &[Given]) -> Vec<(&Given, &Given)> {
+    let mut found = Vec::new();
+    for (index, option) in given.iter().enumerate() {
+        let group = ALTERNATIVES.iter().find(|group| group.contains(&option.long));
+        let others = |first: &&Given| group.is_some_and(|group| group.contains(&first.long));
+        let first = given[..index].iter().find(others).filter(|first| first.long != option.long);
+        found.extend(first.map(|first| (option, first)));
+    }
+    found
+}
+
+/// What to do about lines with problems, where the options of these long names are refused.
+fn hint(refused: impl Iterator<Item = &'static str>) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in refused {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match &names[..] {
         [] => "remove or change the lines, or submit with --ignore-sbatch and the options of `pliant submit`"
             .to_owned(),
-        names => format!(
-            "remove or change the lines; --ignore-sbatch={} ignores what is not supported",
-            names.join(",")
-        ),
-    };
-    Err(RequestError::input(problems.join("\n  ")).hint(hint))
+        names => {
+            format!("remove or change the lines; --ignore-sbatch={} ignores these options", names.join(","))
+        }
+    }
 }
 
 /// Reads the options that a word begins: one, or several letters without values.

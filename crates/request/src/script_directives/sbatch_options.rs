@@ -67,7 +67,7 @@ const USER: &str = "the certificate of the command says who submits";
 const LATER: &str = "`pliant wait JOB && pliant submit ...` submits after the end of another job";
 
 /// The options, by their long names.
-pub(super) const OPTIONS: [SbatchOption; 92] = [
+pub(super) const OPTIONS: [SbatchOption; 100] = [
     option("account", Some('A'), With, Same("--account")),
     option("acctg-freq", None, With, Ignored),
     option("array", Some('a'), With, Same("--array")),
@@ -96,6 +96,7 @@ pub(super) const OPTIONS: [SbatchOption; 92] = [
     option("exclusive", None, Optional, Exclusive),
     option("export", None, With, Export),
     option("export-file", None, With, Unsupported(VARIABLES)),
+    option("extra", None, With, Ignored),
     option("extra-node-info", Some('B'), With, Unsupported(NODES)),
     option("get-user-env", None, Optional, Unsupported(VARIABLES)),
     option("gid", None, With, Unsupported(USER)),
@@ -111,6 +112,7 @@ pub(super) const OPTIONS: [SbatchOption; 92] = [
     option("hold", Some('H'), Without, Unsupported("--begin, or submit it when it may start")),
     option("input", Some('i'), With, Same("--stdin")),
     option("job-name", Some('J'), With, Same("--job-name")),
+    option("kill-on-invalid-dep", None, With, Ignored),
     option("licenses", Some('L'), With, Same("--licenses")),
     option("mail-type", None, With, Ignored),
     option("mail-user", None, With, Ignored),
@@ -120,6 +122,7 @@ pub(super) const OPTIONS: [SbatchOption; 92] = [
     option("mem-per-cpu", None, With, Memory("--mem-per-proc")),
     option("mem-per-gpu", None, With, Unsupported(MEMORY)),
     option("mincpus", None, With, Unsupported(NODES)),
+    option("network", None, With, Unsupported(NODES)),
     option("nice", None, Optional, Nice),
     option("no-kill", Some('k'), Optional, Unsupported("--requeue runs it again after a node failed")),
     option("no-requeue", None, Without, Always("--requeue=0")),
@@ -138,6 +141,7 @@ pub(super) const OPTIONS: [SbatchOption; 92] = [
     option("parsable", None, Without, Ignored),
     option("partition", Some('p'), With, Same("--partition")),
     option("power", None, With, Unsupported("processors run as their cluster has them run")),
+    option("prefer", None, With, Ignored),
     option("priority", None, With, Unsupported("the queue order of each cluster decides")),
     option("profile", None, With, Ignored),
     option("propagate", None, Optional, Unsupported("`ulimit` in the script sets its limits")),
@@ -146,19 +150,28 @@ pub(super) const OPTIONS: [SbatchOption; 92] = [
     option("reboot", None, Without, Unsupported(NODES)),
     option("requeue", None, Without, Always("--requeue=5")),
     option("reservation", None, With, Unsupported(CHOICE)),
+    option("segment", None, With, Unsupported(NODES)),
     option("signal", None, With, Unsupported("a job gets SIGTERM at its walltime, and SIGKILL later")),
     option("sockets-per-node", None, With, Unsupported(NODES)),
     option("spread-job", None, Without, Unsupported(NODES)),
     option("switches", None, With, Unsupported(NODES)),
+    option(
+        "test-only",
+        None,
+        Without,
+        Unsupported("`pliant submit --dry-run` prints the estimates of all clusters"),
+    ),
     option("thread-spec", None, With, Unsupported(NODES)),
     option("threads-per-core", None, With, Unsupported(SIZE)),
     option("time", Some('t'), With, Time),
     option("time-min", None, With, Ignored),
     option("tmp", None, With, Memory("--scratch")),
+    option("tres-per-task", None, With, Unsupported(SIZE)),
     option("uid", None, With, Unsupported(USER)),
     option("use-min-nodes", None, Without, Unsupported(NODES)),
     option("verbose", Some('v'), Without, Ignored),
     option("wait", Some('W'), Without, Same("--wait")),
+    option("wait-all-nodes", None, With, Ignored),
     option("wckey", None, With, Ignored),
 ];
 

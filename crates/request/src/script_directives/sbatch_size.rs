@@ -86,6 +86,10 @@ impl Size {
             }
         }
         if let Some(At { line, name, value }) = &self.nodes {
+            if *value > tasks {
+                let problem = format!("expected at most as many nodes as tasks ({tasks}), found {value}");
+                problems.push((*line, name.clone(), problem));
+            }
             options.push(option(*line, name.clone(), format!("--nodes={value}")));
         }
         if let Some(At { line, name, value }) = &self.tasks_per_node {
@@ -252,6 +256,7 @@ mod tests {
             assert!(error.starts_with(expected), "{lines:?}: {error}");
         };
         check(&[(Nodes, "2-4")], "expected one number of nodes, found the range `2-4`");
+        check(&[(Nodes, "2"), (Tasks, "1")], "expected at most as many nodes as tasks (1), found 2");
         check(&[(Tasks, "0")], "expected a whole number from 1");
         check(&[(Tasks, "4"), (MemoryPerNode, "4G")], "is for each node: expected the number of nodes");
         check(&[(MemoryPerNode, "0")], "expected an amount above 0");

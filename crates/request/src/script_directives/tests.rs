@@ -83,7 +83,7 @@ fn single_options_of_slurm_may_be_ignored() {
         failure.message()
     );
     let hint = failure.hint_text().unwrap();
-    assert_eq!(hint, "remove or change the lines; --ignore-sbatch=dependency ignores what is not supported");
+    assert_eq!(hint, "remove or change the lines; --ignore-sbatch=dependency ignores these options");
     let found = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=priority,dependency")).unwrap();
     assert_eq!(found.options, options("--ignore-sbatch=reservation --time 300s --rigid 3"));
     let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=d")).unwrap_err();
@@ -125,6 +125,14 @@ fn what_is_wrong_is_named_with_its_line() {
     check(
         "#SBATCH -n 10000000\n#SBATCH -c 1000",
         "job.sh:3: #SBATCH -c: expected at most 10000000 processors of all tasks, found 10000000000",
+    );
+    check(
+        "#SBATCH --mem 1G\n#SBATCH --mem-per-cpu=2G",
+        "job.sh:3: #SBATCH --mem-per-cpu: expected one of both, found --mem in line 2 as well",
+    );
+    check(
+        "#SBATCH --gres=gpu:2 -N 1\n#SBATCH --gpus-per-node=1",
+        "job.sh:3: #SBATCH --gpus-per-node: expected one of both, found --gres in line 2 as well",
     );
     check("#SBATCH hetjob", "job.sh:2: #SBATCH expected an option, found `hetjob`");
     check("#SBATCH --hold=1", "job.sh:2: #SBATCH --hold: expected no value, found `1`");
