@@ -36,7 +36,9 @@ class PliantCluster(JobQueueCluster):
 if __name__ == "__main__":
     import dask.array
 
-    with PliantCluster(cores=2, memory="1GB", walltime="10m", scheduler_options={"host": "127.0.0.1", "dashboard_address": None}) as cluster:
+    address = {"host": "127.0.0.1", "dashboard_address": None}
+    # One worker a job: by default dask-jobqueue starts several, and those of one job would be all that is waited for.
+    with PliantCluster(cores=2, processes=1, memory="1GB", walltime="10m", scheduler_options=address) as cluster:
         cluster.scale(jobs=2)
         with Client(cluster) as client:
             client.wait_for_workers(2)

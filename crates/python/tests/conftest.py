@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sysconfig
 from pathlib import Path
 
@@ -45,4 +46,6 @@ def note_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 def pytest_configure() -> None:
     source = Path(__file__).resolve().parents[1]
+    # A shell has the programs that it starts in the background ignore Ctrl-C, and tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     assert source not in Path(pliant.__file__).resolve().parents, "the tests are for an installed wheel"

@@ -1,6 +1,7 @@
 """A federation on this machine, for all tests."""
 
 import os
+import signal
 import subprocess
 import sysconfig
 from collections.abc import Iterator
@@ -23,3 +24,8 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run([command(), "down", "--dir", folder], check=True, stdout=subprocess.DEVNULL)
+
+
+def pytest_configure() -> None:
+    # A shell has the programs that it starts in the background ignore Ctrl-C, and tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
