@@ -1,6 +1,7 @@
 """Policies in Python equal the built-in ones, and what they decide wrongly is an error that names the decision."""
 
 import gc
+import itertools
 import os
 import traceback
 import weakref
@@ -223,6 +224,12 @@ def test_impossible_decisions_are_errors_that_name_the_decision() -> None:
     check("expected positions of waiting jobs at 0 s, found 7", batch=policy_of(lambda *_: numpy.int64(7)))
     check("expected the position of a waiting job at 0 s, found 'a'", batch=policy_of(lambda *_: ["a"]))
     check("expected the position of a waiting job at 0 s, found 0.5", batch=policy_of(lambda *_: [0.5]))
+    # Iterables without an end, which would fill the memory, and those with one that is far.
+    check("job 70: expected starts of waiting jobs, each once, at 0 s", batch=policy_of(lambda *_: itertools.repeat(0)), procs=8)
+    check("expected the position of a waiting job from 0 to 0 at 0 s, found 1", batch=policy_of(lambda *_: itertools.count()))
+    check("expected 1 ranks, one for each job, at 0 s, found 2", batch="easy", order=lambda now, queue: itertools.count())
+    check("expected 1 ranks, one for each job, at 0 s, found 1000000000000", batch="easy", order=lambda now, queue: range(10**12))
+    check("expected 1 ranks, one for each job, at 0 s, found 0", batch="easy", order=lambda now, queue: iter(()))
     check("expected numbers as ranks at 0 s, found None", batch="easy", order=lambda now, queue: None)
     check("expected numbers as ranks at 0 s, found 'a'", batch="easy", order=lambda now, queue: ["a"])
     check("expected numbers as ranks at 0 s, found a number beyond the range of floats", batch="easy", order=lambda now, queue: [10**400])
