@@ -157,7 +157,7 @@ def test_wrong_types_and_numbers_are_named(workload: pliant.Workload) -> None:
     check("ties: expected a text, found 5", ties=5)
     check("period: expected a whole number from 1 to 1000000000, found 1.5", realloc="regular", period=1.5)
     check("period: expected a length of time with its unit, .*, found `soon`", realloc="regular", period="soon")
-    check("threshold: expected 0s to .*, found `20000d`", realloc="regular", threshold="20000d")
+    check("period: expected 1s to .*, found `0s`", realloc="regular", period="0s")
     check("progress: expected True, False or a function, found 'yes'", progress="yes")
     check("aging", batch="easy", order="f1", aging=-5)
     check("aging: expected", batch="easy", order="f1", aging="soon")

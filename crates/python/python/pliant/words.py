@@ -187,9 +187,10 @@ def _items(options: Mapping[str, Any], name: str) -> Iterable[tuple[Any, Any]]:
 def _each(name: str, expected: str, values: Any) -> Iterable[Any]:
     """The values of an option that has several."""
     try:
-        return iter(values)
+        each: Iterable[Any] = iter(values)
     except TypeError:
         raise InputError(f"{name}: expected {expected}, found {values!r}") from None
+    return each
 
 
 def _option(name: str, value: Any) -> list[str]:
