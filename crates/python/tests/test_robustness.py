@@ -354,6 +354,7 @@ def test_campaigns_are_those_of_the_command(command: str, tmp_path: Path, capsys
     subprocess.run([command, "campaign", "run", file, "--out", tmp_path / "theirs", "--quiet"], check=True)
     calls: list[tuple[int, int]] = []
     campaign = pliant.Campaign(file)
+    assert repr(campaign) == f"Campaign({file})"
     done = campaign.run(tmp_path / "ours", threads=2, progress=lambda *counts: calls.append(counts))
     assert (done.name, done.kind, done.simulated, done.kept, done.planned) == ("orders", "simulations", 6, 0, 6)
     assert calls[-1] == (6, 6)
