@@ -71,6 +71,13 @@ impl CommandUser {
         command
     }
 
+    /// What a command prints for people, line by line.
+    pub(crate) fn lines(&self, line: &str) -> Vec<String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = pliant(&self.config, &words).current_dir(self.dir()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
     pub(crate) fn begin(&self, line: &str) -> Child {
         self.command(line).spawn().unwrap()
     }
