@@ -55,6 +55,7 @@ unsafe extern "C" {
     fn msgctl(number: c_int, command: c_int, buffer: *mut c_void) -> c_int;
     fn unshare(flags: c_int) -> c_int;
     fn close(descriptor: c_int) -> c_int;
+    fn fcntl(descriptor: c_int, command: c_int, ...) -> c_int;
     fn signal(number: c_int, handler: usize) -> usize;
     fn syscall(number: c_long, ...) -> c_long;
     fn sigprocmask(how: c_int, set: *const [u64; 16], old: *mut [u64; 16]) -> c_int;
@@ -74,6 +75,8 @@ const KEYCTL_CLEAR: c_int = 7;
 const KEY_SPEC_USER_KEYRING: c_int = -4;
 const CLONE_NEWUSER: c_int = 0x1000_0000;
 const IPC_RMID: c_int = 0;
+const F_SETFD: c_int = 2;
+const FD_CLOEXEC: c_int = 1;
 
 /// The account of that name; none if the name service says for certain that there is none.
 pub(crate) fn account(name: &CStr) -> io::Result<Option<Entry>> {
@@ -228,4 +231,16 @@ pub fn clear_user_keyring() -> io::Result<()> {
 pub(crate) fn close_inherited(descriptor: i32) {
     // SAFETY: no value of this process owns the descriptor.
     let _ = unsafe { close(descriptor) };
+}
+
+/// Keeps a descriptor from the programs that this process runs.
+///
+/// # Errors
+/// It is not open.
+pub fn keep_from_programs(descriptor: i32) -> io::Result<()> {
+    // SAFETY: the call takes numbers alone, and neither opens nor closes anything.
+    match unsafe { fcntl(descriptor, F_SETFD, FD_CLOEXEC) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }

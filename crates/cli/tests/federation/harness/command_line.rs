@@ -43,7 +43,7 @@ impl CommandUser {
         CommandUser::with_role(federation, Role::Operator, "root")
     }
 
-    fn with_role(federation: &Federation, role: Role, name: &str) -> CommandUser {
+    pub(crate) fn with_role(federation: &Federation, role: Role, name: &str) -> CommandUser {
         CommandUser { config: federation.client_file(role, name), dir: tempfile::tempdir().unwrap() }
     }
 
