@@ -323,7 +323,8 @@ mod tests {
         fs::remove_dir_all(job.join(KEPT)).unwrap();
         fs::create_dir(job.join(KEPT)).unwrap();
         symlink(data.path(&alice, &Key([1; 16])), job.join(KEPT).join("a")).unwrap();
-        assert!(put(&job.join(KEPT).join("a"), &data.path(&alice, &Key([2; 16]))).is_ok(), "a link is moved");
+        assert!(put(&job.join(KEPT).join("a"), &data.path(&alice, &Key([2; 16]))).is_err());
+        assert_eq!(keys(&data, &alice), [1]);
         data.take(&alice, &job, &kept(3, 20)).unwrap();
         assert!(!data.path(&alice, &Key([3; 16])).exists());
     }

@@ -138,6 +138,8 @@ impl Size {
         self,
         stronger: &TaskShape,
     ) -> Result<Vec<TranslatedOption>, Vec<(usize, String, String)>> {
+        let is_one_task =
+            self.tasks.as_ref().map_or(1, |tasks| tasks.value) == 1 && self.tasks_per_node.is_none();
         // A size that may change has no tasks.
         let own = if stronger.is_moldable { self } else { self.within(stronger) };
         let (known_nodes, each) = (own.nodes_with(stronger), own.procs_of_task(stronger));
@@ -176,8 +178,8 @@ impl Size {
         if let Some(At { line, name, value }) = &own.procs_per_task {
             options.push(option(*line, name.clone(), format!("--cpus-per-task={value}")));
         }
-        // One task is on one node.
-        let known_nodes = known_nodes.is_some() || tasks == 1;
+        // One task is on one node, whatever number of processors stronger options give it.
+        let known_nodes = known_nodes.is_some() || tasks == 1 || is_one_task;
         let mut for_each_node =
             |line: usize, name: String, word: Box<dyn FnOnce(u64) -> String>| match known_nodes {
                 true => options.push(option(line, name, word(nodes))),
@@ -351,6 +353,9 @@ mod tests {
             procs(2),
             "--rigid=2 --nodes=2 --procs-per-node=8 --mem=20M",
         );
+        check(&[(MemoryPerNode, "10M")], procs(4), "--mem=10M");
+        check(&[(Tasks, "4"), (MemoryPerNode, "10M")], procs(1), "--mem=10M");
+        assert!(with(&[(Tasks, "4"), (MemoryPerNode, "10M")], procs(8)).is_err());
         let each = |each| TaskShape { procs_per_task: Some(each), ..none };
         check(&[(Tasks, "3"), (Nodes, "3")], each(2), "--rigid=6 --nodes=3");
         let on_node = |most| TaskShape { procs_per_node: Some(most), ..none };
