@@ -11,6 +11,7 @@ use pliant_control::names::Name;
 use pliant_control::server::ChangeEffect;
 use pliant_daemon::host::{DaemonError, certificate_warnings};
 use pliant_daemon::server::ClusterChange;
+use pliant_site::processes::keep_descriptors;
 use pliant_telemetry::{LogFormat, logging};
 use pliant_transport::{Credentials, Role};
 use serde_json::{Value, json};
@@ -118,6 +119,9 @@ where
             Some(hint) => failure.hint(hint),
             None => failure,
         }
+    })?;
+    keep_descriptors().map_err(|error| {
+        Failure::system(format!("cannot list open descriptors in /proc/self/fd: {error}"))
     })?;
     let runtime = runtime()?;
     let ready_file = options.ready_file.clone();

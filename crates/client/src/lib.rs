@@ -9,6 +9,7 @@ mod error;
 mod explorations;
 mod files;
 mod history;
+mod identity;
 mod launch_results;
 mod launches;
 mod number_in_output;
@@ -34,7 +35,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pliant_control::access::Caller;
 use pliant_control::agent::{DiscoveryResult, DiscoverySubject, ReallocationConfig, ReallocationReport};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
@@ -140,24 +140,9 @@ impl Client {
         })
     }
 
-    /// The name in the certificate.
-    pub fn user(&self) -> String {
-        self.tls.own().name.clone()
-    }
-
-    /// True if the certificate is an operator's.
-    pub fn is_operator(&self) -> bool {
-        self.tls.own().role == Role::Operator
-    }
-
     /// The ID of this client's calls in the logs of daemons.
     pub fn request_id(&self) -> RequestId {
         self.request
-    }
-
-    /// The caller that a state machine in the same process sees; for tests of access.
-    pub fn caller(&self) -> Option<Caller> {
-        Some(Caller { user: self.user().parse().ok()?, operator: self.is_operator() })
     }
 
     /// Discovers the servers that would complete the work first, the best one first.

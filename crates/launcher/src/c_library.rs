@@ -9,12 +9,16 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, OsString, c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_long};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::ptr;
 
 use rustix::process::Pid;
+
+mod of_servers;
+
+pub use of_servers::{IpcObject, clear_user_keyring, keep_from_programs, remove_ipc_object};
 
 /// An entry of the database of accounts.
 #[derive(Debug)]
@@ -50,9 +54,6 @@ unsafe extern "C" {
     fn clearenv() -> c_int;
     #[link_name = "fork"]
     fn fork_process() -> c_int;
-    fn shmctl(number: c_int, command: c_int, buffer: *mut c_void) -> c_int;
-    fn semctl(number: c_int, semaphore: c_int, command: c_int, ...) -> c_int;
-    fn msgctl(number: c_int, command: c_int, buffer: *mut c_void) -> c_int;
     fn unshare(flags: c_int) -> c_int;
     fn close(descriptor: c_int) -> c_int;
     fn signal(number: c_int, handler: usize) -> usize;
@@ -70,10 +71,7 @@ const SIGNAL_MAX: c_int = 64;
 /// The kernel's number of `keyctl`.
 const KEYCTL: c_long = if cfg!(target_arch = "x86_64") { 250 } else { 219 };
 const KEYCTL_JOIN_SESSION_KEYRING: c_int = 1;
-const KEYCTL_CLEAR: c_int = 7;
-const KEY_SPEC_USER_KEYRING: c_int = -4;
 const CLONE_NEWUSER: c_int = 0x1000_0000;
-const IPC_RMID: c_int = 0;
 
 /// The account of that name; none if the name service says for certain that there is none.
 pub(crate) fn account(name: &CStr) -> io::Result<Option<Entry>> {
@@ -176,49 +174,6 @@ pub(crate) fn fork() -> io::Result<Option<Pid>> {
 pub(crate) fn unshare_users() -> io::Result<()> {
     // SAFETY: no memory is shared or freed by that.
     match unsafe { unshare(CLONE_NEWUSER) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
-}
-
-/// A kind of object of System V (sysvipc(7)).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IpcObject {
-    /// A segment of shared memory.
-    Memory,
-    /// A set of semaphores.
-    Semaphores,
-    /// A queue of messages.
-    Queue,
-}
-
-/// Removes an object of System V by its number. No program is run for that, which another process of this user could take over.
-///
-/// # Errors
-/// There is none of that number, or it belongs to another user.
-pub fn remove_ipc_object(kind: IpcObject, number: i32) -> io::Result<()> {
-    let unused: *mut c_void = ptr::null_mut();
-    // SAFETY: a removal reads nothing through the pointer, and ends no mapping of this process.
-    let done = unsafe {
-        match kind {
-            IpcObject::Memory => shmctl(number, IPC_RMID, unused),
-            IpcObject::Semaphores => semctl(number, 0, IPC_RMID),
-            IpcObject::Queue => msgctl(number, IPC_RMID, unused),
-        }
-    };
-    match done {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
-}
-
-/// Removes all keys from the keyring of this process's user (user-keyring(7)), which outlive its processes.
-///
-/// # Errors
-/// The kernel or the container has no keyrings.
-pub fn clear_user_keyring() -> io::Result<()> {
-    // SAFETY: the call takes numbers alone.
-    match unsafe { syscall(KEYCTL, KEYCTL_CLEAR, KEY_SPEC_USER_KEYRING) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

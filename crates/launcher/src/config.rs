@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 
 use crate::error::{ConfigError, Error};
 use crate::protected;
-use crate::toml::{self, Value};
+use crate::toml::{self, Entry, Value};
 
 /// The longest file.
 const MAX_BYTES: u64 = 1 << 16;
@@ -74,39 +74,8 @@ impl Config {
             programs: Vec::new(),
             no_new_privs: false,
         };
-        for entry in toml::parse(text)? {
-            let set = match (entry.key.as_str(), entry.value) {
-                ("caller", Value::Text(name)) => account_name(name).map(|name| config.caller = name),
-                ("uid_min", Value::Number(uid)) => user(uid).map(|uid| config.uid_min = uid),
-                ("uid_max", Value::Number(uid)) => user(uid).map(|uid| config.uid_max = uid),
-                ("no_new_privs", Value::Bool(on)) => {
-                    config.no_new_privs = on;
-                    Ok(())
-                }
-                ("allow", Value::List(names)) => {
-                    each(names, account_name).map(|names| config.allow = Some(names))
-                }
-                ("deny", Value::List(names)) => each(names, account_name).map(|names| config.deny = names),
-                ("end_only", Value::List(names)) => {
-                    each(names, account_name).map(|names| config.end_only = names)
-                }
-                ("folders", Value::List(paths)) => {
-                    each(paths, plain_path).map(|paths| config.folders = paths)
-                }
-                ("programs", Value::List(paths)) => {
-                    each(paths, plain_path).map(|paths| config.programs = paths)
-                }
-                ("caller", _) => Err("expected a text: `caller = \"pliant\"`".to_owned()),
-                (key @ ("uid_min" | "uid_max"), _) => Err(format!("expected a number: `{key} = 1000`")),
-                ("no_new_privs", _) => Err("expected `true` or `false`".to_owned()),
-                (key @ ("allow" | "deny" | "end_only" | "folders" | "programs"), _) => {
-                    Err(format!("expected a list of texts: `{key} = [\"...\"]`"))
-                }
-                (key, _) => Err(format!(
-                    "unknown key `{key}`; expected caller, uid_min, uid_max, allow, deny, end_only, folders, programs or no_new_privs"
-                )),
-            };
-            set.map_err(|message| ConfigError { line: entry.line, message })?;
+        for Entry { line, key, value } in toml::parse(text)? {
+            config.set(&key, value).map_err(|message| ConfigError { line, message })?;
         }
         // The name of no account is empty.
         if config.caller.is_empty() {
@@ -114,6 +83,32 @@ impl Config {
             return Err(ConfigError { line: text.lines().count().max(1), message });
         }
         Ok(config)
+    }
+
+    fn set(&mut self, key: &str, value: Value) -> Result<(), String> {
+        match (key, value) {
+            ("caller", Value::Text(name)) => self.caller = account_name(name)?,
+            ("uid_min", Value::Number(uid)) => self.uid_min = user(uid)?,
+            ("uid_max", Value::Number(uid)) => self.uid_max = user(uid)?,
+            ("no_new_privs", Value::Bool(on)) => self.no_new_privs = on,
+            ("allow", Value::List(names)) => self.allow = Some(each(names, account_name)?),
+            ("deny", Value::List(names)) => self.deny = each(names, account_name)?,
+            ("end_only", Value::List(names)) => self.end_only = each(names, account_name)?,
+            ("folders", Value::List(paths)) => self.folders = each(paths, plain_path)?,
+            ("programs", Value::List(paths)) => self.programs = each(paths, plain_path)?,
+            ("caller", _) => return Err("expected a text: `caller = \"pliant\"`".to_owned()),
+            ("uid_min" | "uid_max", _) => return Err(format!("expected a number: `{key} = 1000`")),
+            ("no_new_privs", _) => return Err("expected `true` or `false`".to_owned()),
+            ("allow" | "deny" | "end_only" | "folders" | "programs", _) => {
+                return Err(format!("expected a list of texts: `{key} = [\"...\"]`"));
+            }
+            _ => {
+                return Err(format!(
+                    "unknown key `{key}`; expected caller, uid_min, uid_max, allow, deny, end_only, folders, programs or no_new_privs"
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -28,7 +28,7 @@ mod serve;
 mod subordinates;
 mod toml;
 
-pub use c_library::{IpcObject, clear_user_keyring, remove_ipc_object};
+pub use c_library::{IpcObject, clear_user_keyring, keep_from_programs, remove_ipc_object};
 pub use config::Config;
 pub use error::ConfigError;
 pub use error::{FAILED_AS_ACCOUNT, REFUSED, UNAVAILABLE};

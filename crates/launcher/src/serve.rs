@@ -85,24 +85,14 @@ fn serve(path: &Path) -> Result<(), Error> {
         Action::Run { program, environment, folder, processes_max } => {
             check_program(&program, &config)?;
             check_environment(&environment)?;
-            privileges::become_account(&account)?;
-            set_limits(processes_max).map_err(Error::of_account)?;
-            if config.no_new_privs {
-                privileges::forbid_new_privileges()?;
-            }
-            folder::enter(&folder).map_err(Error::of_account)?;
+            become_in(&folder, processes_max, (&account, &config))?;
             check_age(read)?;
             Err(run(&program, environment, &account).of_account())
         }
         Action::RunWithSubordinates { program, folder } => {
             check_program(&program, &config)?;
             let mapper = Mapper::start(&account, &config, caller)?;
-            privileges::become_account(&account)?;
-            set_limits(None).map_err(Error::of_account)?;
-            if config.no_new_privs {
-                privileges::forbid_new_privileges()?;
-            }
-            folder::enter(&folder).map_err(Error::of_account)?;
+            become_in(&folder, None, (&account, &config))?;
             check_age(read)?;
             mapper.enter().map_err(Error::of_account)?;
             Err(run(&program, Vec::new(), &account).of_account())
@@ -114,6 +104,20 @@ fn serve(path: &Path) -> Result<(), Error> {
             send(signal, &targets)
         }
     }
+}
+
+/// Becomes the account for good, within its limits and in a folder.
+fn become_in(
+    folder: &Path,
+    processes_max: Option<u64>,
+    (account, config): (&Account, &Config),
+) -> Result<(), Error> {
+    privileges::become_account(account)?;
+    set_limits(processes_max).map_err(Error::of_account)?;
+    if config.no_new_privs {
+        privileges::forbid_new_privileges()?;
+    }
+    folder::enter(folder).map_err(Error::of_account)
 }
 
 /// The launcher's file, if it allows calls by that user.

@@ -43,6 +43,13 @@ impl RequestError {
         RequestError { message: format!("{place}: {}", self.message), ..self }
     }
 
+    /// The same without what its message begins with, if that is so.
+    #[must_use]
+    pub fn without_start(self, start: &str) -> RequestError {
+        let message = self.message.strip_prefix(start).map(str::to_owned).unwrap_or(self.message);
+        RequestError { message, ..self }
+    }
+
     /// The message.
     pub fn message(&self) -> &str {
         &self.message

@@ -80,7 +80,11 @@ impl ExecutableOptions {
         let given = JobOptions::of_runs(self.run.clone(), sized);
         let (script, options) = read(path, given, self.script_arguments.clone(), note)?;
         if let Some(option) = options.without_use(runs) {
-            let problem = format!("expected options that `pliant {}` has, found {option}", runs.verb());
+            let expected = format!("expected options that `pliant {}` has", runs.verb());
+            let problem = match options.places.of(option) {
+                Some(place) => format!("{place}: {expected}"),
+                None => format!("{expected}, found {option}"),
+            };
             return Err(RequestError::input(problem).hint(
                 "remove it from the script; --ignore-sbatch ignores all #SBATCH lines, --ignore-sbatch=OPTION the one of that long name",
             ));

@@ -33,8 +33,12 @@ impl Input {
         &self.path
     }
 
-    /// Reads the file for its size and checksum.
-    fn announced(&self, asked: &str) -> Result<(FileSpec, PathBuf), RequestError> {
+    /// Checks that it is a file that can be read.
+    pub(crate) fn check(&self, asked: &str) -> Result<(), RequestError> {
+        self.open(asked).map(drop)
+    }
+
+    fn open(&self, asked: &str) -> Result<File, RequestError> {
         let path = &self.path;
         let failed = |error: std::io::Error| RequestError::io(path, "read", &error);
         // Checked before it is opened: a pipe without a writer would block.
@@ -42,8 +46,14 @@ impl Input {
             let problem = format!("{asked}: {}: expected a file, found something else", path.display());
             return Err(RequestError::input(problem).hint("put the files of a folder into an archive"));
         }
-        let (sha256, size) = Checksum::of_reader(File::open(path).map_err(failed)?).map_err(failed)?;
-        Ok((FileSpec { name: self.name.clone(), size, sha256 }, path.clone()))
+        File::open(path).map_err(failed)
+    }
+
+    /// Reads the file for its size and checksum.
+    fn announced(&self, asked: &str) -> Result<(FileSpec, PathBuf), RequestError> {
+        let failed = |error: std::io::Error| RequestError::io(&self.path, "read", &error);
+        let (sha256, size) = Checksum::of_reader(self.open(asked)?).map_err(failed)?;
+        Ok((FileSpec { name: self.name.clone(), size, sha256 }, self.path.clone()))
     }
 }
 

@@ -13,6 +13,7 @@ pub mod job_files;
 pub mod launch;
 pub mod local_federation;
 pub mod numbers;
+mod option_places;
 pub mod parameter_options;
 pub mod registries;
 pub mod resource_options;

@@ -79,6 +79,21 @@ pub struct ResourceOptions {
     qos: Option<String>,
 }
 
+/// The number and the shape of tasks, as far as options say it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TaskShape {
+    /// The fixed number of processors.
+    pub procs: Option<u32>,
+    /// True if the number of processors may change.
+    pub is_moldable: bool,
+    /// The number of nodes.
+    pub nodes: Option<u32>,
+    /// The most processors on a node.
+    pub procs_per_node: Option<u32>,
+    /// The processors of each task.
+    pub procs_per_task: Option<u32>,
+}
+
 fn total_gpus(text: &str) -> Result<Gpus, ResourceTextError> {
     Gpus::parse(text, GpuCount::Total)
 }
@@ -99,6 +114,9 @@ impl ResourceOptions {
             (None, None) => (weaker.gpus, weaker.gpus_per_proc),
             own => own,
         };
+        // A task is on one node.
+        let task = self.cpus_per_task.unwrap_or(1);
+        let procs_per_node = weaker.procs_per_node.filter(|most| *most >= task);
         ResourceOptions {
             mem,
             mem_per_proc,
@@ -106,7 +124,7 @@ impl ResourceOptions {
             gpus_per_proc,
             scratch: self.scratch.or(weaker.scratch),
             nodes: self.nodes.or(weaker.nodes),
-            procs_per_node: self.procs_per_node.or(weaker.procs_per_node),
+            procs_per_node: self.procs_per_node.or(procs_per_node),
             cpus_per_task: self.cpus_per_task.or(weaker.cpus_per_task),
             exclusive: self.exclusive || weaker.exclusive,
             constraint: self.constraint.or(weaker.constraint),
@@ -136,6 +154,44 @@ impl ResourceOptions {
             ("--qos", self.qos.is_some()),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
+    /// The same, on fewer nodes if there are fewer tasks, and without what contradicts a number of processors that wins over these options, as do those of `stronger`.
+    #[must_use]
+    pub fn within(self, procs: u32, stronger: &ResourceOptions) -> ResourceOptions {
+        let cpus_per_task = self.cpus_per_task.filter(|each| procs.is_multiple_of(*each));
+        let tasks = procs / stronger.cpus_per_task.or(cpus_per_task).unwrap_or(1);
+        let nodes = self.nodes.map(|nodes| nodes.min(tasks.max(1)));
+        let on_nodes = stronger.nodes.or(nodes).unwrap_or(u32::MAX);
+        let procs_per_node = self.procs_per_node.filter(|most| most.saturating_mul(on_nodes) >= procs);
+        ResourceOptions { cpus_per_task, nodes, procs_per_node, ..self }
+    }
+
+    /// What these options say about the shape of tasks.
+    pub fn shape(&self) -> TaskShape {
+        let ResourceOptions { nodes, procs_per_node, cpus_per_task: procs_per_task, .. } = *self;
+        TaskShape { nodes, procs_per_node, procs_per_task, ..TaskShape::default() }
+    }
+
+    /// True if these options say what an option of `sbatch` says as well.
+    pub fn replaces(&self, long: &str) -> bool {
+        match long {
+            "mem" | "mem-per-cpu" => self.mem.is_some() || self.mem_per_proc.is_some(),
+            "gpus" | "gpus-per-node" | "gpus-per-task" | "gres" => {
+                self.gpus.is_some() || self.gpus_per_proc.is_some()
+            }
+            "tmp" => self.scratch.is_some(),
+            "nodes" => self.nodes.is_some(),
+            "ntasks-per-node" => self.procs_per_node.is_some(),
+            "cpus-per-task" => self.cpus_per_task.is_some(),
+            "exclusive" => self.exclusive,
+            "constraint" => self.constraint.is_some(),
+            "licenses" => self.licenses.is_some(),
+            "partition" => self.partition.is_some(),
+            "account" => self.account.is_some(),
+            "qos" => self.qos.is_some(),
+            _ => false,
+        }
     }
 
     /// The number of nodes, if one is given.
@@ -266,6 +322,8 @@ mod tests {
         check("--mem 1G", "--mem-per-proc 1G --gpus 1", "--mem 1G --gpus 1");
         check("--gpus-per-proc 2", "--gpus 1 --nodes 2", "--gpus-per-proc 2 --nodes 2");
         check("", "--exclusive --licenses a", "--exclusive --licenses a");
+        check("--gpus 1", "--mem 1G --nodes 2", "--mem 1G --gpus 1 --nodes 2");
+        check("--cpus-per-task 4", "--procs-per-node 2 --nodes 2", "--cpus-per-task 4 --nodes 2");
     }
 
     #[test]

@@ -48,6 +48,17 @@ impl ScheduleOptions {
         options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
     }
 
+    /// True if these options say what an option of `sbatch` says as well.
+    pub fn replaces(&self, long: &str) -> bool {
+        match long {
+            "begin" => self.begin.is_some(),
+            "deadline" => self.deadline.is_some(),
+            "nice" => self.nice.is_some(),
+            "requeue" | "no-requeue" => self.requeue.is_some(),
+            _ => false,
+        }
+    }
+
     /// How often it may run again after its node failed, if that is given.
     pub fn requeues(&self) -> Option<u32> {
         self.requeue

@@ -12,7 +12,6 @@ use pliant_wire::SubmittedWork;
 
 use crate::RequestError;
 use crate::executable_options::{self, is_path};
-use crate::job_files::announced;
 use crate::service_arguments::{argument, once_each};
 use crate::submit_options::JobOptions;
 
@@ -76,7 +75,7 @@ impl SubmitRequest {
             script.folder = options.folder(shared)?;
         }
         Ok(SubmitOrder {
-            inputs: announced("--in", &options.files())?,
+            inputs: options.announced()?,
             timeout: options.timeout(),
             only: options.server,
             ..SubmitOrder::new(key.unwrap_or_else(drawn), what)

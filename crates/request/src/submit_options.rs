@@ -13,13 +13,14 @@ use pliant_control::names::Name;
 use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::services::{DurationError, SpeedupSpec, parse_duration};
-use pliant_staging::FileName;
+use pliant_staging::{FileName, FileSpec};
 use pliant_wire::{Script, bounds};
 
 use crate::error::RequestError;
-use crate::job_files::{Input, input};
+use crate::job_files::{Input, announced, input};
 use crate::numbers::{timeout, whole};
-use crate::resource_options::ResourceOptions;
+use crate::option_places::OptionPlaces;
+use crate::resource_options::{ResourceOptions, TaskShape};
 use crate::runs::Runs;
 use crate::schedule_options::ScheduleOptions;
 use crate::task_indices::TaskIndices;
@@ -73,6 +74,9 @@ pub struct JobOptions {
     /// many at a time.
     #[arg(long, value_name = "INDICES")]
     pub array: Option<TaskIndices>,
+    /// Where those options are that a script has.
+    #[arg(skip)]
+    pub places: OptionPlaces,
 }
 
 /// Options of a script however it is run.
@@ -175,14 +179,19 @@ impl JobOptions {
     pub fn over(self, weaker: JobOptions) -> JobOptions {
         // The size is one thing, in either option.
         let is_sized = self.speedup.is_some() || self.rigid.is_some();
+        let procs = self.procs();
         let (speedup, rigid) =
             if is_sized { (self.speedup, self.rigid) } else { (weaker.speedup, weaker.rigid) };
-        // A moldable size has no tasks of several processors.
         let is_moldable = speedup.as_ref().is_some_and(|spec| !matches!(spec.speedup, Speedup::Rigid));
-        let of_weaker = match is_sized && is_moldable {
-            true => weaker.resources.without_tasks(),
-            false => weaker.resources,
+        let of_weaker = match (is_sized, is_moldable) {
+            (false, _) => weaker.resources,
+            // A moldable size has no tasks of several processors.
+            (true, true) => weaker.resources.without_tasks(),
+            (true, false) => weaker.resources.within(procs.unwrap_or(1), &self.resources),
         };
+        let mut places = weaker.places;
+        places.forget("--chdir", self.chdir.is_some());
+        places.forget("--stdin", self.stdin.is_some());
         JobOptions {
             inputs: [weaker.inputs, self.inputs].concat(),
             speedup,
@@ -198,6 +207,34 @@ impl JobOptions {
             out: self.out.or(weaker.out),
             server_timeout: self.server_timeout.or(weaker.server_timeout),
             array: self.array.or(weaker.array),
+            places: self.places.over(places),
+        }
+    }
+
+    /// The fixed number of processors, if one is given.
+    fn procs(&self) -> Option<u32> {
+        let of_model = self.speedup.as_ref().filter(|spec| matches!(spec.speedup, Speedup::Rigid));
+        self.rigid.or(of_model.map(|spec| spec.procs.0))
+    }
+
+    /// What these options say about the number and the shape of tasks.
+    pub fn shape(&self) -> TaskShape {
+        TaskShape {
+            procs: self.procs(),
+            is_moldable: self.speedup.is_some() && self.procs().is_none(),
+            ..self.resources.shape()
+        }
+    }
+
+    /// True if these options say what an option of `sbatch` says as well, which then does not count.
+    pub fn replaces(&self, long: &str) -> bool {
+        match long {
+            "time" => self.run.time.is_some(),
+            "job-name" => self.run.job_name.is_some(),
+            "chdir" => self.chdir.is_some(),
+            "input" => self.stdin.is_some(),
+            "array" => self.array.is_some(),
+            _ => self.resources.replaces(long) || self.schedule.replaces(long),
         }
     }
 
@@ -327,6 +364,18 @@ impl JobOptions {
         Ok(Script { arguments, environment, stdin, merge_output, ..Script::new(name, text, work) })
     }
 
+    /// What is announced of the input files of the job, once each is read.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be read, or two have the same name.
+    pub fn announced(&self) -> Result<Vec<(FileSpec, PathBuf)>, RequestError> {
+        if let (Some(place), Some(file), None) = (self.places.of("--stdin"), &self.stdin, &self.chdir) {
+            file.check("--stdin").map_err(|failure| failure.at(place))?;
+        }
+        announced("--in", &self.files())
+    }
+
     /// The input files of the job, its standard input among them.
     pub fn files(&self) -> Vec<Input> {
         let mut files = self.inputs.clone();
@@ -345,8 +394,9 @@ impl JobOptions {
         let path = file.path();
         let name = path.to_str().and_then(|path| path.parse().ok());
         name.map(Some).ok_or_else(|| {
+            let stdin = self.places.shown("--stdin");
             let problem = format!(
-                "--stdin: with --chdir expected a path from that folder on, without `..`, found {}",
+                "{stdin}: with --chdir expected a path from that folder on, without `..`, found {}",
                 path.display()
             );
             RequestError::input(problem).hint("redirect other files in the script: `exec < FILE`")
@@ -356,8 +406,9 @@ impl JobOptions {
     /// The folder of `--chdir` as servers know it.
     pub fn folder(&self, shared: &SharedFileSystems) -> Result<Option<SharedFolder>, RequestError> {
         let Some(dir) = &self.chdir else { return Ok(None) };
+        let chdir = self.places.shown("--chdir");
         let wrong = |error| {
-            let problem = format!("--chdir: expected a folder, found {}: {error}", dir.display());
+            let problem = format!("{chdir}: expected a folder, found {}: {error}", dir.display());
             RequestError::input(problem).hint("name one that is there")
         };
         let resolved = dir.canonicalize().map_err(wrong)?;
@@ -371,7 +422,7 @@ impl JobOptions {
             let known: Vec<String> = shared.iter().map(|(path, _)| path.display().to_string()).collect();
             let expected = if known.is_empty() { "none is named".to_owned() } else { known.join(", ") };
             let problem = format!(
-                "--chdir: expected a folder on a shared file system ({expected}), found {}",
+                "{chdir}: expected a folder on a shared file system ({expected}), found {}",
                 resolved.display()
             );
             RequestError::input(problem)
@@ -381,122 +432,4 @@ impl JobOptions {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: JobOptions,
-    }
-
-    fn options(line: &str) -> JobOptions {
-        let words = std::iter::once("submit").chain(line.split_whitespace());
-        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).options
-    }
-
-    #[test]
-    fn options_win_over_weaker_ones() {
-        let check = |stronger: &str, weaker: &str, expected: &str| {
-            assert_eq!(
-                options(stronger).over(options(weaker)),
-                options(expected),
-                "{stronger} over {weaker}"
-            );
-        };
-        check("", "--time 1h --rigid 2 --wait", "--time 1h --rigid 2 --wait");
-        check("--time 2h", "--time 1h --out o", "--time 2h --out o");
-        check("--speedup folding:4", "--rigid 2", "--speedup folding:4");
-        check("--rigid 2", "--speedup folding:4 --server a", "--rigid 2 --server a");
-        check("--in b", "--in a --job-name n", "--in a --in b --job-name n");
-        check("--job-name m --chdir x", "--job-name n --chdir y", "--job-name m --chdir x");
-        check(
-            "--server-timeout 1s",
-            "--server-timeout 2s --ignore-sbatch",
-            "--server-timeout 1s --ignore-sbatch",
-        );
-    }
-
-    #[test]
-    fn names_of_jobs_are_names_of_files() {
-        for name in ["fit", "fit 3, second run", "é"] {
-            assert_eq!(job_name(name), Ok(name.to_owned()));
-        }
-        for name in ["", "..", "a/b", "a\nb", &"x".repeat(bounds::NAME_BYTES_MAX + 1)] {
-            assert!(job_name(name).is_err_and(|error| error.starts_with("expected a name")), "{name}");
-        }
-    }
-
-    #[test]
-    fn variables_have_a_name_and_a_value_on_one_line() {
-        let check = |text: &str, expected: Result<(&str, &str), &str>| match (variable(text), expected) {
-            (Ok((name, value)), Ok(expected)) => assert_eq!((&*name, &*value), expected, "{text}"),
-            (Err(found), Err(start)) => assert!(found.starts_with(start), "{text}: {found}"),
-            (found, _) => panic!("{text}: {found:?}"),
-        };
-        check("OMP_NUM_THREADS=4", Ok(("OMP_NUM_THREADS", "4")));
-        check("A=b=c d", Ok(("A", "b=c d")));
-        check("A=", Ok(("A", "")));
-        check("A", Err("expected NAME=VALUE, found `A`"));
-        for text in ["=b", "1A=b", "A B=c", "PLIANT_JOB=1", "SLURM_JOB_ID=1", "LD_PRELOAD=x", "IFS=x"] {
-            check(text, Err("expected a variable of letters"));
-        }
-        check("A=b\nc", Err("expected a value on one line"));
-        check(
-            &format!("A={}", "x".repeat(bounds::ARGUMENT_BYTES_MAX + 1)),
-            Err("expected a value on one line"),
-        );
-    }
-
-    #[test]
-    fn the_last_value_of_a_variable_counts_and_they_are_bounded() {
-        let script = |options: JobOptions| {
-            options.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new())
-        };
-        let given = options("--env A=3 --env A=4").over(options("--time 1h --env A=1 --env B=2"));
-        let environment = script(given).unwrap().environment;
-        assert_eq!(
-            environment,
-            [("A", "4"), ("B", "2")].map(|(name, value)| (name.into(), value.into())).into()
-        );
-        let many: String = (0..=bounds::ARGUMENTS_MAX).map(|number| format!(" --env A{number}=1")).collect();
-        let failure = script(options(&format!("--time 1h{many}"))).unwrap_err();
-        assert_eq!(failure.message(), "--env: expected at most 100 variables, found 101");
-    }
-
-    #[test]
-    fn standard_input_is_sent_unless_it_is_in_the_folder_of_the_user() {
-        let check = |line: &str, expected: Result<(&str, &[&str]), &str>| {
-            let given = options(&format!("--time 1h {line}"));
-            let files = given.files();
-            let files: Vec<&str> = files.iter().map(|file| file.name().as_str()).collect();
-            let script = given.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new());
-            match (script, expected) {
-                (Ok(script), Ok((name, sent))) => {
-                    assert_eq!(script.stdin.as_ref().map(FileName::as_str), Some(name), "{line}");
-                    assert_eq!(files, sent, "{line}");
-                }
-                (Err(failure), Err(start)) => assert!(failure.message().starts_with(start), "{line}"),
-                (found, _) => panic!("{line}: {found:?}"),
-            }
-        };
-        check("--stdin ../far/data", Ok(("data", &["data"])));
-        check("--stdin in/a=data --in b", Ok(("in/a", &["b", "in/a"])));
-        check("--stdin data --in data", Ok(("data", &["data"])));
-        check("--stdin in/data --chdir /home/alice", Ok(("in/data", &[])));
-        check("--stdin ../data --chdir /home/alice", Err("--stdin: with --chdir expected a path from that"));
-        check(
-            "--stdin /tmp/data --chdir /home/alice",
-            Err("--stdin: with --chdir expected a path from that"),
-        );
-    }
-
-    #[test]
-    fn a_folder_of_the_user_is_for_no_input_files() {
-        let both = options("--chdir a").over(options("--in b --time 1h"));
-        let failure = both.script("job.sh".to_owned(), b"#!/bin/sh\n".to_vec().into(), Vec::new());
-        assert_eq!(failure.unwrap_err().message(), "expected --chdir or --in, found both");
-    }
-}
+mod tests;

@@ -8,7 +8,6 @@ use pliant_wire::{Executable, Script, TaskArray};
 
 use crate::RequestError;
 use crate::executable_options::with_parameters;
-use crate::job_files::announced;
 use crate::submit_options::JobOptions;
 use crate::sweep;
 use crate::task_indices::TaskIndices;
@@ -27,7 +26,7 @@ pub fn spec(script: &Script, indices: &TaskIndices, options: &JobOptions) -> Res
     Ok(SweepSpec {
         executable: Executable::Script(Box::new(script)),
         parameters: indices.space(),
-        inputs: announced("--in", &options.files())?,
+        inputs: options.announced()?,
         strategy: Strategy::Statistics,
         once: false,
         retries: requeues.unwrap_or(sweep::RETRIES),

@@ -7,6 +7,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::RequestError;
+use crate::script_directives::instead_of_sbatch;
 
 /// The option that all verbs of a federation have, and that may also precede the verb.
 pub const CONFIG: &str = "--config";
@@ -62,6 +63,11 @@ pub fn usage_failure(command: &Command, arguments: &[OsString], error: &clap::Er
         let option = equivalent_option(verb, unknown?)?;
         Some(format!("`{option}` does that; `{path} --help` describes the options"))
     };
+    let of_sbatch = || {
+        let is_submission = ["submit", "pliant submit", "sweep", "explore"].contains(&verb.get_name());
+        let instead = instead_of_sbatch(unknown?).filter(|_| is_submission)?;
+        Some(format!("it is an option of sbatch: {instead}"))
+    };
     let missing = || missing_argument(error).map(str::to_owned);
     let help = || match error.kind() {
         ErrorKind::InvalidSubcommand | ErrorKind::MissingSubcommand => {
@@ -69,7 +75,8 @@ pub fn usage_failure(command: &Command, arguments: &[OsString], error: &clap::Er
         }
         _ => format!("`{path} --help` describes the options"),
     };
-    let hint = misplaced.or_else(other).or_else(missing).or_else(|| suggestion(error, &path));
+    let hint =
+        misplaced.or_else(other).or_else(of_sbatch).or_else(missing).or_else(|| suggestion(error, &path));
     let hint = hint.unwrap_or_else(help);
     Some(RequestError::input(message(error, &path)).hint(hint))
 }

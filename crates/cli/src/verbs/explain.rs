@@ -20,7 +20,7 @@ use crate::federation::Access;
 use crate::job::{change, described, estimate};
 use crate::output::Output;
 use crate::table::{Table, counted};
-use crate::time_text::{both, known, moment, rough};
+use crate::time_text::{both, from_now, known, moment, rough};
 
 /// How many running jobs are listed.
 const SHOWN: usize = 12;
@@ -142,7 +142,7 @@ fn why(record: &JobRecord) -> String {
 
 fn text(explanation: &Explanation) -> String {
     let Explanation { record, at, waits, unplanned } = explanation;
-    let mut text = format!("{} ({} of {})\n", change(record, *at), record.name, record.owner);
+    let mut text = format!("{} ({} of {})\n", state(explanation), record.name, record.owner);
     text.push_str(&format!("Submitted {}.\n", both(record.submitted, *at)));
     text.push_str(&needs(record));
     text.push('\n');
@@ -165,6 +165,23 @@ fn text(explanation: &Explanation) -> String {
         text.push_str(&format!("\nIt waits, and has no planned start: {why}.\n"));
     }
     text
+}
+
+/// The job with its state, and when it is expected to start by its present plan.
+fn state(explanation: &Explanation) -> String {
+    let Explanation { record, at, waits, unplanned } = explanation;
+    match (waits, unplanned) {
+        (Some(wait), _) => {
+            format!(
+                "{} {}, expected to start {}",
+                record.handle,
+                record.state,
+                from_now(wait.plan.start, *at)
+            )
+        }
+        (None, Some(_)) => format!("{} {}", record.handle, record.state),
+        (None, None) => change(record, *at),
+    }
 }
 
 /// What it needs besides processors, and how many GPUs its size has.

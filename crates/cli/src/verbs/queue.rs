@@ -1,16 +1,22 @@
 //! `pliant queue`: jobs, newest first.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use pliant_client::{Client, ClientError};
+use pliant_control::explain::Explanation;
 use pliant_control::job::{JobRecord, JobState};
-use pliant_control::names::{Name, User};
-use pliant_model::Time;
+use pliant_control::names::{Handle, Name, User};
+use pliant_model::{Estimate, Time};
 use pliant_site::services::show_duration;
 use pliant_wire::{JobsPage, JobsQuery, bounds};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::failure::Failure;
-use crate::federation::{Access, inform};
+use crate::federation::{Access, Session, inform};
 use crate::job::{described, end_by, short_exit};
 use crate::numbers::whole;
 use crate::output::Output;
@@ -20,6 +26,13 @@ use crate::verbs::moves;
 
 /// The most jobs that are listed: they are kept in memory.
 const LAST_MAX: u32 = 1_000_000;
+/// Of how many jobs the present plan is asked for.
+const PLANS_MAX: usize = 64;
+/// How long servers may take to answer.
+const PLANS_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What the servers of some waiting jobs plan for them now; none if there is no plan.
+type Plans = BTreeMap<Handle, Option<Estimate>>;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -84,7 +97,11 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     let more = next.is_some();
     let owners = arguments.all || arguments.user.is_some();
     let value = json!({ "jobs": jobs.iter().map(described).collect::<Vec<Value>>(), "more": more });
-    output.print("queue", || table(&jobs, owners, now()), value)?;
+    let plans = match output {
+        Output::Text => session.run(plans(&session, &jobs)),
+        Output::Json => Plans::new(),
+    };
+    output.print("queue", || table(&jobs, &plans, owners, now()), value)?;
     if more && output == Output::Text {
         stderr_line!("warning: there are more jobs; --last N lists up to {LAST_MAX}");
     }
@@ -100,6 +117,28 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     Ok(())
 }
 
+/// The present plans of jobs that stand back behind others of their owner: agents list what was promised, which jobs that were submitted
+/// later may have changed. A server that does not answer in time leaves the promise.
+async fn plans(session: &Session, jobs: &[JobRecord]) -> Plans {
+    let stands_back = |job: &&JobRecord| job.work.nice > 0 && job.started.is_none() && !job.state.is_final();
+    let asked: Vec<Handle> =
+        jobs.iter().filter(stands_back).take(PLANS_MAX).map(|job| job.handle.clone()).collect();
+    let ask = |client: Client, handle: Handle| async move {
+        let answer = timeout(PLANS_TIMEOUT, client.explain(&handle)).await;
+        Ok(answer.ok().and_then(Result::ok))
+    };
+    let mut plans = Plans::new();
+    let answered = |_, answer: Result<Option<Explanation>, ClientError>| {
+        let Ok(Some(Explanation { record, waits, unplanned, .. })) = answer else { return };
+        // One without either has started since.
+        if waits.is_some() || unplanned.is_some() {
+            plans.insert(record.handle, waits.map(|wait| wait.plan));
+        }
+    };
+    session.each(asked, ask, answered).await;
+    plans
+}
+
 /// Says that jobs may be missing, and whose, if that is so.
 fn incomplete(page: &JobsPage) -> Option<String> {
     let JobsPage { reporting_again: reporting, children, .. } = page;
@@ -112,7 +151,7 @@ fn incomplete(page: &JobsPage) -> Option<String> {
     ))
 }
 
-fn table(jobs: &[JobRecord], owners: bool, now: Time) -> String {
+fn table(jobs: &[JobRecord], plans: &Plans, owners: bool, now: Time) -> String {
     let mut header = vec!["job", "name", "state", "submitted", "start", "end", "exit", "procs", "walltime"];
     if owners {
         header.insert(1, "owner");
@@ -124,8 +163,8 @@ fn table(jobs: &[JobRecord], owners: bool, now: Time) -> String {
             job.name.clone(),
             job.state.to_string(),
             from_now(job.submitted, now),
-            start(job, now),
-            end(job, now),
+            start(job, plans, now),
+            end(job, plans, now),
             short_exit(job),
             job.procs.0.to_string(),
             show_duration(job.walltime),
@@ -139,17 +178,22 @@ fn table(jobs: &[JobRecord], owners: bool, now: Time) -> String {
 }
 
 /// When a job started, or is expected to.
-fn start(job: &JobRecord, now: Time) -> String {
-    match job.started {
-        Some(started) => from_now(started, now),
-        None if job.state.is_final() => "-".to_owned(),
-        None => expected(job.expected.start, now),
+fn start(job: &JobRecord, plans: &Plans, now: Time) -> String {
+    match (job.started, plans.get(&job.handle)) {
+        (Some(started), _) => from_now(started, now),
+        (None, _) if job.state.is_final() => "-".to_owned(),
+        (None, Some(plan)) => plan.map_or_else(|| "-".to_owned(), |plan| expected(plan.start, now)),
+        (None, None) => expected(job.expected.start, now),
     }
 }
 
 /// When a job ended, or will have at the latest.
-fn end(job: &JobRecord, now: Time) -> String {
-    job.ended.map_or_else(|| expected(end_by(job), now), |ended| from_now(ended, now))
+fn end(job: &JobRecord, plans: &Plans, now: Time) -> String {
+    match (job.ended, plans.get(&job.handle)) {
+        (Some(ended), _) => from_now(ended, now),
+        (None, Some(plan)) => plan.map_or_else(|| "-".to_owned(), |plan| expected(plan.completion(), now)),
+        (None, None) => expected(end_by(job), now),
+    }
 }
 
 /// An instant that should be still to come.

@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use clap::Args;
+use pliant_client::Client;
 use pliant_telemetry::{LogFormat, logging};
+use pliant_transport::Role;
 use pliant_web::{PortalFile, PortalServer, ReplayCommand, WebConfig, WebError, WebServer};
 use serde_json::json;
 use tokio::runtime::Builder;
@@ -50,6 +52,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         return serve_portal(output, path);
     }
     let session = arguments.access.open()?;
+    of_a_person(&session.client)?;
     let config = WebConfig {
         address: arguments.listen,
         client: session.client.clone(),
@@ -71,6 +74,20 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
         let _ = std::fs::remove_file(page);
     }
     Ok(())
+}
+
+/// Refuses the certificate of a daemon: its pages would act with the rights of the daemon.
+fn of_a_person(client: &Client) -> Result<(), Failure> {
+    match client.role() {
+        Role::User | Role::Operator => Ok(()),
+        role @ (Role::Agent | Role::Server) => {
+            let found = format!("found that of the {role} `{}`", client.user());
+            Err(Failure::input(format!(
+                "expected the certificate of a user or an operator in [tls], {found}"
+            ))
+            .hint("name a client's file with --config; `pliant ca request user NAME` asks for a certificate"))
+        }
+    }
 }
 
 /// Serves a portal until it is stopped.

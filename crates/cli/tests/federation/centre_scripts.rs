@@ -8,7 +8,7 @@ use crate::harness::*;
 use crate::slurm::Behind;
 
 /// What a script has in its head, and what it prints.
-const THAT_RUN: [(&str, &str, &str); 13] = [
+const THAT_RUN: [(&str, &str, &str); 14] = [
     (
         "serial",
         "--job-name=serial --output=%x-%j.out --time=00:05:00 --ntasks=1 --mem-per-cpu=100M",
@@ -29,6 +29,7 @@ const THAT_RUN: [(&str, &str, &str); 13] = [
     ("feature", "-C fast -q debug -N 1 -c 2 -t 00:05:00", "1 on 1"),
     ("licence", "--licenses=matlab:1 --ntasks=1 --time=5", "1 on 1"),
     ("again", "--requeue --open-mode=append --ntasks=1 --time=5", "1 on 1"),
+    ("passed", "--export=ALL --ntasks=1 --time=5", "1 on 1"),
     ("later", "--begin=now+1 --nice=100 --ntasks=1 --time=5", "1 on 1"),
 ];
 
@@ -38,7 +39,7 @@ const NOT_SUPPORTED: [(&str, &str, &str); 6] = [
     ("course", "--reservation=course --ntasks=1 --time=5", "--reservation"),
     ("hint", "--hint=nomultithread --ntasks=1 --time=5", "--hint"),
     ("placed", "--distribution=block:block --nodes=2 --ntasks=8 --time=5", "--distribution"),
-    ("variables", "--export=ALL --ntasks=1 --time=5", "--export"),
+    ("variables", "--export=PATH,OMP_NUM_THREADS --ntasks=1 --time=5", "--export"),
     ("signal", "--signal=B:USR1@60 --ntasks=1 --time=5", "--signal"),
 ];
 

@@ -34,11 +34,13 @@ async fn a_script_has_its_options_with_it() {
     assert_eq!((&job["state"], &job["name"]), (&json!("COMPLETED"), &json!("slow")));
 
     // Its tasks are in the variables of Slurm.
-    let text = "#!/bin/sh\n#SBATCH --time=1 -n 2 --cpus-per-task=2\necho $SLURM_NTASKS $SLURM_CPUS_PER_TASK $PLIANT_PROCS\n";
+    let text = "#!/bin/sh\n#SBATCH --time=1 -n 2 --cpus-per-task=2 -J fit\n\
+                echo $SLURM_NTASKS $SLURM_CPUS_PER_TASK $PLIANT_PROCS $SLURM_JOB_ID $SLURM_JOB_NAME\n";
     fs::write(user.dir().join("tasks.sh"), text).unwrap();
-    let (code, _, error) = user.run("submit ./tasks.sh --out tasks");
+    let (code, job, error) = user.run("submit ./tasks.sh --out tasks");
     assert_eq!(code, 0, "{error}");
-    assert_eq!(fs::read_to_string(user.dir().join("tasks/stdout")).unwrap(), "2 2 4\n");
+    let found = fs::read_to_string(user.dir().join("tasks/stdout")).unwrap();
+    assert_eq!(found, format!("2 2 4 {} fit\n", job["job_id"].as_str().unwrap()));
 
     // Variables reach the script, and those of the command line win.
     let text = "#!/bin/sh\n#PLIANT --time 1m --env A=1 --env 'B=x $HOME y'\n#SBATCH --export=A=2,C=3\necho \"$A,$B,$C\"\n";

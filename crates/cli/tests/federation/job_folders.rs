@@ -1,7 +1,7 @@
 //! The folders of jobs on another file system than the journal, where all jobs run as the server's own user.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use pliant_control::job::{Exit, JobState};
@@ -59,4 +59,39 @@ async fn folders_of_jobs_are_elsewhere_and_a_server_without_them_does_not_start(
     let ended = run(&client, &order(rigid("pwd", 1, 60))).await;
     let found = fetched(&client, &ended.handle).await;
     assert!(String::from_utf8_lossy(&found["stdout"]).starts_with(&*folder.to_string_lossy()), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_inherit_no_descriptor_and_the_state_folder_is_closed_to_others() {
+    let mut federation = Federation::agent_only("");
+    // Whoever starts the server has left a descriptor open.
+    let (left_open, wrapper) = (federation.path().join("left-open"), federation.path().join("start"));
+    fs::write(&left_open, "").unwrap();
+    let text =
+        format!("#!/bin/sh\nexec 7<{}\nexec {} \"$@\"\n", left_open.display(), env!("CARGO_BIN_EXE_pliant"));
+    fs::write(&wrapper, text).unwrap();
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    federation.build = Some(wrapper);
+    federation.add_server(&Cluster::new("lyon", 1, 1.0));
+    federation.sized(1).await;
+    let client = federation.client("alice");
+    // The supervisor of the job, and the daemon above it.
+    let seen = "for process in $$ $PPID $(ps -o ppid= -p $PPID); do readlink /proc/$process/fd/* | grep -c left-open; done";
+    let ended = run(&client, &order(rigid(&format!("{seen}; true"), 1, 60))).await;
+    assert_eq!(ended.exit, Some(Exit::Code(0)), "{ended:?}");
+    let found = fetched(&client, &ended.handle).await;
+    assert_eq!(
+        String::from_utf8_lossy(&found["stdout"]),
+        "0\n0\n1\n",
+        "the job, its supervisor and the server"
+    );
+
+    let state = federation.folder("lyon").join("state");
+    let mode = || fs::metadata(&state).unwrap().mode() & 0o777;
+    assert_eq!(mode(), 0o700);
+    federation.stop("lyon");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o755)).unwrap();
+    federation.revive("lyon");
+    assert_eq!(mode(), 0o700);
+    federation.logged("lyon", &["other users could enter the state folder (mode 755)"]).await;
 }

@@ -126,6 +126,15 @@ async fn a_job_stands_back_behind_others_of_its_owner() {
     let (_, front, _) = user.run("submit ./job.sh --nice 3");
     let (_, explanation, _) = user.run(&format!("explain {}", back["job_id"].as_str().unwrap()));
     assert_eq!(explanation["unplanned"], json!("jobs of its owner with a lower --nice wait here"));
+    // For people, both verbs say the same: the job in front has a start, the other one has none.
+    let listed = user.lines("queue");
+    for (job, is_planned) in [(&back, false), (&front, true)] {
+        let job = job["job_id"].as_str().unwrap();
+        let row = listed.iter().find(|line| line.split_whitespace().next() == Some(job)).unwrap();
+        assert_eq!(row.contains(" in "), is_planned, "{listed:#?}");
+        let explained = user.lines(&format!("explain {job}"));
+        assert_eq!(explained[0].contains("expected to start"), is_planned, "{explained:#?}");
+    }
     fs::write(&gate, "").unwrap();
     let [back, front] = [back, front].map(|job| job["job_id"].as_str().unwrap().parse().unwrap());
     let back = federation.reaches(&client, &back, JobState::Completed).await;

@@ -81,15 +81,6 @@ impl Accounts {
         Accounts { guard: Some(guard), ..self }
     }
 
-    /// Closes a folder of the server's own to others.
-    pub(super) fn close(&self, folder: &Path) -> io::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        match self.file.has_accounts() {
-            true => fs::set_permissions(folder, fs::Permissions::from_mode(0o700)),
-            false => Ok(()),
-        }
-    }
-
     /// Accounts may look for their own folder in the folder of all, and see no other.
     fn prepare_folder(&self) -> io::Result<()> {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};

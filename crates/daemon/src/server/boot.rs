@@ -5,7 +5,6 @@
 //! another one, the numbers of the jobs that the journal may lack are skipped, and no call that was handed over, or may have been, is
 //! begun again: its node has failed.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use pliant_site::processes;
 
 use super::execution::{Execution, ExecutionId};
 use super::jobs_folder::{read, write};
+use super::private_folder::make_private;
 use crate::host::Mailbox;
 
 /// The file in the state folder that names the boot.
@@ -43,7 +43,7 @@ impl Boot {
         let file = state.join(FILE);
         let last = read(&file)?;
         if last.is_none() && has_residents {
-            fs::create_dir_all(state)?;
+            make_private(state)?;
             write(&file, &present)?;
         }
         let is_other = last.is_some_and(|last| last != present);

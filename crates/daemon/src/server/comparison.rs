@@ -21,6 +21,7 @@ use tonic::Status;
 
 use super::driver::kept;
 use super::jobs_folder::{read, write};
+use super::private_folder::make_private;
 use super::unusable;
 use crate::config::ServerFile;
 use crate::host::{DaemonError, MachineHost, stopped};
@@ -43,9 +44,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// If the state folder cannot be written.
 pub fn mark_restored(state: &Path) -> Result<(), DaemonError> {
-    fs::create_dir_all(state)
-        .and_then(|()| write(&state.join(RESTORED), ""))
-        .map_err(unusable("state folder"))
+    make_private(state).and_then(|()| write(&state.join(RESTORED), "")).map_err(unusable("state folder"))
 }
 
 /// The comparison of a server's journal with the parent's records.

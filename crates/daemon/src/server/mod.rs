@@ -26,6 +26,7 @@ mod offer;
 mod offered;
 mod open_call;
 mod peer_servers;
+mod private_folder;
 mod prospects;
 mod root;
 mod sealing;
@@ -67,6 +68,7 @@ use pliant_wire::proto::links_server::LinksServer;
 use pliant_wire::proto::server_server::ServerServer;
 use pliant_wire::proto::subjobs_server::SubjobsServer;
 use pliant_wire::proto::task_files_server::TaskFilesServer;
+use private_folder::make_private;
 use service::Service;
 use stored_data::StoredData;
 use subjobs::{Coordinators, SubjobDriver, TaskPorts};
@@ -102,6 +104,7 @@ pub async fn serve(
     ready: impl FnOnce(std::net::SocketAddr),
 ) -> Result<(), DaemonError> {
     let certificates = Certificates::load(&file.tls, Role::Server, &file.name)?;
+    make_private(&file.state).map_err(unusable("state folder"))?;
     let as_whom = file.accounts().shared_account();
     let program = supervisor.first().map(Path::new).unwrap_or(Path::new(""));
     let accounts = file.accounts();
@@ -279,7 +282,6 @@ async fn host(file: &ServerFile, supervisor: Vec<OsString>, journal: u64) -> Res
     let made = tokio::task::spawn_blocking(move || {
         let (launcher, has_accounts) = (accounts.launcher.clone(), accounts.has_accounts());
         let accounts = Accounts::new(&accounts, pliant)?;
-        accounts.close(&state)?;
         // A job whose folder is missing counts as one that was never started.
         let accounts = match is_external && has_accounts {
             true => accounts.guarded_by(jobs_folder::guard(&state, &spool, &name, journal)?),

@@ -4,9 +4,9 @@
 //! they expire by it. Nothing of it is in the journal: data may be gone at any time, and a call that names data that are gone is refused.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,12 +18,15 @@ use pliant_model::Time;
 use pliant_site::processes::KEPT;
 use pliant_site::services::{KeptValue, Prepared, PreparedCall, Refusal, VALUES_BYTES_MAX};
 use pliant_wire::{StoredDataList, StoredDataQuery, StoredDatum};
+use rustix::fs::OFlags;
 use tonic::Status;
 
 use super::service::Service;
 use crate::call_log::log_call;
 use crate::config::StoredDataFile;
 
+/// A file in a user's folder that is being written: no key is called so.
+const INCOMING: &str = "incoming";
 /// The folder of the data of all users.
 const DATA: &str = "data";
 
@@ -106,7 +109,7 @@ impl StoredData {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         for (name, value) in kept {
             if new.contains_key(&value.data) {
-                match fs::rename(from.join(name), self.path(user, &value.data)) {
+                match put(&from.join(name), &self.path(user, &value.data)) {
                     // Two parameters may have the same key: the last one stays.
                     Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                     _ => {}
@@ -183,6 +186,22 @@ impl StoredData {
     }
 }
 
+/// Moves a file, to another file system if the data are on one of their own. What is there is whole or not there.
+fn put(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == ErrorKind::CrossesDevices => {}
+        done => return done,
+    }
+    let incoming = to.with_file_name(INCOMING);
+    // The program of the call may have put a link in its place.
+    let mut left = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(from)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&incoming)?;
+    io::copy(&mut left, &mut file)?;
+    file.sync_all()?;
+    fs::rename(&incoming, to)?;
+    fs::remove_file(from)
+}
+
 impl Service {
     /// Makes sure that the data of a call are here, and that it may leave what it leaves.
     pub(super) async fn check_data(
@@ -224,7 +243,10 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
     use std::time::Duration;
+
+    use pliant_testing::{Needed, skip};
 
     use super::*;
 
@@ -270,6 +292,41 @@ mod tests {
         assert_eq!(keys(&data, &alice), [1, 2]);
         let left = data.list(&alice, &[Key([1; 16]), Key([9; 16])]);
         assert_eq!((left.data.len(), left.data[0].bytes, left.count_max), (1, 10, 2));
+    }
+
+    #[test]
+    fn data_may_be_on_a_file_system_of_their_own() {
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+        let (root, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").ok());
+        let Some(there) = there.filter(|there| device(there.path()) != device(root.path())) else {
+            return skip(Needed::Program, "data on another file system (needs /dev/shm)");
+        };
+        symlink(there.path(), root.path().join(DATA)).unwrap();
+        let data = StoredData::new(root.path(), StoredDataFile::default());
+        let (alice, job) = (user("alice"), root.path().join("job"));
+        assert_eq!(
+            fs::rename(root.path(), there.path().join("moved")).unwrap_err().kind(),
+            ErrorKind::CrossesDevices
+        );
+        for bytes in [10, 20] {
+            leave(&data, &job, &alice, 1, bytes).unwrap();
+            assert_eq!(
+                data.list(&alice, &[]).data.iter().map(|datum| datum.bytes).collect::<Vec<_>>(),
+                [bytes]
+            );
+            assert!(!job.join(KEPT).join("a").exists());
+        }
+        // Taken once more by a server that was killed in between; nothing else is left.
+        data.take(&alice, &job, &kept(1, 20)).unwrap();
+        assert_eq!(fs::read_dir(there.path().join("alice")).unwrap().count(), 1);
+        // A link in its place leads nowhere.
+        fs::remove_dir_all(job.join(KEPT)).unwrap();
+        fs::create_dir(job.join(KEPT)).unwrap();
+        symlink(data.path(&alice, &Key([1; 16])), job.join(KEPT).join("a")).unwrap();
+        assert!(put(&job.join(KEPT).join("a"), &data.path(&alice, &Key([2; 16]))).is_err());
+        assert_eq!(keys(&data, &alice), [1]);
+        data.take(&alice, &job, &kept(3, 20)).unwrap();
+        assert!(!data.path(&alice, &Key([3; 16])).exists());
     }
 
     #[test]

@@ -33,7 +33,10 @@ pub fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, Reque
         directives.into_iter().partition(|directive| directive.dialect == Dialect::Pliant);
     let mut options = JobOptions::default();
     for Directive { line, words, .. } in own {
-        let parsed = parsed(words).map_err(|failure| failure.at(&format!("{shown}:{line}")))?;
+        let named = words.clone();
+        let place = format!("{shown}:{line}");
+        let mut parsed = parsed(words).map_err(|failure| failure.at(&place))?;
+        parsed.places.add(&named, |option| format!("{place}: {option}"));
         options = parsed.over(options);
     }
     let ignored: Vec<&String> = given.run.ignore_sbatch.iter().chain(&options.run.ignore_sbatch).collect();
@@ -46,14 +49,29 @@ pub fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, Reque
         return Err(RequestError::input(format!("{expected}, found `{}`", unknown.escape_debug()))
             .hint("--ignore-sbatch=partition,account ignores both, and --ignore-sbatch all #SBATCH lines"));
     }
-    let translation = sbatch::translated(shown, &of_slurm, &ignored)?;
+    let stronger = given.clone().over(options.clone());
+    let translation = sbatch::translated(shown, &of_slurm, &ignored, &stronger)?;
     let mut weaker = JobOptions::default();
     for option in translation.options {
         let place = format!("{shown}:{}: #SBATCH {}", option.line, option.name);
-        let parsed = parsed(option.words).map_err(|failure| failure.at(&place))?;
+        let named = option.words.clone();
+        let mut parsed =
+            parsed(option.words).map_err(|failure| without_option(failure, &named).at(&place))?;
+        parsed.places.add(&named, |_| place.clone());
         weaker = parsed.over(weaker);
     }
     Ok(Found { options: options.over(weaker), notes: translation.notes })
+}
+
+/// A failure without the name of the option into which a line was translated: the place names the one in the line.
+fn without_option(failure: RequestError, words: &[String]) -> RequestError {
+    let option = words.first().and_then(|word| word.split('=').next()).unwrap_or_default();
+    failure.without_start(&format!("{option}: "))
+}
+
+/// What to do about an option of `sbatch` on the command line that `pliant submit` does not have; none for other words.
+pub fn instead_of_sbatch(given: &str) -> Option<String> {
+    sbatch::instead(given)
 }
 
 /// Parses words as options of `pliant submit`.

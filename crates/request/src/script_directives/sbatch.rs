@@ -5,6 +5,7 @@ use super::sbatch_options::{Meaning, OPTIONS, SbatchOption, Value};
 use super::sbatch_size::{Size, memory_mib};
 use super::slurm_time;
 use crate::error::RequestError;
+use crate::submit_options::JobOptions;
 
 /// The lines, translated.
 #[derive(PartialEq, Debug, Default)]
@@ -38,11 +39,12 @@ struct Given {
 const ALTERNATIVES: [&[&str]; 2] =
     [&["mem", "mem-per-cpu"], &["gpus", "gpus-per-node", "gpus-per-task", "gres"]];
 
-/// Translates the lines of a script, without the options of these long names.
+/// Translates the lines of a script, without the options of these long names and those that `stronger` options replace.
 pub(super) fn translated(
     shown: &str,
     directives: &[Directive],
     ignored: &[&String],
+    stronger: &JobOptions,
 ) -> Result<Translation, RequestError> {
     let (mut given, mut problems) = (Vec::new(), Vec::new());
     for directive in directives {
@@ -53,7 +55,9 @@ pub(super) fn translated(
             }
         }
     }
-    given.retain(|option: &Given| !ignored.iter().any(|name| *name == option.long));
+    let is_read =
+        |option: &Given| !ignored.iter().any(|name| *name == option.long) && !stronger.replaces(option.long);
+    given.retain(is_read);
     for (option, first) in contradictions(&given) {
         let problem = format!("expected one of both, found {} in line {} as well", first.name, first.line);
         problems.push((option.line, Some(option.long), format!("#SBATCH {}: {problem}", option.name)));
@@ -68,9 +72,7 @@ pub(super) fn translated(
             Meaning::Same(option) => Ok(vec![format!("{option}={value}")]),
             Meaning::Time => match slurm_time::seconds(&value) {
                 Some(seconds) => Ok(vec!["--time".to_owned(), format!("{seconds}s")]),
-                None => {
-                    Err(format!("expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `{value}`"))
-                }
+                None => Err(slurm_time::expected(&value)),
             },
             Meaning::Size(part) => size.take(part, line, &name, &value).map(|()| Vec::new()),
             Meaning::Memory(option) => memory_mib(&value).map(|mib| vec![format!("{option}={mib}M")]),
@@ -81,7 +83,12 @@ pub(super) fn translated(
             Meaning::Nice if value.is_empty() => Ok(vec!["--nice=100".to_owned()]),
             Meaning::Nice => Ok(vec![format!("--nice={value}")]),
             Meaning::Always(option) => Ok(vec![option.to_owned()]),
-            Meaning::Export => exported(&value),
+            Meaning::Export => {
+                let passes_all = value.split(',').any(|variable| variable == "ALL");
+                let note = || format!("{place}: {NOT_PASSED_ON}");
+                translation.notes.extend(passes_all.then(note));
+                exported(&value)
+            }
             Meaning::Ignored => Ok(Vec::new()),
             Meaning::Noted(note) => {
                 translation.notes.push(format!("{place}: {note}"));
@@ -98,7 +105,7 @@ pub(super) fn translated(
             }
         }
     }
-    match size.translated() {
+    match size.translated(&stronger.shape()) {
         Ok(options) => translation.options.extend(options),
         Err(found) => problems.extend(
             found.into_iter().map(|(line, name, problem)| (line, None, format!("#SBATCH {name}: {problem}"))),
@@ -112,6 +119,27 @@ pub(super) fn translated(
     let problems: Vec<String> =
         problems.into_iter().map(|(line, _, problem)| format!("{shown}:{line}: {problem}")).collect();
     Err(RequestError::input(problems.join("\n  ")).hint(hint))
+}
+
+/// What to do about an option of `sbatch` that `pliant submit` does not have: what means the same, or why nothing does. None for words that
+/// are no options of `sbatch`.
+pub(super) fn instead(given: &str) -> Option<String> {
+    let is_given = |option: &&SbatchOption| match given.strip_prefix("--") {
+        Some(long) => option.long == long,
+        None => option.short.is_some_and(|letter| given == format!("-{letter}")),
+    };
+    let option = OPTIONS.iter().find(is_given)?;
+    let same = |option: &str| format!("`{option}` does that");
+    Some(match option.meaning {
+        Meaning::Same(option) | Meaning::Memory(option) | Meaning::Always(option) => same(option),
+        Meaning::Time => same("--time"),
+        Meaning::Exclusive => same("--exclusive"),
+        Meaning::Nice => same("--nice N"),
+        Meaning::Export => same("--env NAME=VALUE"),
+        Meaning::Size(part) => part.instead().to_owned(),
+        Meaning::Ignored => "it changes nothing here: leave it out".to_owned(),
+        Meaning::Noted(note) | Meaning::Unsupported(note) => note.to_owned(),
+    })
 }
 
 /// Options each with an earlier one that says the same in another way.
@@ -196,15 +224,19 @@ fn given_option<'a>(
     Ok(Given { line, long: option.long, name, value, meaning: option.meaning })
 }
 
+/// What is otherwise than with `--export=ALL`.
+const NOT_PASSED_ON: &str = "no variables of the command are passed on; --env NAME=VALUE, or NAME=VALUE in --export, gives a job variables";
+
 /// The variables in the list of `--export`.
 fn exported(list: &str) -> Result<Vec<String>, String> {
     if matches!(list, "NONE" | "NIL") {
         return Ok(Vec::new());
     }
-    let variables = list.split(',').map(|variable| match variable.contains('=') {
+    let named = list.split(',').filter(|variable| *variable != "ALL");
+    let variables = named.map(|variable| match variable.contains('=') {
         true => Ok(format!("--env={variable}")),
         false => Err(format!(
-            "expected NONE or NAME=VALUE, found `{variable}`: no variables of the command are passed on"
+            "expected ALL, NONE or NAME=VALUE, found `{variable}`: no variables of the command are passed on"
         )),
     });
     variables.collect()

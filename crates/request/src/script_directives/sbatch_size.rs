@@ -1,8 +1,12 @@
 //! The size that `#SBATCH` lines give: tasks, processors, nodes, and what Slurm counts for each node or task.
+//!
+//! Options of the command line and of `#PLIANT` lines are joined with them option by option, as `sbatch` joins its own with those of a script.
+//! What is left of the lines and contradicts these options does not count.
 
 use pliant_wire::bounds;
 
 use super::sbatch::TranslatedOption;
+use crate::resource_options::TaskShape;
 
 /// What a line gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +27,24 @@ pub(super) enum Part {
     Gres,
     /// The GPUs of each task.
     GpusPerTask,
+}
+
+impl Part {
+    /// The options of `pliant submit` that give it.
+    pub(super) fn instead(self) -> &'static str {
+        match self {
+            Part::Tasks => "`--rigid N` gives the number of processors",
+            Part::ProcsPerTask => "`--cpus-per-task N` does that",
+            Part::Nodes => "`--nodes N` does that",
+            Part::TasksPerNode => {
+                "`--procs-per-node N` gives the most processors of a node, and --rigid those of the job"
+            }
+            Part::MemoryPerNode => "`--mem` gives the memory of the job",
+            Part::GpusPerNode | Part::Gres | Part::GpusPerTask => {
+                "`--gpus [KIND:]N` gives the GPUs of the job"
+            }
+        }
+    }
 }
 
 /// A value, with where it is.
@@ -65,16 +87,70 @@ impl Size {
         Ok(())
     }
 
-    /// The options of `pliant submit` that say the same; a problem names its line and option.
-    pub(super) fn translated(self) -> Result<Vec<TranslatedOption>, Vec<(usize, String, String)>> {
-        let number = |at: &Option<At<u64>>| at.as_ref().map_or(1, |at| at.value);
-        let (nodes, each) = (number(&self.nodes), number(&self.procs_per_task));
-        let on_nodes = nodes.saturating_mul(number(&self.tasks_per_node));
-        let tasks = self.tasks.as_ref().map_or(on_nodes, |tasks| tasks.value);
+    /// The same without what contradicts stronger options about tasks, whose values are not among these.
+    fn within(mut self, stronger: &TaskShape) -> Size {
+        let value = |at: &Option<At<u64>>| at.as_ref().map(|at| at.value);
+        if let Some(procs) = stronger.procs.map(u64::from) {
+            self.procs_per_task = self.procs_per_task.filter(|each| procs.is_multiple_of(each.value));
+            let tasks = procs / self.procs_of_task(stronger);
+            // As in Slurm, no node is without a task.
+            self.nodes = self.nodes.map(|nodes| At { value: nodes.value.min(tasks.max(1)), ..nodes });
+            let nodes = self.nodes_with(stronger).unwrap_or(u64::MAX);
+            self.tasks_per_node =
+                self.tasks_per_node.filter(|each| each.value.saturating_mul(nodes) >= tasks);
+            self.tasks = None;
+            return self;
+        }
+        let Some(tasks) = value(&self.tasks) else { return self };
+        let most = |size: &Size| {
+            let each = size.tasks_on_node(stronger).unwrap_or(u64::MAX);
+            size.nodes_with(stronger).map_or(u64::MAX, |nodes| nodes.saturating_mul(each))
+        };
+        // As in Slurm the number of tasks counts more than how many each node has.
+        if stronger.nodes.is_some() && most(&self) < tasks {
+            self.tasks_per_node = None;
+        }
+        if stronger.procs_per_node.is_some() && most(&self) < tasks {
+            self.nodes = None;
+        }
+        if most(&self) < tasks || stronger.nodes.is_some_and(|nodes| u64::from(nodes) > tasks) {
+            self.tasks = None;
+        }
+        self
+    }
+
+    fn procs_of_task(&self, stronger: &TaskShape) -> u64 {
+        let own = self.procs_per_task.as_ref().map(|each| each.value);
+        stronger.procs_per_task.map(u64::from).or(own).unwrap_or(1)
+    }
+
+    fn nodes_with(&self, stronger: &TaskShape) -> Option<u64> {
+        stronger.nodes.map(u64::from).or(self.nodes.as_ref().map(|nodes| nodes.value))
+    }
+
+    fn tasks_on_node(&self, stronger: &TaskShape) -> Option<u64> {
+        let of_procs = |procs| (u64::from(procs) / self.procs_of_task(stronger)).max(1);
+        stronger.procs_per_node.map(of_procs).or(self.tasks_per_node.as_ref().map(|each| each.value))
+    }
+
+    /// The options of `pliant submit` that say the same, with `stronger` ones that are given already; a problem names its line and option.
+    pub(super) fn translated(
+        self,
+        stronger: &TaskShape,
+    ) -> Result<Vec<TranslatedOption>, Vec<(usize, String, String)>> {
+        let is_one_task =
+            self.tasks.as_ref().map_or(1, |tasks| tasks.value) == 1 && self.tasks_per_node.is_none();
+        // A size that may change has no tasks.
+        let own = if stronger.is_moldable { self } else { self.within(stronger) };
+        let (known_nodes, each) = (own.nodes_with(stronger), own.procs_of_task(stronger));
+        let nodes = known_nodes.unwrap_or(1);
+        let on_nodes = nodes.saturating_mul(own.tasks_on_node(stronger).unwrap_or(1));
+        let tasks = own.tasks.as_ref().map_or(on_nodes, |tasks| tasks.value);
+        let tasks = stronger.procs.map_or(tasks, |procs| u64::from(procs) / each);
         let procs = tasks.saturating_mul(each);
         let (mut options, mut problems) = (Vec::new(), Vec::new());
         let place = |at: &At<u64>| (at.line, at.name.clone());
-        let sized = [&self.tasks, &self.procs_per_task, &self.nodes, &self.tasks_per_node];
+        let sized = [&own.tasks, &own.procs_per_task, &own.nodes, &own.tasks_per_node];
         if let Some((line, name)) = sized.into_iter().flatten().map(place).max() {
             let most = u64::from(*bounds::PROCS.end());
             match procs <= most {
@@ -85,25 +161,25 @@ impl Size {
                 }
             }
         }
-        if let Some(At { line, name, value }) = &self.nodes {
+        if let Some(At { line, name, value }) = &own.nodes {
             if *value > tasks {
                 let problem = format!("expected at most as many nodes as tasks ({tasks}), found {value}");
                 problems.push((*line, name.clone(), problem));
             }
             options.push(option(*line, name.clone(), format!("--nodes={value}")));
         }
-        if let Some(At { line, name, value }) = &self.tasks_per_node {
+        if let Some(At { line, name, value }) = &own.tasks_per_node {
             options.push(option(
                 *line,
                 name.clone(),
                 format!("--procs-per-node={}", value.saturating_mul(each)),
             ));
         }
-        if let Some(At { line, name, value }) = &self.procs_per_task {
+        if let Some(At { line, name, value }) = &own.procs_per_task {
             options.push(option(*line, name.clone(), format!("--cpus-per-task={value}")));
         }
-        // One task is on one node.
-        let known_nodes = self.nodes.is_some() || tasks == 1;
+        // One task is on one node, whatever number of processors stronger options give it.
+        let known_nodes = known_nodes.is_some() || tasks == 1 || is_one_task;
         let mut for_each_node =
             |line: usize, name: String, word: Box<dyn FnOnce(u64) -> String>| match known_nodes {
                 true => options.push(option(line, name, word(nodes))),
@@ -113,17 +189,17 @@ impl Size {
                     problems.push((line, name, problem.to_owned()));
                 }
             };
-        if let Some(At { line, name, value }) = self.memory_mib {
+        if let Some(At { line, name, value }) = own.memory_mib {
             for_each_node(
                 line,
                 name,
                 Box::new(move |nodes| format!("--mem={}M", value.saturating_mul(nodes))),
             );
         }
-        if let Some(At { line, name, value: (kind, count) }) = self.gpus_per_node {
+        if let Some(At { line, name, value: (kind, count) }) = own.gpus_per_node {
             for_each_node(line, name, Box::new(move |nodes| gpus_word(kind, count.saturating_mul(nodes))));
         }
-        if let Some(At { line, name, value: (kind, count) }) = self.gpus_per_task {
+        if let Some(At { line, name, value: (kind, count) }) = own.gpus_per_task {
             options.push(option(line, name, gpus_word(kind, count.saturating_mul(tasks))));
         }
         if problems.is_empty() { Ok(options) } else { Err(problems) }
@@ -208,6 +284,10 @@ mod tests {
     use super::*;
 
     fn translated(lines: &[(Part, &str)]) -> Result<String, String> {
+        with(lines, TaskShape::default())
+    }
+
+    fn with(lines: &[(Part, &str)], stronger: TaskShape) -> Result<String, String> {
         let mut size = Size::default();
         for (line, (part, text)) in lines.iter().enumerate() {
             size.take(*part, line + 1, "--option", text)?;
@@ -215,7 +295,7 @@ mod tests {
         let words = |options: Vec<TranslatedOption>| {
             options.into_iter().flat_map(|option| option.words).collect::<Vec<_>>().join(" ")
         };
-        size.translated().map(words).map_err(|problems| problems[0].2.clone())
+        size.translated(&stronger).map(words).map_err(|problems| problems[0].2.clone())
     }
 
     #[test]
@@ -246,6 +326,44 @@ mod tests {
         check(&[(MemoryPerNode, "500mb")], "--mem=500M");
         check(&[(Gres, "gpu")], "--gpus=1");
         check(&[(Gres, "gpu:2"), (Gres, "gpu:v100")], "--gpus=v100:1");
+    }
+
+    #[test]
+    fn what_contradicts_stronger_options_does_not_count() {
+        use Part::*;
+        let none = TaskShape::default();
+        let check = |lines: &[(Part, &str)], stronger: TaskShape, expected: &str| {
+            assert_eq!(with(lines, stronger).as_deref(), Ok(expected), "{lines:?} {stronger:?}");
+        };
+        let nodes = |nodes| TaskShape { nodes: Some(nodes), ..none };
+        check(
+            &[(TasksPerNode, "8"), (MemoryPerNode, "10M"), (Gres, "gpu:1")],
+            nodes(2),
+            "--rigid=16 --procs-per-node=8 --mem=20M --gpus=2",
+        );
+        check(&[(Tasks, "4"), (MemoryPerNode, "10M")], nodes(2), "--rigid=4 --mem=20M");
+        check(&[(Tasks, "4")], nodes(8), "");
+        check(&[(Tasks, "32"), (TasksPerNode, "8")], nodes(2), "--rigid=32");
+        check(&[(Tasks, "32"), (TasksPerNode, "8")], nodes(4), "--rigid=32 --procs-per-node=8");
+        let procs = |procs| TaskShape { procs: Some(procs), ..none };
+        check(&[(ProcsPerTask, "4")], procs(8), "--rigid=8 --cpus-per-task=4");
+        check(&[(ProcsPerTask, "4"), (GpusPerTask, "1")], procs(6), "--gpus=6");
+        check(
+            &[(Nodes, "4"), (TasksPerNode, "8"), (MemoryPerNode, "10M")],
+            procs(2),
+            "--rigid=2 --nodes=2 --procs-per-node=8 --mem=20M",
+        );
+        check(&[(MemoryPerNode, "10M")], procs(4), "--mem=10M");
+        check(&[(Tasks, "4"), (MemoryPerNode, "10M")], procs(1), "--mem=10M");
+        assert!(with(&[(Tasks, "4"), (MemoryPerNode, "10M")], procs(8)).is_err());
+        let each = |each| TaskShape { procs_per_task: Some(each), ..none };
+        check(&[(Tasks, "3"), (Nodes, "3")], each(2), "--rigid=6 --nodes=3");
+        let on_node = |most| TaskShape { procs_per_node: Some(most), ..none };
+        check(&[(Nodes, "4")], on_node(2), "--rigid=8 --nodes=4");
+        check(&[(Nodes, "4"), (Tasks, "32")], on_node(4), "--rigid=32");
+        check(&[(Nodes, "4"), (Tasks, "16")], on_node(4), "--rigid=16 --nodes=4");
+        let moldable = TaskShape { is_moldable: true, ..none };
+        check(&[(Nodes, "2"), (MemoryPerNode, "4M")], moldable, "--rigid=2 --nodes=2 --mem=8M");
     }
 
     #[test]

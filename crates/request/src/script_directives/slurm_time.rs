@@ -1,7 +1,26 @@
 //! Times as Slurm's `--time` has them: `MIN`, `MIN:S`, `H:MIN:S`, `D-H`, `D-H:MIN` and `D-H:MIN:S` (sbatch(1)).
 
+/// The longest: 10 000 days, as `--time` has it.
+const LONGEST_S: u64 = 10_000 * 86_400;
+
+/// What was expected in place of a text that is no such time.
+pub(super) fn expected(text: &str) -> String {
+    match sum(text) {
+        Some(0) => format!("expected a time of 1 second at least, found `{text}`: every job has a limit"),
+        Some(_) => format!("expected a time of 10000 days at most, found `{text}`"),
+        None if ["INFINITE", "UNLIMITED"].contains(&text.to_uppercase().as_str()) => {
+            format!("expected a time, found `{text}`: every job has a limit")
+        }
+        None => format!("expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `{text}`"),
+    }
+}
+
 /// The seconds of such a time; none if it is no time, no limit at all, or too long.
 pub(super) fn seconds(text: &str) -> Option<u64> {
+    sum(text).filter(|seconds| (1..=LONGEST_S).contains(seconds))
+}
+
+fn sum(text: &str) -> Option<u64> {
     let (days, clock) = match text.split_once('-') {
         Some((days, clock)) => (Some(number(days)?), clock),
         None => (None, text),
@@ -16,8 +35,7 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
         _ => return None,
     };
     // Numbers of at most nine digits do not overflow.
-    let sum = days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds;
-    (sum > 0).then_some(sum)
+    Some(days.unwrap_or(0) * 86_400 + hours * 3600 + minutes * 60 + seconds)
 }
 
 fn number(digits: &str) -> Option<u64> {
@@ -42,6 +60,7 @@ mod tests {
             ("1-12", 129_600),
             ("1-12:30", 131_400),
             ("7-00:00:01", 604_801),
+            ("10000-0", 864_000_000),
         ] {
             assert_eq!(seconds(text), Some(expected), "{text}");
         }
@@ -65,8 +84,11 @@ mod tests {
             "1.5",
             "+5",
             "9999999999",
+            "10000-1",
+            "14400001",
         ] {
             assert_eq!(seconds(text), None, "{text}");
+            assert!(expected(text).contains(&format!("found `{text}`")), "{text}");
         }
     }
 }

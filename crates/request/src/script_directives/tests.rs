@@ -15,11 +15,17 @@ fn found(lines: &str) -> Result<Found, RequestError> {
     read("job.sh", script(lines).as_bytes(), &JobOptions::default())
 }
 
+/// The same options as if they were in no script.
+fn unplaced(mut options: JobOptions) -> JobOptions {
+    options.places = Default::default();
+    options
+}
+
 #[test]
 fn lines_are_options_of_submit() {
     let check = |lines: &str, expected: &str| {
         let found = found(lines).unwrap_or_else(|failure| panic!("{lines}: {failure:?}"));
-        assert_eq!(found.options, options(expected), "{lines}");
+        assert_eq!(unplaced(found.options), options(expected), "{lines}");
     };
     check("", "");
     check(
@@ -68,7 +74,7 @@ fn the_command_line_may_ignore_lines_of_slurm() {
     let given = options("--ignore-sbatch");
     let text = script("#SBATCH --gres=gpu:1 --time=5\n#PLIANT --rigid 2");
     let found = read("job.sh", text.as_bytes(), &given).unwrap();
-    assert_eq!(found.options, options("--rigid 2"));
+    assert_eq!(unplaced(found.options), options("--rigid 2"));
 }
 
 #[test]
@@ -85,7 +91,7 @@ fn single_options_of_slurm_may_be_ignored() {
     let hint = failure.hint_text().unwrap();
     assert_eq!(hint, "remove or change the lines; --ignore-sbatch=dependency ignores these options");
     let found = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=priority,dependency")).unwrap();
-    assert_eq!(found.options, options("--ignore-sbatch=reservation --time 300s --rigid 3"));
+    assert_eq!(unplaced(found.options), options("--ignore-sbatch=reservation --time 300s --rigid 3"));
     let failure = read("job.sh", text.as_bytes(), &options("--ignore-sbatch=d")).unwrap_err();
     assert_eq!(failure.message(), "--ignore-sbatch: expected long names of options of sbatch, found `d`");
     assert!(failure.hint_text().is_some());
@@ -96,6 +102,87 @@ fn files_of_output_are_noted() {
     let notes = found("#SBATCH -o out-%j.txt\n#SBATCH --error=e").unwrap().notes;
     let notes: Vec<&str> = notes.iter().filter_map(|note| note.split(": output stays").next()).collect();
     assert_eq!(notes, ["job.sh:2: #SBATCH -o", "job.sh:3: #SBATCH --error"]);
+}
+
+#[test]
+fn variables_of_the_command_are_noted() {
+    let found = found("#SBATCH --export=ALL,A=1").unwrap();
+    assert_eq!(unplaced(found.options), options("--env A=1"));
+    assert!(found.notes[0].starts_with("job.sh:2: #SBATCH --export: no variables"), "{:?}", found.notes);
+}
+
+#[test]
+fn options_of_the_command_line_are_joined_with_those_of_the_script() {
+    let check = |lines: &str, given: &str, expected: &str| {
+        let given = options(given);
+        let found = read("job.sh", script(lines).as_bytes(), &given);
+        let found = found.unwrap_or_else(|failure| panic!("{lines}: {failure:?}"));
+        assert_eq!(unplaced(given.over(found.options)), options(expected), "{lines}");
+    };
+    check("#SBATCH --mem=4G", "--gpus 1", "--mem 4G --gpus 1");
+    check(
+        "#SBATCH --mem=4G --gpus=2 -C fast",
+        "--mem-per-proc 1G",
+        "--mem-per-proc 1G --gpus 2 --constraint fast",
+    );
+    check(
+        "#SBATCH -N 4 --ntasks-per-node=8 --mem=10G --gres=gpu:a100:1",
+        "--nodes 2",
+        "--nodes 2 --rigid 16 --procs-per-node 8 --mem 20G --gpus a100:2",
+    );
+    check("#SBATCH -n 4 -c 2 -N 4", "--rigid 3", "--rigid 3 --nodes 3");
+    check("#SBATCH -n 4", "--cpus-per-task 4", "--rigid 16 --cpus-per-task 4");
+    // What is wrong in a line does not matter if the command line says it.
+    check("#SBATCH -n 4 --mem=4G -t UNLIMITED", "--mem 4G --time 1h", "--rigid 4 --mem 4G --time 1h");
+    check("#SBATCH --mem 1G\n#SBATCH --mem-per-cpu=2G", "--mem 3G", "--mem 3G");
+    check("#SBATCH --gres=fpga:1 -N 2-4", "--gpus 1 --nodes 2", "--gpus 1 --nodes 2");
+    check(
+        "#PLIANT --rigid 8 --nodes 4 --procs-per-node 2",
+        "--rigid 2",
+        "--rigid 2 --nodes 2 --procs-per-node 2",
+    );
+    check("#PLIANT --rigid 8 --nodes 2 --procs-per-node 4", "--rigid 16", "--rigid 16 --nodes 2");
+}
+
+#[test]
+fn options_that_are_wrong_only_in_the_end_are_named_with_their_line() {
+    let order = |lines: &str, given: &str| {
+        let given = options(given);
+        given.clone().over(read("job.sh", script(lines).as_bytes(), &given).unwrap().options)
+    };
+    let folder = |options: JobOptions| options.folder(&Default::default()).unwrap_err().message().to_owned();
+    let found = folder(order("#SBATCH -D /nope", ""));
+    assert!(found.starts_with("job.sh:2: #SBATCH -D: expected a folder, found /nope: "), "{found}");
+    let found = folder(order("#PLIANT --chdir /nope", ""));
+    assert!(found.starts_with("job.sh:2: --chdir: expected a folder, found /nope: "), "{found}");
+    let found = folder(order("#SBATCH -D /nope", "--chdir /none"));
+    assert!(found.starts_with("--chdir: expected a folder, found /none: "), "{found}");
+    let sent = |options: JobOptions| options.announced().unwrap_err().message().to_owned();
+    let found = sent(order("#SBATCH -i /nope", ""));
+    assert!(found.starts_with("job.sh:2: #SBATCH -i: /nope: cannot read: "), "{found}");
+    let found = sent(order("#SBATCH -i /nope", "--stdin /none"));
+    assert!(found.starts_with("/none: cannot read: "), "{found}");
+}
+
+#[test]
+fn options_of_sbatch_on_the_command_line_have_a_hint() {
+    let check = |word: &str, expected: &str| {
+        let failure = parsed(vec![word.to_owned()]).unwrap_err();
+        let hint = failure.hint_text().unwrap();
+        assert!(hint.contains(expected), "{word}: {hint}");
+    };
+    check("--gres=gpu:1", "sbatch: `--gpus [KIND:]N` gives the GPUs");
+    check("--ntasks-per-node=4", "`--procs-per-node N`");
+    check("--dependency=afterok:1", "`pliant wait JOB && pliant submit ...`");
+    check("--mem-per-cpu=1G", "`--mem-per-proc` does that");
+    check("--mail-type=END", "it changes nothing here");
+    check("-N", "`--nodes N` does that");
+    check("-c2", "`--cpus-per-task N` does that");
+    check("--ntasks=4", "`--rigid` does that");
+    for option in &OPTIONS {
+        assert!(instead_of_sbatch(&format!("--{}", option.long)).is_some(), "{}", option.long);
+    }
+    assert_eq!(instead_of_sbatch("--nonsense"), None);
 }
 
 #[test]
@@ -119,7 +206,7 @@ fn what_is_wrong_is_named_with_its_line() {
     );
     check(
         "#SBATCH --time=0",
-        "job.sh:2: #SBATCH --time: expected MIN, MIN:S, H:MIN:S, D-H, D-H:MIN or D-H:MIN:S, found `0`",
+        "job.sh:2: #SBATCH --time: expected a time of 1 second at least, found `0`: every job has a limit",
     );
     check("#SBATCH -n 1-4", "job.sh:2: #SBATCH -n: expected a whole number from 1 to 10000000, found `1-4`");
     check(
@@ -144,14 +231,18 @@ fn what_is_wrong_is_named_with_its_line() {
     check(
         "#SBATCH --job-name=a/b",
         &format!(
-            "job.sh:2: #SBATCH --job-name: --job-name: expected a name of 1 to {} bytes without slashes and control \
+            "job.sh:2: #SBATCH --job-name: expected a name of 1 to {} bytes without slashes and control \
              characters, found `a/b`",
             pliant_wire::bounds::NAME_BYTES_MAX
         ),
     );
     check(
-        "#SBATCH --export=ALL,A=1",
-        "job.sh:2: #SBATCH --export: expected NONE or NAME=VALUE, found `ALL`: no variables of the command are passed on",
+        "#SBATCH --export=ALL,A",
+        "job.sh:2: #SBATCH --export: expected ALL, NONE or NAME=VALUE, found `A`: no variables of the command are passed on",
+    );
+    check(
+        "#SBATCH --nice=-5",
+        &format!("job.sh:2: #SBATCH --nice: expected a whole number from {}", "0 to 2147483645, found `-5`"),
     );
     // Everything at once.
     check(

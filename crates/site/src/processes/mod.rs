@@ -64,6 +64,7 @@ mod account;
 mod allotted;
 mod cgroup;
 mod control;
+mod descriptors;
 mod disk;
 mod folder;
 mod gate;
@@ -95,6 +96,7 @@ pub use control::{
     Ending, FoundState, Lost, ProcessState, Running, SpawnError, account_of, ask_end, find, forget_run,
     recorded, spawn, terminate,
 };
+pub use descriptors::keep_descriptors;
 pub use disk::FileUsage;
 pub(crate) use disk::Measured;
 pub use folder::FolderError;

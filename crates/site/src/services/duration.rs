@@ -8,6 +8,8 @@ use pliant_model::Span;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DurationError {
     found: String,
+    /// True if it is a length of time.
+    is_length: bool,
 }
 
 /// The longest that is read: 10 000 days.
@@ -24,8 +26,8 @@ const UNITS: [(char, i64); 4] = [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)
 /// If it is none of these, less than a second or more than 10 000 days.
 pub fn parse_duration(text: &str) -> Result<Span, DurationError> {
     let seconds = if text.contains(':') { clock(text) } else { units(text) };
-    let seconds = seconds.filter(|seconds| (1..=LONGEST_S).contains(seconds));
-    seconds.map(Span).ok_or_else(|| DurationError { found: text.to_owned() })
+    let within = seconds.filter(|seconds| (1..=LONGEST_S).contains(seconds));
+    within.map(Span).ok_or_else(|| DurationError { found: text.to_owned(), is_length: seconds.is_some() })
 }
 
 fn number(digits: &str) -> Option<i64> {
@@ -65,6 +67,20 @@ pub fn show_duration(span: Span) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// What Slurm's `D-H`, `D-H:MIN` or `D-H:MIN:S` is here.
+fn of_slurm(text: &str) -> Option<String> {
+    let (days, clock) = text.split_once('-')?;
+    let mut seconds = number(days)?.checked_mul(86_400)?;
+    let parts: Vec<i64> = clock.split(':').map(number).collect::<Option<_>>()?;
+    if parts.len() > 3 {
+        return None;
+    }
+    for (part, unit) in parts.into_iter().zip([3600, 60, 1]) {
+        seconds = seconds.checked_add(part.checked_mul(unit)?)?;
+    }
+    (1..=LONGEST_S).contains(&seconds).then(|| show_duration(Span(seconds)))
+}
+
 impl DurationError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
@@ -75,7 +91,17 @@ impl DurationError {
 impl fmt::Display for DurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found: String = self.found.chars().take(40).flat_map(char::escape_debug).collect();
-        write!(f, "expected a length of time with its unit, such as 90s, 15m or 2h, found `{found}`")
+        match self.is_length {
+            true => {
+                write!(f, "expected a length of time from 1s to {}d, found `{found}`", LONGEST_S / 86_400)
+            }
+            false => write!(
+                f,
+                "expected a length of time with its unit, such as 90s, 15m or 2h, found `{found}`{}",
+                of_slurm(&self.found)
+                    .map_or_else(String::new, |meant| format!(": {meant} is meant, perhaps"))
+            ),
+        }
     }
 }
 
@@ -99,6 +125,22 @@ mod tests {
             check(text, seconds);
         }
         assert_eq!(show_duration(Span(5400)), "1h30m");
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let check = |text: &str, expected: &str| {
+            let error = parse_duration(text).unwrap_err().to_string();
+            assert!(error.ends_with(expected), "{text}: {error}");
+        };
+        for text in ["0s", "0:00:00", "10001d"] {
+            check(text, &format!("from 1s to 10000d, found `{text}`"));
+        }
+        check("1-0", "found `1-0`: 1d is meant, perhaps");
+        check("1-12:30", "found `1-12:30`: 1d12h30m is meant, perhaps");
+        for text in ["1-", "1-2-3", "0-0", "-5s", "1-1:1:1:1", "90"] {
+            check(text, &format!("2h, found `{text}`"));
+        }
     }
 
     #[test]

@@ -74,4 +74,4 @@ pub use refusal::Refusal;
 pub use script::{Script, ScriptProblem};
 pub use service::{Runtime, Scaling, Service};
 pub use speedup_spec::{SpeedupSpec, SpeedupSpecError};
-pub use task_variables::task_variables;
+pub use task_variables::{has_slurm_lines, task_variables};

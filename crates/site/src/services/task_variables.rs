@@ -48,7 +48,7 @@ fn variables(text: &[u8], work: &Work) -> impl Iterator<Item = (String, Value)> 
 }
 
 /// Whether the head of a script, which ends before the first line that is neither blank nor a comment, has options of `sbatch`.
-fn has_slurm_lines(text: &[u8]) -> bool {
+pub fn has_slurm_lines(text: &[u8]) -> bool {
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let mut head = lines.take_while(|line| line.is_empty() || line.starts_with(b"#"));
     head.any(|line| {

@@ -160,10 +160,11 @@ fn an_explanation_lists_the_jobs_that_a_job_waits_for() {
         waits: None,
         unplanned: Some("a limit is reached (MaxJobs)".to_owned()),
     });
+    assert!(unplanned.starts_with("lyon.7 QUEUED (pi of alice)\n"), "{unplanned}");
     assert!(unplanned.ends_with("\n\nIt waits, and has no planned start: a limit is reached (MaxJobs).\n"));
     let shown = text(&Explanation { record, at: Time(1_030), waits: Some(wait), unplanned: None });
     let expected = "\
-lyon.7 QUEUED, expected to start in 1m10s (pi of alice)
+lyon.7 QUEUED, expected to start in 1m (pi of alice)
 Submitted 1970-01-01 00:16:40Z (30s ago).
 
 Estimates when it was submitted:

@@ -43,7 +43,7 @@ impl CommandUser {
         CommandUser::with_role(federation, Role::Operator, "root")
     }
 
-    fn with_role(federation: &Federation, role: Role, name: &str) -> CommandUser {
+    pub(crate) fn with_role(federation: &Federation, role: Role, name: &str) -> CommandUser {
         CommandUser { config: federation.client_file(role, name), dir: tempfile::tempdir().unwrap() }
     }
 
@@ -69,6 +69,13 @@ impl CommandUser {
         let mut command = pliant(&self.config, &words);
         command.current_dir(self.dir());
         command
+    }
+
+    /// What a command prints for people, line by line.
+    pub(crate) fn lines(&self, line: &str) -> Vec<String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = pliant(&self.config, &words).current_dir(self.dir()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
     }
 
     pub(crate) fn begin(&self, line: &str) -> Child {

@@ -54,6 +54,22 @@ async fn every_page_is_opened_as_operator_user_and_stranger() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pages_are_not_served_with_the_certificate_of_a_daemon() {
+    let federation = Federation::agent_only("");
+    for role in [Role::Server, Role::Agent] {
+        let user = CommandUser::with_role(&federation, role, "lyon");
+        let mut pages = user.begin("web --no-open");
+        let status = until("the pages to be refused", async || pages.try_wait().unwrap()).await;
+        let (code, _, error) = said(pages.wait_with_output().unwrap());
+        assert_eq!((status.code(), code), (Some(2), 2), "{error}");
+        let expected = format!(
+            "error: expected the certificate of a user or an operator in [tls], found that of the {role} `lyon`"
+        );
+        assert!(error.starts_with(&expected) && error.contains("hint: "), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_says_that_a_job_moved_and_that_nothing_is_planned_for_a_held_one() {
     let Some(program) = find() else { return };
     let federation = busy().await;

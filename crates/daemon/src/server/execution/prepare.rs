@@ -4,11 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pliant_control::batch::external;
 use pliant_control::exact_text::ExactText;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Key;
 use pliant_site::processes::{RunSpec, TaskList, put_call};
-use pliant_site::services::PreparedCall;
+use pliant_site::services::{PreparedCall, has_slurm_lines};
 use pliant_site::{JobFiles, JobFolder};
 use pliant_staging::{FileSpec, SHARED, UploadSet, WORK, copy_inputs, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
@@ -175,7 +176,14 @@ impl Execution {
             ("PLIANT_REQUEUES", record.requeues.to_string()),
         ];
         let account = host.account_run(program.account.as_deref(), &self.dir)?;
-        Ok(RunSpec { account, ..program.spec(host, allocation, own) })
+        let mut spec = program.spec(host, allocation, own);
+        let of_sbatch = program.script_text().is_some_and(|text| has_slurm_lines(text.as_bytes()));
+        // In front of Slurm they are Slurm's, by which `srun` finds its job.
+        if of_sbatch && host.cluster.policy() != external::SLURM {
+            spec.env.insert("SLURM_JOB_ID".to_owned(), record.handle.to_string());
+            spec.env.insert("SLURM_JOB_NAME".to_owned(), record.name.clone());
+        }
+        Ok(RunSpec { account, ..spec })
     }
 
     /// What an earlier run of unknown outcome has left goes first.
