@@ -36,6 +36,8 @@ struct ScriptOrder {
 
 /// A job and the order that it was submitted for.
 type Accepted<'a> = (&'a ScriptOrder, JobRecord);
+/// A script without a job, and why.
+type Rejected<'a> = (&'a ScriptOrder, Failure);
 
 /// Submits each script, once all of them are read; prints the job IDs in the order of the scripts.
 pub(super) fn run(
@@ -87,7 +89,7 @@ fn submitted<'a>(
     output: Output,
     session: &Session,
     orders: &'a [ScriptOrder],
-) -> Result<(Vec<Accepted<'a>>, Vec<(&'a ScriptOrder, Failure)>), Failure> {
+) -> Result<(Vec<Accepted<'a>>, Vec<Rejected<'a>>), Failure> {
     let (interrupt, interrupted) = watch::channel(false);
     let ask = |client: Client, one: &ScriptOrder| {
         let (order, has_key, mut interrupted) = (one.order.clone(), one.has_key, interrupted.clone());
@@ -158,7 +160,7 @@ fn one_script_only(option: &str, scripts: usize) -> Failure {
         .hint("submit that script with a command of its own")
 }
 
-fn described(accepted: &[Accepted<'_>], failures: &[(&ScriptOrder, Failure)]) -> Value {
+fn described(accepted: &[Accepted<'_>], failures: &[Rejected<'_>]) -> Value {
     let jobs = accepted.iter().map(|(one, record)| {
         let mut value = document(record, one.order.key);
         value["script"] = json!(one.path);
@@ -171,7 +173,7 @@ fn described(accepted: &[Accepted<'_>], failures: &[(&ScriptOrder, Failure)]) ->
 }
 
 /// A failure if some scripts were not submitted, with the first of them.
-fn not_submitted(failures: &[(&ScriptOrder, Failure)], scripts: usize) -> Result<(), Failure> {
+fn not_submitted(failures: &[Rejected<'_>], scripts: usize) -> Result<(), Failure> {
     let Some((_, first)) = failures.first() else { return Ok(()) };
     let mut text = format!("{} of {} not submitted:", failures.len(), counted(scripts as u64, "script"));
     for (one, failure) in failures.iter().take(LISTED) {
