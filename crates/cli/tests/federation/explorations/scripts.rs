@@ -71,7 +71,10 @@ async fn requests_run_a_script_with_their_parameters() {
     }
     fs::write(alice.dir().join("wide.sh"), "#!/bin/sh\n#SBATCH --time=2 -n4\n").unwrap();
     let (code, _, stderr) = alice.run("explore ./wide.sh --max 2 --deadline 10s --out none");
-    assert!(code == 2 && stderr.contains("options that `pliant explore` has, found --rigid"), "{stderr}");
+    assert!(
+        code == 2 && stderr.contains("./wide.sh:2: #SBATCH -n: expected options that `pliant explore` has"),
+        "{stderr}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
