@@ -85,9 +85,11 @@ impl ExecutableOptions {
                 Some(place) => format!("{place}: {expected}"),
                 None => format!("{expected}, found {option}"),
             };
-            return Err(RequestError::input(problem).hint(
-                "remove it from the script; --ignore-sbatch ignores all #SBATCH lines, --ignore-sbatch=OPTION the one of that long name",
-            ));
+            let is_of_sbatch = options.places.of(option).is_some_and(|place| place.contains("#SBATCH "));
+            return Err(RequestError::input(problem).hint(match is_of_sbatch {
+                true => "remove it from the script; --ignore-sbatch ignores all #SBATCH lines, --ignore-sbatch=OPTION the one of that long name",
+                false => "remove it from the script",
+            }));
         }
         let names: BTreeSet<&str> =
             parameters.fixed.keys().map(String::as_str).chain(parameters.names()).collect();

@@ -81,8 +81,14 @@ async fn every_instance_of_a_script_finds_its_parameters() {
         assert!(code == 2 && stderr.contains(words), "{line}: {code}: {stderr}");
     }
     for (lines, words) in [
-        ("#PLIANT --time 1m --chdir .", "expected options that `pliant sweep` has, found --chdir"),
-        ("#SBATCH --time=1 --array=1-3", "expected options that `pliant sweep` has, found --array"),
+        (
+            "#PLIANT --time 1m --chdir .",
+            "./wrong.sh:2: --chdir: expected options that `pliant sweep` has\n  hint: remove it from the script\n",
+        ),
+        (
+            "#SBATCH --time=1 --array=1-3",
+            "./wrong.sh:2: #SBATCH --array: expected options that `pliant sweep` has",
+        ),
         ("#SBATCH --reservation=x", "#SBATCH --reservation is not supported"),
         ("", "expected --time with a script, found none"),
     ] {
