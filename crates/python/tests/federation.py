@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sysconfig
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator
@@ -33,10 +34,23 @@ class Federation:
     def kill(self, name: str) -> None:
         """Kills a daemon by its process ID; its jobs run on."""
         daemons = json.loads((self.folder / "federation.json").read_text())["daemons"]
-        os.kill(next(daemon["pid"] for daemon in daemons if daemon["name"] == name), signal.SIGKILL)
+        pid = next(daemon["pid"] for daemon in daemons if daemon["name"] == name)
+        os.kill(pid, signal.SIGKILL)
+        # Its journal is locked until its last thread has ended, and `pliant up` fails if it starts another daemon before that.
+        while runs(pid):
+            time.sleep(0.01)
 
     def down(self) -> None:
         subprocess.run([self.command, "down", "--dir", self.folder], check=True, stdout=subprocess.DEVNULL)
+
+
+def runs(pid: int) -> bool:
+    """Whether a thread of the process has not ended."""
+    try:
+        states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/task").exists()
+    return any(state not in "ZX" for state in states)
 
 
 @pytest.fixture(scope="module")
