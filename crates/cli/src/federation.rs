@@ -78,9 +78,9 @@ impl Session {
         &self,
         things: impl IntoIterator<Item = I>,
         ask: impl Fn(Client, I) -> F,
-        mut answered: impl FnMut(usize, Result<A, ClientError>),
+        mut answered: impl FnMut(usize, A),
     ) where
-        F: Future<Output = Result<A, ClientError>> + Send + 'static,
+        F: Future<Output = A> + Send + 'static,
         A: Send + 'static,
     {
         let mut waiting = things.into_iter().enumerate();

@@ -55,6 +55,7 @@ pub(crate) mod submit;
 mod submit_array;
 mod submit_dry_run;
 mod submit_refused;
+mod submit_scripts;
 pub(crate) mod sweep;
 pub(crate) mod token;
 pub(crate) mod trace_convert;

@@ -22,7 +22,7 @@ use pliant_control::agent::{ChildKind, DiscoveryQuery};
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Name};
 use pliant_control::server_info::ServerInfo;
-use pliant_journal::{Archive, Filter};
+use pliant_journal::Filter;
 use pliant_model::{Procs, Time};
 use pliant_policy::discovery::{ReportRule, Summary};
 use pliant_telemetry::RequestId;
@@ -35,15 +35,15 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
-use crate::host::{DaemonError, SharedArchive, archived};
+use crate::host::{DaemonError, SharedArchive};
 
 use again::ReportingAgain;
 pub(crate) use contact::{ParentContact, readiness};
 pub(crate) use inquiry::{Inquiry, SinceCopy};
 use outbound::TransientMessage;
 pub(crate) use outbound::{Outbound, Upward, upward};
-use reading::{ReadPage, Reading, wait};
-use reports::{Report, last_reports};
+use reading::{PAGE_PAUSE, ReadPage, Reading, updates_page, wait};
+use reports::Report;
 use summaries::ConnectionSummaries;
 
 /// How often each side says that it is there.
@@ -54,8 +54,6 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Messages under way.
 const WINDOW: usize = 256;
-/// Status updates that are read from the journal at a time: as many again wait in memory.
-const PAGE: u32 = 256;
 /// How many questions of the parent may be without an answer; it has given up on the oldest ones by then.
 const QUESTIONS_MAX: usize = 4096;
 
@@ -178,6 +176,7 @@ impl<C: Child> Uplink<C> {
             summaries: ConnectionSummaries::new(summaries),
             said: VecDeque::new(),
             acknowledged: 0,
+            next_page: Instant::now(),
             next_question,
             questions: BTreeMap::new(),
         };
@@ -228,6 +227,8 @@ struct ParentConnection<C> {
     summaries: ConnectionSummaries,
     /// What else is to be said next: one answer, perhaps in pieces.
     said: VecDeque<proto::Up>,
+    /// When the next page of status updates may be read.
+    next_page: Instant,
     acknowledged: u64,
     next_question: u64,
     /// Questions that came over the present connection and are not answered, with the parent's numbers of them.
@@ -340,8 +341,14 @@ impl<C: Child> ParentConnection<C> {
                     reading = None;
                     match page {
                         // The parent had acknowledged those that it asks for.
-                        Ok(ReadPage::Updates(last, page)) if page.is_empty() => self.last_sent = last,
-                        Ok(ReadPage::Updates(_, page)) => self.page = page.into(),
+                        Ok(ReadPage::Updates { last, is_full, reports }) => {
+                            self.next_page = Instant::now() + if is_full { Duration::ZERO } else { PAGE_PAUSE };
+                            match reports.is_empty() {
+                                // The parent had acknowledged those that it asks for.
+                                true => self.last_sent = last,
+                                false => self.page = reports.into(),
+                            }
+                        }
                         Ok(ReadPage::Again((page, rest))) => {
                             self.page = page.into_iter().map(Report::Again).collect();
                             self.again = rest;
@@ -385,17 +392,11 @@ impl<C: Child> ParentConnection<C> {
             let child = self.child.clone();
             return Some(Box::pin(async move { Ok(ReadPage::Again(again.next(&archive, &*child).await?)) }));
         }
-        let last = *self.outbound.last_update.borrow_and_update();
-        if last <= last_sent {
+        if *self.outbound.last_update.borrow_and_update() <= last_sent {
             return None;
         }
-        Some(Box::pin(async move {
-            let look = move |archive: &mut dyn Archive| archive.status_updates(last_sent, PAGE);
-            let mut page = archived(&archive, look).await?;
-            // Later ones are in the journal, and may not be synced.
-            page.retain(|update| update.seq <= last);
-            Ok(ReadPage::Updates(last, last_reports(&page)?))
-        }))
+        let updates = self.outbound.last_update.clone();
+        Some(updates_page(archive, updates, last_sent, self.next_page))
     }
 
     /// What is sent next: status updates last, of which there may be many.

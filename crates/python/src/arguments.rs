@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use pliant_request::numbers::duration;
 use pyo3::prelude::*;
 
 use crate::errors::wrong_input;
@@ -40,6 +41,16 @@ impl Argument<'_, '_> {
         let found = self.value.extract().ok().filter(|found| bounds.contains(found));
         found
             .ok_or_else(|| self.wrong(&format!("a whole number from {} to {}", bounds.start(), bounds.end())))
+    }
+
+    /// A length of time: whole seconds, or a text such as `1h` as the command takes it.
+    pub(crate) fn seconds(&self, bounds: RangeInclusive<i64>) -> PyResult<i64> {
+        match self.value.extract::<String>() {
+            Ok(text) => {
+                duration(bounds)(&text).map_err(|error| wrong_input(format!("{}: {error}", self.name)))
+            }
+            Err(_) => self.whole(bounds),
+        }
     }
 
     /// The exception of a wrong value.

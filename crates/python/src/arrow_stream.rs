@@ -32,13 +32,19 @@ pub(crate) fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<B
     PyCapsule::new_with_value(py, schema, SCHEMA)
 }
 
-/// A stream that was taken over.
-pub(crate) struct Stream(FFI_ArrowArrayStream);
+/// A stream that was taken over, and the class of the object that offered it.
+pub(crate) struct Stream {
+    stream: FFI_ArrowArrayStream,
+    class: String,
+}
 
 impl Stream {
     /// Reads its batches. The interpreter is not needed: a producer that does takes it itself.
     pub(crate) fn batches(self) -> PyResult<Vec<RecordBatch>> {
-        let reader = RecordBatchStreamReader::try_new(self.0).map_err(wrong_input)?;
+        // One column alone is no table: a `Series` of pandas or polars, or a chunked array of pyarrow.
+        let reader = RecordBatchStreamReader::try_new(self.stream).map_err(|error| {
+            wrong_input(format!("expected a table with columns, found a {}: {error}", self.class))
+        })?;
         reader.map(|batch| batch.map_err(wrong_input)).collect()
     }
 }
@@ -66,7 +72,8 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Stream> {
         let found = object.get_type().name()?;
         let problem = format!(
             "expected a Workload, as of pliant.read_workload(path), or a table with the method __arrow_c_stream__, such as \
-             polars.DataFrame(columns) or one of pandas, pyarrow or DuckDB; found {found}"
+             polars.DataFrame(columns) or one of pandas, pyarrow or DuckDB; found {found}{}",
+            if object.hasattr("collect")? { ", whose method collect() may give one" } else { "" }
         );
         return Err(PyTypeError::new_err(problem));
     };
@@ -76,5 +83,6 @@ pub(crate) fn import(object: &Bound<'_, PyAny>) -> PyResult<Stream> {
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
     // SAFETY: a capsule of this name holds a valid `ArrowArrayStream` (the Arrow PyCapsule interface). `from_raw` takes its content and
     // leaves a released structure behind, which the capsule's destructor does not free again. The capsule lives until then.
-    Ok(Stream(unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) }))
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+    Ok(Stream { stream, class: object.get_type().name()?.to_string() })
 }

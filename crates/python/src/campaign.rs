@@ -22,6 +22,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// A campaign, as read from its file.
 #[pyclass(frozen, module = "pliant", name = "Campaign")]
 pub(crate) struct Campaign {
+    path: PathBuf,
     inner: campaign::Campaign,
     skipped: Vec<String>,
 }
@@ -60,8 +61,12 @@ impl Campaign {
         py.detach(|| {
             let mut inner = campaign::Campaign::read(&path, log_dirs).map_err(|error| of_campaign(&error))?;
             let skipped = inner.skip_absent().iter().map(|one| one.workload.clone()).collect();
-            Ok(Campaign { inner, skipped })
+            Ok(Campaign { path, inner, skipped })
         })
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Campaign({})", self.path.display())
     }
 
     /// The optional workloads that are left out, since their logs are absent.

@@ -35,8 +35,8 @@ fn set(options: &mut RunOptions, name: &str, argument: &Argument<'_, '_>) -> PyR
         "realloc" if argument.text()? == "none" => options.realloc = None,
         "realloc" => options.realloc = Some(argument.word()?),
         "heuristic" => options.heuristic = Some(argument.word()?),
-        "period" => options.period = Some(Span(argument.whole(limits::PERIOD_S)?)),
-        "threshold" => options.threshold = Some(Span(argument.whole(limits::THRESHOLD_S)?)),
+        "period" => options.period = Some(Span(argument.seconds(limits::PERIOD_S)?)),
+        "threshold" => options.threshold = Some(Span(argument.seconds(limits::THRESHOLD_S)?)),
         "window" => options.window = Some(argument.whole(limits::WINDOW)?),
         "plan_by" => options.plan_by = argument.word()?,
         "dedicated_share" => {

@@ -176,10 +176,10 @@ pub(crate) fn generate(
         match name.as_str() {
             "seed" => seed = argument.whole(0..=u64::MAX)?,
             "month" => month = Some(argument.text()?),
-            "jobs" => jobs = Some(argument.whole(0..=u32::MAX)?),
+            "jobs" => jobs = Some(argument.whole(1..=u32::MAX)?),
             "days" => days = Some(argument.number()?),
             "load" => load = Some(argument.number()?),
-            "walltime_max" => walltime_max = Some(argument.whole(0..=i64::MAX)?),
+            "walltime_max" => walltime_max = Some(argument.seconds(1..=i64::MAX)?),
             _ => return Err(wrong_input(format!("expected an option of a generator, found {name:?}"))),
         }
     }

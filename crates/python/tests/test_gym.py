@@ -1,5 +1,6 @@
 """The environment is one of Gymnasium, and agents by simple rules get the schedules of the built-in policies."""
 
+import os
 import subprocess
 import sys
 import warnings
@@ -10,6 +11,10 @@ from gymnasium.utils.env_checker import check_env
 
 import pliant
 import pliant.gym
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SMALL = pliant.generate("lublin", procs=8, jobs=30, load=0.9, seed=3)
 
 
 def play(environment: pliant.gym.BatchEnv, pick, **reset) -> tuple[float, int]:
@@ -114,10 +119,38 @@ def test_wrong_arguments_are_errors(workload: pliant.Workload) -> None:
     playing.step(numpy.int64(0))
     with pytest.raises(pliant.InputError, match="call reset"):
         pliant.gym.BatchEnv(workload, procs=128).step(0)
-    environment = pliant.gym.BatchEnv(workload, procs=128, jobs=1, metric="luck")
-    environment.reset()
-    with pytest.raises(pliant.InputError, match="metric: expected a metric of summary.json, found 'luck'"):
-        environment.step(0)
+    # These are noticed before an episode, not at its end.
+    for metric in ("luck", "schema", "clusters"):
+        with pytest.raises(pliant.InputError, match=f"metric: expected one of jobs, .*mean_wait_s.*, found '{metric}'"):
+            pliant.gym.BatchEnv(workload, procs=128, metric=metric)
+    with pytest.raises(pliant.InputError, match="procs: expected a whole number from 1 to 4294967295, found 'all'"):
+        pliant.gym.BatchEnv(workload, procs="all")
+    with pytest.raises(pliant.InputError, match="backfill: expected True or False, found 'no'"):
+        pliant.gym.BatchEnv(workload, procs=128, backfill="no")
+
+
+ANYTHING = st.none() | st.booleans() | st.integers(-2, 30) | st.sampled_from([2**31, 2**64, -(2**63)]) | st.floats() | st.text(max_size=3)
+
+
+@settings(max_examples=int(os.environ.get("PLIANT_EXAMPLES", "200")), deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["procs", "jobs", "window", "backfill", "metric"]), ANYTHING, max_size=2),
+    st.dictionaries(st.just("first"), ANYTHING),
+    st.lists(ANYTHING, max_size=40),
+)
+def test_any_episode_goes_on_or_is_an_error(arguments: dict, options: dict, actions: list) -> None:
+    try:
+        environment = pliant.gym.BatchEnv(SMALL, **{"procs": 8, "jobs": 10, "window": 4, **arguments})
+        environment.reset(seed=1, options=options)
+    except pliant.InputError:
+        return
+    for action in actions:
+        try:
+            observation, reward, over, _, info = environment.step(action)
+        except pliant.InputError:
+            continue
+        assert observation.shape == environment.observation_space.shape and (observation >= 0).all() and (observation <= 1).all()
+        assert info["waiting"] == environment.action_masks().sum() and (reward <= 0 if over else reward == 0)
 
 
 def test_threads_that_use_one_episode_do_not_wait_for_each_other_for_ever(workload: pliant.Workload) -> None:

@@ -17,6 +17,7 @@ from federation import Federation, client, federation, gated, script  # noqa: F4
 import pliant
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pliant.words import SUBMIT_OPTIONS
 
 
 def test_a_service_from_the_estimate_to_its_results(client: pliant.Client, tmp_path: Path) -> None:
@@ -142,6 +143,42 @@ def test_any_words_give_estimates_or_an_error(client: pliant.Client, words: list
         assert client._connection.estimate(words).wait().offers
     except pliant.PliantError as error:
         assert error.problem
+
+
+ANYTHING = st.none() | st.booleans() | st.integers(-3, 9) | st.sampled_from([2**31, 2**63, 2**70]) | st.floats() | st.text(max_size=4)
+ANYTHING |= st.lists(ANYTHING, max_size=3) | st.dictionaries(st.text(max_size=3), ANYTHING, max_size=2)
+# Those that name a file of this machine are left out.
+NAMES = [name for name in SUBMIT_OPTIONS if name not in ("script", "inputs", "stdin", "chdir")]
+
+
+@settings(max_examples=int(os.environ.get("PLIANT_EXAMPLES", "500")), deadline=None)
+@given(st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=3), ANYTHING)
+def test_any_options_give_estimates_or_an_error(client: pliant.Client, options: dict, job: object) -> None:
+    for call in (lambda: client.estimate("pi", **options), lambda: client.job(job), lambda: client.queue(last=job)):
+        try:
+            call()
+        except (pliant.PliantError, UnicodeEncodeError):
+            pass
+
+
+def test_what_is_no_mapping_or_sequence_is_named(client: pliant.Client, tmp_path: Path) -> None:
+    def check(words: str, call) -> None:
+        with pytest.raises(pliant.InputError, match=words):
+            call()
+
+    path = script(tmp_path, "true")
+    check("arguments: expected a mapping, such as a dict, found \\['samples=3'\\]", lambda: client.submit("pi", arguments=["samples=3"]))
+    check("env: expected a mapping", lambda: client.submit(script=path, time="1m", env=["A=1"]))
+    check("inputs: expected paths, .*found 5", lambda: client.submit(script=path, time="1m", inputs=5))
+    check("args: expected a sequence of words, found 5", lambda: client.submit(script=path, time="1m", args=5))
+    check("vary: seed: expected .*, found 3", lambda: client.sweep(script=path, time="1m", vary={"seed": 3}, out=tmp_path / "out"))
+    check("vary: seed: expected at least one value, found none", lambda: client.sweep(script=path, vary={"seed": []}, out=tmp_path / "out"))
+    check("vary: expected a mapping", lambda: client.sweep(script=path, time="1m", vary=["seed=1..3"], out=tmp_path / "out"))
+    check("partition: expected a text or several, found 5", lambda: client.submit(script=path, time="1m", partition=5))
+    check("expected a service or script, found both", lambda: client.submit("pi", script=path))
+    check("job: expected a Job or a job ID like `lyon.17`, found 5", lambda: client.job(5))
+    check("jobs: expected a Job, a job ID, or several of them, found None", lambda: client.wait(None))
+    check("last: expected a whole number from 0 to 4294967295, found -1", lambda: client.queue(last=-1))
 
 
 def test_ctrl_c_ends_a_wait_and_other_threads_run_meanwhile(client: pliant.Client, tmp_path: Path) -> None:
@@ -335,6 +372,7 @@ def test_a_sweep_of_a_script(client: pliant.Client, tmp_path: Path, capsys, monk
     assert [(one.values, one.state, one.output) for one in result] == [
         ([("seed", str(seed))], "failed" if seed == 3 else "completed", f"{seed}\n") for seed in range(1, 6)
     ]
+    assert [one.number for one in result[1:4]] == [1, 2, 3] and [one.number for one in result[::-2]] == [4, 2, 0] and result[9:] == []
     assert result[-1].number == 4 and result[2].code == 1 and result[2].error == "odd\n"
     with pytest.raises(IndexError):
         result[5]

@@ -1,6 +1,7 @@
 """Policies in Python equal the built-in ones, and what they decide wrongly is an error that names the decision."""
 
 import gc
+import itertools
 import os
 import traceback
 import weakref
@@ -223,6 +224,12 @@ def test_impossible_decisions_are_errors_that_name_the_decision() -> None:
     check("expected positions of waiting jobs at 0 s, found 7", batch=policy_of(lambda *_: numpy.int64(7)))
     check("expected the position of a waiting job at 0 s, found 'a'", batch=policy_of(lambda *_: ["a"]))
     check("expected the position of a waiting job at 0 s, found 0.5", batch=policy_of(lambda *_: [0.5]))
+    # Iterables without an end, which would fill the memory, and those with one that is far.
+    check("job 70: expected starts of waiting jobs, each once, at 0 s", batch=policy_of(lambda *_: itertools.repeat(0)), procs=8)
+    check("expected the position of a waiting job from 0 to 0 at 0 s, found 1", batch=policy_of(lambda *_: itertools.count()))
+    check("expected 1 ranks, one for each job, at 0 s, found 2", batch="easy", order=lambda now, queue: itertools.count())
+    check("expected 1 ranks, one for each job, at 0 s, found 1000000000000", batch="easy", order=lambda now, queue: range(10**12))
+    check("expected 1 ranks, one for each job, at 0 s, found 0", batch="easy", order=lambda now, queue: iter(()))
     check("expected numbers as ranks at 0 s, found None", batch="easy", order=lambda now, queue: None)
     check("expected numbers as ranks at 0 s, found 'a'", batch="easy", order=lambda now, queue: ["a"])
     check("expected numbers as ranks at 0 s, found a number beyond the range of floats", batch="easy", order=lambda now, queue: [10**400])
@@ -338,3 +345,54 @@ def test_columns_are_taken_by_numpy_without_a_copy(workload: pliant.Workload) ->
         return array
 
     assert len(pliant.simulate(workload, procs=128, batch="easy", order=rank).jobs) == len(workload)
+
+
+def test_views_are_shown_with_their_first_values() -> None:
+    seen: dict[str, str] = {}
+
+    class Fcfs(pliant.BatchPolicy):
+        def on_submit(self, now, job):
+            seen["job"] = repr(job)
+
+        def schedule(self, now, queue, free):
+            seen["queue"] = repr(queue)
+            return [0] if queue.procs[0] <= free else []
+
+    class First(pliant.MappingRule):
+        def choose(self, now, job, offers):
+            seen["offers"] = repr(offers)
+            return 0
+
+    class Smallest(pliant.SizingRule):
+        def choose(self, now, sizes, waiting):
+            seen["sizes"] = repr(sizes)
+            return 0
+
+    class Oldest(pliant.HeuristicRule):
+        def urgencies(self, now, jobs):
+            seen["jobs"] = repr(jobs)
+            return [0] * len(jobs)
+
+    import pyarrow
+
+    table = pyarrow.table({"submit": [0] * 12, "procs": [4] * 12, "runtime": [30] * 12, "walltime": [40] * 12})
+    pliant.simulate(table.slice(0, 3), procs=4, batch=Fcfs())
+    assert seen == {"job": "WaitingJob(3: submit=0, procs=4, walltime=40)", "queue": "Queue(cluster: 1 jobs, job=[3], procs=[4], walltime=[40])"}
+    two = [{"name": "a", "procs": 4}, {"name": "b", "procs": 4}]
+    pliant.simulate(table.slice(0, 1), platform=two, mapping=First())
+    assert seen["offers"] == "Offers(2, procs=[4, 4], walltime=[40, 40], start=[0, 0])"
+    pliant.simulate(table.slice(0, 1), procs=4, moldable="paper", tuner=Smallest())
+    assert seen["sizes"].startswith("Sizes(")
+    jobs = pliant.generate("lublin", procs=8, jobs=200, load=1.5, seed=3)
+    pliant.simulate(jobs, platform=[{"name": "a", "procs": 8}, {"name": "b", "procs": 8}], realloc="all-cancellation", heuristic=Oldest(), period=60)
+    assert seen["jobs"].startswith("Candidates(") and ", current=[" in seen["jobs"]
+    pliant.simulate(table, procs=4, batch=Fcfs())
+
+    class Long(pliant.QueueOrder):
+        def ranks(self, now, queue):
+            if len(queue) > 8:
+                seen["long"] = repr(queue)
+            return queue.submit
+
+    pliant.simulate(table, procs=4, batch="easy", order=Long())
+    assert "procs=[4, 4, 4, 4, 4, 4, 4, 4, ...], " in seen["long"]

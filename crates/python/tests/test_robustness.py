@@ -153,14 +153,19 @@ def test_wrong_types_and_numbers_are_named(workload: pliant.Workload) -> None:
     check("window: expected a whole number .*, found -1", realloc="regular", window=-1)
     check("slack: expected a number, found 'much'", moldable="paper", slack="much")
     check("batch: expected a name or an object of BatchPolicy, found 5", batch=5)
+    check("found <class .*\nhint: give an object: Own\\(\\)", batch=type("Own", (pliant.BatchPolicy,), {}))
     check("ties: expected a text, found 5", ties=5)
-    check("period: expected a whole number from .*, found '1h'", realloc="regular", period="1h")
+    check("period: expected a whole number from 1 to 1000000000, found 1.5", realloc="regular", period=1.5)
+    check("period: expected a length of time with its unit, .*, found `soon`", realloc="regular", period="soon")
+    check("period: expected 1s to .*, found `0s`", realloc="regular", period="0s")
+    check("progress: expected True, False or a function, found 'yes'", progress="yes")
     check("aging", batch="easy", order="f1", aging=-5)
     check("aging: expected", batch="easy", order="f1", aging="soon")
     check("platform: expected a Platform, a name, a path or a list of mappings, found 7", procs=None, platform=7)
     check("found \\[1\\]", procs=None, platform=[1])
-    with pytest.raises(pliant.InputError, match="jobs: expected a whole number from 0 to 4294967295, found -1"):
-        pliant.generate("lublin", jobs=-1)
+    for wrong in (-1, 0):
+        with pytest.raises(pliant.InputError, match=f"jobs: expected a whole number from 1 to 4294967295, found {wrong}"):
+            pliant.generate("lublin", jobs=wrong)
     with pytest.raises(pliant.InputError, match="load: expected a number, found 'high'"):
         pliant.generate("lublin", load="high")  # type: ignore[arg-type]
 
@@ -171,6 +176,17 @@ def test_aging_is_a_text_or_a_time(workload: pliant.Workload) -> None:
         for aging in ("2h", 7200, timedelta(hours=2), "none")
     }
     assert waits["2h"] == waits["7200"] == waits["2:00:00"]
+
+
+def test_times_are_numbers_texts_or_lengths_of_time() -> None:
+    jobs = pliant.generate("federation", platform="grid5000", jobs=300, days=1, load=1.2, seed=4)
+    moves = [
+        pliant.simulate(jobs, platform="grid5000", realloc="regular", period=period, threshold=threshold).moves.to_pydict()
+        for period, threshold in ((1_800, 90), ("30m", "90s"), (timedelta(minutes=30), timedelta(seconds=90)))
+    ]
+    assert moves[0] == moves[1] == moves[2] and moves[0]["job"]
+    longest = [max(pliant.generate("uniform", jobs=50, walltime_max=time).jobs.to_pydict()["walltime"]) for time in (3_600, "1h")]
+    assert longest[0] == longest[1] <= 3_600
 
 
 def test_clusters_have_known_keys() -> None:
@@ -338,6 +354,7 @@ def test_campaigns_are_those_of_the_command(command: str, tmp_path: Path, capsys
     subprocess.run([command, "campaign", "run", file, "--out", tmp_path / "theirs", "--quiet"], check=True)
     calls: list[tuple[int, int]] = []
     campaign = pliant.Campaign(file)
+    assert repr(campaign) == f"Campaign({file})"
     done = campaign.run(tmp_path / "ours", threads=2, progress=lambda *counts: calls.append(counts))
     assert (done.name, done.kind, done.simulated, done.kept, done.planned) == ("orders", "simulations", 6, 0, 6)
     assert calls[-1] == (6, 6)

@@ -130,6 +130,10 @@ def test_an_exception_of_the_progress_ends_the_simulation() -> None:
     run = pliant.simulate(workload, procs=128, progress=lambda done, total: calls.append((done, total)))
     assert calls and calls == sorted(calls) and {total for _, total in calls} == {100_000}
     assert len(run.jobs) == 100_000
+    # The last report is that of the end, also of a simulation that is over at once.
+    assert calls[-1] == (100_000, 100_000) and calls.count(calls[-1]) == 1
+    pliant.simulate(pliant.generate("lublin", procs=8, jobs=5), procs=8, progress=lambda *counts: calls.append(counts))
+    assert calls[-1] == (5, 5)
 
     def fail(done: int, total: int) -> None:
         raise KeyError(done, total)
@@ -163,3 +167,14 @@ def test_progress_is_a_bar_on_standard_error(workload: pliant.Workload, has_tqdm
     assert ("2000/2000" in last) if has_tqdm else (last == "2,000 of 2,000 jobs")
     pliant.simulate(workload, procs=128, progress=False)
     assert capsys.readouterr().err == ""
+
+
+def test_the_frame_of_a_chart_is_as_high_as_its_clusters_need() -> None:
+    def heights(clusters: int) -> tuple[int, int]:
+        platform = pliant.Platform.of_clusters([{"name": f"c{number}", "procs": 8} for number in range(clusters)])
+        run = pliant.simulate(pliant.generate("lublin", procs=8, jobs=20), platform=platform)
+        for figure in (run.gantt(), run.utilization()):
+            assert f"height:{figure.height}px" in figure._repr_html_()
+        return run.gantt().height, run.utilization().height
+
+    assert heights(1) < heights(3) < heights(30) == (1_200, 1_200)

@@ -297,3 +297,16 @@ def test_memory_does_not_grow() -> None:
     rounds(1_000)
     # A leak of one table of 500 jobs in each round would be 40 MB.
     assert resident() - before < 10_000_000
+
+
+@pytest.mark.parametrize("column", [pandas.Series([1, 2]), polars.Series([1, 2]), pyarrow.chunked_array([[1, 2]])])
+def test_one_column_is_no_table(column) -> None:
+    with pytest.raises(pliant.InputError, match=f"expected a table with columns, found a {type(column).__name__}"):
+        pliant.simulate(column, procs=4)
+
+
+def test_what_is_no_table_is_named() -> None:
+    with pytest.raises(TypeError, match="found dict$"):
+        pliant.simulate({"submit": [0]}, procs=4)
+    with pytest.raises(TypeError, match=r"found LazyFrame, whose method collect\(\) may give one"):
+        pliant.simulate(polars.DataFrame({"submit": [0], "procs": [1], "runtime": [1]}).lazy(), procs=4)

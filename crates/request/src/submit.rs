@@ -1,11 +1,13 @@
 //! The options of `pliant submit`: what is submitted, and how.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pliant_client::SubmitOrder;
 use pliant_control::names::{Key, Name};
 use pliant_control::shared_folder::SharedFileSystems;
+use pliant_staging::Checksum;
 use pliant_wire::SubmittedWork;
 
 use crate::RequestError;
@@ -14,15 +16,15 @@ use crate::service_arguments::{argument, once_each};
 use crate::submit_options::JobOptions;
 
 /// The options of a submission.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct SubmitOptions {
     /// A service of the federation, which `pliant servers --services` lists; or with a slash in it the path of a script, as
     /// with --script.
     #[arg(value_name = "SERVICE", required_unless_present = "script")]
     service: Option<String>,
-    /// The arguments of the service.
-    #[arg(value_name = "KEY=VALUE", value_parser = argument)]
-    arguments: Vec<(String, String)>,
+    /// The arguments of the service; or further scripts, each of which is a job of its own with the same options.
+    #[arg(value_name = "KEY=VALUE", value_parser = word)]
+    words: Vec<Word>,
     /// A script to run instead of a service; its first line names the interpreter (#!). - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "service")]
     script: Option<PathBuf>,
@@ -35,6 +37,22 @@ pub struct SubmitOptions {
     pub key: Option<Key>,
     #[command(flatten)]
     options: JobOptions,
+}
+
+/// A word behind the service or the first script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Word {
+    Argument(String, String),
+    Script(PathBuf),
+}
+
+/// An argument of a service, or a text with a slash in it as the path of a script.
+fn word(text: &str) -> Result<Word, String> {
+    match argument(text) {
+        Ok((key, value)) if !is_path(&key) => Ok(Word::Argument(key, value)),
+        _ if is_path(text) => Ok(Word::Script(text.into())),
+        given => given.map(|(key, value)| Word::Argument(key, value)),
+    }
 }
 
 /// What is submitted: its program, and all of its options.
@@ -76,13 +94,13 @@ impl SubmitOptions {
             let name = self.service.clone().unwrap_or_default();
             self.without_script_options(&name)?;
             check_service(&name)?;
-            let what = SubmittedWork::Service { name, arguments: once_each(&self.arguments)? };
-            return Ok(SubmitRequest { what, options: self.options.clone() });
+            let arguments = once_each(&self.arguments_of_service()?)?;
+            return Ok(SubmitRequest {
+                what: SubmittedWork::Service { name, arguments },
+                options: self.options.clone(),
+            });
         };
-        if let Some((key, value)) = self.arguments.first() {
-            let problem = format!("expected arguments of a script after --, found `{key}={value}`");
-            return Err(RequestError::input(problem).hint(format!("pliant submit ... -- {key}={value}")));
-        }
+        self.without_words()?;
         let (script, options) =
             executable_options::read(path, self.options.clone(), self.script_arguments.clone(), note)?;
         Ok(SubmitRequest { what: SubmittedWork::Script(script), options })
@@ -92,6 +110,77 @@ impl SubmitOptions {
     fn script_path(&self) -> Option<&Path> {
         let path = self.service.as_deref().filter(|service| is_path(service)).map(Path::new);
         self.script.as_deref().or(path)
+    }
+
+    /// The submission of each script with its path, if there are several: with the key of the command and the path each has a key
+    /// of its own.
+    ///
+    /// # Errors
+    ///
+    /// If another word is among them, or with a key one of them twice.
+    pub fn of_scripts(&self) -> Result<Vec<(PathBuf, SubmitOptions)>, RequestError> {
+        let further: Vec<PathBuf> = self
+            .words
+            .iter()
+            .filter_map(|word| match word {
+                Word::Script(path) => Some(path.clone()),
+                Word::Argument(..) => None,
+            })
+            .collect();
+        let (Some(first), false) = (self.script_path(), further.is_empty()) else { return Ok(Vec::new()) };
+        if further.len() < self.words.len() {
+            self.without_words()?;
+        }
+        let mut seen = BTreeSet::new();
+        let of_script = |path: PathBuf| {
+            if self.key.is_some() && !seen.insert(path.clone()) {
+                let problem = format!("--key: expected each script once, found `{}` twice", path.display());
+                return Err(RequestError::input(problem));
+            }
+            let key = self.key.map(|key| key_of_script(key, &path));
+            let one = SubmitOptions {
+                script: Some(path.clone()),
+                service: None,
+                words: Vec::new(),
+                key,
+                ..self.clone()
+            };
+            Ok((path, one))
+        };
+        std::iter::once(first.to_owned()).chain(further).map(of_script).collect()
+    }
+
+    /// The words behind a service.
+    fn arguments_of_service(&self) -> Result<Vec<(String, String)>, RequestError> {
+        let given = |word: &Word| match word {
+            Word::Argument(key, value) => Ok((key.clone(), value.clone())),
+            Word::Script(path) => {
+                let path = path.display();
+                let problem = format!("expected KEY=VALUE after the service, found `{path}`");
+                Err(RequestError::input(problem)
+                    .hint("a service and scripts are submitted by commands of their own"))
+            }
+        };
+        self.words.iter().map(given).collect()
+    }
+
+    /// Refuses words behind a script.
+    fn without_words(&self) -> Result<(), RequestError> {
+        let argument = self.words.iter().find_map(|word| match word {
+            Word::Argument(key, value) => Some(format!("{key}={value}")),
+            Word::Script(_) => None,
+        });
+        if let Some(argument) = argument {
+            let problem = format!("expected arguments of a script after --, found `{argument}`");
+            return Err(RequestError::input(problem).hint(format!("pliant submit ... -- {argument}")));
+        }
+        match self.words.is_empty() {
+            true => Ok(()),
+            false => Err(RequestError::input(format!(
+                "expected one script, found {}: `pliant submit` submits several",
+                self.words.len() + 1
+            ))),
+        }
     }
 
     /// Refuses options of scripts for a service.
@@ -108,6 +197,15 @@ impl SubmitOptions {
         };
         Err(RequestError::input(problem).hint(hint))
     }
+}
+
+/// The key of one of several scripts that share a key.
+fn key_of_script(key: Key, path: &Path) -> Key {
+    let text = [key.0.as_slice(), path.as_os_str().as_encoded_bytes()].concat();
+    let Checksum(bytes) = Checksum::of(&text);
+    let mut derived = [0; 16];
+    derived.copy_from_slice(&bytes[..16]);
+    Key(derived)
 }
 
 /// A random key.
@@ -279,6 +377,43 @@ mod tests {
         assert!(refused(&format!("--in abc={}", path.display())), "a name twice");
         assert!(refused(&format!("--in d={}", dir.path().display())), "a folder");
         assert!(!refused("--in none"), "not there");
+    }
+
+    #[test]
+    fn each_of_several_scripts_is_submitted_with_the_same_options() {
+        let scripts = |line: &str| {
+            let each = parsed(line).unwrap().of_scripts();
+            each.map(|each| {
+                each.into_iter().map(|(path, one)| (path.display().to_string(), one.key)).collect()
+            })
+            .map_err(|error: RequestError| error.message().to_owned())
+        };
+        let check = |line: &str, expected: Result<&[&str], &str>| {
+            let found: Result<Vec<(String, Option<Key>)>, String> = scripts(line);
+            let paths = found.map(|each| each.into_iter().map(|(path, _)| path).collect::<Vec<String>>());
+            let expected = expected.map(|paths| paths.iter().map(|path| (*path).to_owned()).collect());
+            assert_eq!(paths, expected.map_err(str::to_owned), "{line}");
+        };
+        check("./a.sh --time 1h", Ok(&[]));
+        check("./a.sh ./b.sh d/c --time 1h -- -v", Ok(&["./a.sh", "./b.sh", "d/c"]));
+        check("./a.sh ./x=b.sh --time 1h", Ok(&["./a.sh", "./x=b.sh"]));
+        check("./a.sh ./b.sh x=1", Err("expected arguments of a script after --, found `x=1`"));
+        check("pi file=a/b", Ok(&[]));
+        let service = parsed("pi ./b.sh").unwrap().request(&mut |_| {}).map(|_| ()).unwrap_err();
+        assert_eq!(service.message(), "expected KEY=VALUE after the service, found `./b.sh`");
+        let key = "000102030405060708090a0b0c0d0e0f";
+        let keys = |line: &str| -> Vec<Option<Key>> {
+            scripts(line).unwrap().into_iter().map(|(_, key)| key).collect()
+        };
+        let (one, other) =
+            (keys(&format!("./a.sh ./b.sh --key {key}")), keys(&format!("./b.sh ./a.sh --key {key}")));
+        assert_eq!([one[0], one[1]], [other[1], other[0]], "a key belongs to its script");
+        assert!(one[0].is_some() && one[0] != one[1]);
+        check(
+            &format!("./a.sh ./a.sh --key {key}"),
+            Err("--key: expected each script once, found `./a.sh` twice"),
+        );
+        check("./a.sh ./a.sh", Ok(&["./a.sh", "./a.sh"]));
     }
 
     #[test]

@@ -293,6 +293,11 @@ impl JobOptions {
         self.wait || self.out.is_some()
     }
 
+    /// The first of these options that a script has only if it is submitted alone.
+    pub fn of_one_script(&self) -> Option<&'static str> {
+        first_given([("--array", self.array.is_some()), ("--out", self.out.is_some())])
+    }
+
     /// How long the submission is tried.
     pub fn timeout(&self) -> Duration {
         self.server_timeout.unwrap_or(SERVER_TIMEOUT)

@@ -3,12 +3,13 @@
 use clap::Args;
 use pliant_client::{SubmissionStep, SubmitOrder};
 use pliant_control::job::JobRecord;
+use pliant_control::names::Key;
 use pliant_request::sending::{self, SubmissionError};
 use pliant_request::submission_note::SubmissionNote;
 use pliant_request::submit::SubmitOptions;
 use pliant_request::task_array;
 use pliant_wire::SubmittedWork;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::federation::{Access, Session, ctrl_c, inform, interrupted, none_failed};
@@ -20,11 +21,12 @@ use crate::verbs::fetch;
 use crate::verbs::submit_array;
 use crate::verbs::submit_dry_run;
 use crate::verbs::submit_refused::refused;
+use crate::verbs::submit_scripts;
 use crate::verbs::wait::{self, WaitResult};
 
 const USAGE: &str = "pliant submit [OPTIONS] SERVICE [KEY=VALUE]...
        pliant submit [OPTIONS] --time TIME --script FILE [-- ARGUMENT...]
-       pliant submit [OPTIONS] --time TIME ./FILE [-- ARGUMENT...]";
+       pliant submit [OPTIONS] --time TIME ./FILE... [-- ARGUMENT...]";
 
 #[derive(Args)]
 #[command(override_usage = USAGE)]
@@ -39,6 +41,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> {
+    let scripts = arguments.submission.of_scripts()?;
+    if !scripts.is_empty() {
+        return submit_scripts::run(output, &arguments.access, &scripts, arguments.dry_run);
+    }
     let key = arguments.submission.key;
     let request = arguments.submission.request(&mut |note| inform(|| note.to_owned()))?;
     if let (SubmittedWork::Script(script), Some(indices)) = (&request.what, &request.options.array) {
@@ -76,11 +82,7 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     inform(|| promise(&accepted, now()));
     let waits = options.waits();
     let handle = accepted.handle.clone();
-    let document = |record: &JobRecord| {
-        let mut value = described(record);
-        value["key"] = json!(order.key);
-        value
-    };
+    let document = |record: &JobRecord| document(record, order.key);
     if !waits || output == Output::Text {
         // At once: a later failure must not hide the job ID.
         output.print("submit", || format!("{handle}\n"), document(&accepted))?;
@@ -102,6 +104,13 @@ pub(crate) fn run(output: Output, arguments: &Arguments) -> Result<(), Failure> 
     all_completed(&ended)
 }
 
+/// The keys of a submitted job.
+pub(super) fn document(record: &JobRecord, key: Key) -> Value {
+    let mut value = described(record);
+    value["key"] = json!(key);
+    value
+}
+
 /// Submits until the job is accepted or the submission is given up.
 pub(super) fn submit(
     session: &Session,
@@ -109,13 +118,16 @@ pub(super) fn submit(
     sent: Option<&mut SubmissionNote>,
 ) -> Result<Box<JobRecord>, Failure> {
     let step = |step: &SubmissionStep<'_>| inform(|| step_text(step, order));
+    session
+        .run(sending::submit(&session.client, order, sent, ctrl_c(), step))
+        .map_err(|error| failure(session, order, error))
+}
+
+/// The failure of a submission.
+pub(super) fn failure(session: &Session, order: &SubmitOrder, error: SubmissionError) -> Failure {
     let again =
         format!("submit again with --key {}, which gives the same job, never a second one", order.key);
-    let error = match session.run(sending::submit(&session.client, order, sent, ctrl_c(), step)) {
-        Ok(accepted) => return Ok(accepted),
-        Err(error) => error,
-    };
-    Err(match error {
+    match error {
         SubmissionError::Refused { error, answers } => refused(session, order, error, answers),
         SubmissionError::NothingSent(error) => error.map_or_else(nothing_sent, Failure::from),
         SubmissionError::Unknown { error: Some(error), .. } => Failure::system(error).hint(again),
@@ -124,7 +136,7 @@ pub(super) fn submit(
         }
         SubmissionError::SentBefore { server, error } => sending::sent_before(&server, &error).into(),
         SubmissionError::Key(error) => error.into(),
-    })
+    }
 }
 
 fn nothing_sent() -> Failure {

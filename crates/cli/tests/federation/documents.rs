@@ -116,6 +116,9 @@ impl Reader {
 /// Jobs that run, wait, are moved, cancelled and have ended.
 async fn jobs(federation: &Federation, reader: &mut Reader) {
     let client = federation.client("root");
+    fs::write(reader.user.dir().join("short.sh"), "#!/bin/sh\n").unwrap();
+    reader.ends("submit ./short.sh ./short.sh --time 1m --wait --server-timeout 1s --server nowhere", 2);
+    reader.run("submit ./short.sh ./short.sh --time 1m --wait");
     let done = reader.run("submit say text=hi --out out");
     assert_eq!((&done["state"], &done["files"][0]["name"]), (&"COMPLETED".into(), &"stdout".into()));
     let done = reader.run("submit say text=hi --wait")["job_id"].as_str().unwrap().to_owned();

@@ -45,6 +45,7 @@ mod schedules;
 mod script_bytes;
 mod security;
 mod service_resources;
+mod several_scripts;
 mod siblings;
 mod slurm;
 mod slurm_faults;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The documents of verbs that talk to a federation, and the file `results.json` of explorations: one test on a live
 /// federation validates each of them.
-pub(crate) const OF_FEDERATIONS: [&str; 34] = [
+pub(crate) const OF_FEDERATIONS: [&str; 35] = [
     "admin",
     "admin-backup",
     "admin-forget",
@@ -38,6 +38,7 @@ pub(crate) const OF_FEDERATIONS: [&str; 34] = [
     "results",
     "servers",
     "status",
+    "submissions",
     "submit",
     "sweep",
     "token-create",

@@ -193,8 +193,11 @@ fn put(from: &Path, to: &Path) -> io::Result<()> {
         done => return done,
     }
     let incoming = to.with_file_name(INCOMING);
-    // The program of the call may have put a link in its place.
-    let mut left = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(from)?;
+    // The program of the call may have put a link or a pipe in its place.
+    let mut left = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(from)?;
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&incoming)?;
     io::copy(&mut left, &mut file)?;
     file.sync_all()?;

@@ -6,7 +6,8 @@ use pliant_journal::{Archive, Filter, JobCursor};
 use pliant_wire::FromChild;
 use tonic::Status;
 
-use super::{Child, JobsInMemory, PAGE};
+use super::reading::PAGE;
+use super::{Child, JobsInMemory};
 use crate::host::{SharedArchive, archived, record};
 
 /// How far the jobs have been reported again: first those in memory, then the ended ones in the archive.

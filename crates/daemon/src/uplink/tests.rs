@@ -8,7 +8,8 @@ use pliant_control::handoff::{Movable, ServerSnapshot};
 use pliant_control::job::Work;
 use pliant_control::names::{Handle, Key};
 use pliant_journal::{
-    AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow, StatusUpdate,
+    Archive, AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow,
+    StatusUpdate,
 };
 use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
@@ -16,6 +17,7 @@ use pliant_policy::tuning::Tuner;
 use pliant_wire::Pieces;
 use prost::Message;
 
+use super::reading::PAGE;
 use super::*;
 use crate::config::{LimitsFile, SummariesFile};
 use crate::host::row;
@@ -161,6 +163,7 @@ fn connection(
         summaries: ConnectionSummaries::new(SummariesFile::default().rule()),
         said: VecDeque::new(),
         acknowledged: 0,
+        next_page: Instant::now(),
         next_question: 1,
         questions: BTreeMap::from([(8, 80)]),
     }
@@ -257,6 +260,23 @@ async fn status_updates_stay_in_the_journal_until_the_parent_takes_them_in() {
     bench.to.store(LAST + 2, Ordering::Relaxed);
     bench.upward.status_update(LAST + 2);
     assert_eq!((bench.next_update().await, bench.next_update().await), (LAST + 1, LAST + 2));
+}
+
+#[tokio::test]
+async fn status_updates_that_come_within_the_pause_share_a_page() {
+    let begun = Instant::now();
+    let mut bench = Bench::new(1, 1, 0);
+    for number in 1..=50 {
+        bench.to.store(number, Ordering::Relaxed);
+        bench.upward.status_update(number);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for expected in 1..=50 {
+        assert_eq!(bench.next_update().await, expected);
+    }
+    let pauses = begun.elapsed().as_millis() / PAGE_PAUSE.as_millis();
+    let pages = bench.attempts.load(Ordering::Relaxed);
+    assert!(u128::from(pages) <= pauses + 2, "{pages} pages in {pauses} pauses");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict, Union, final
+from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict, Union, final, overload
 
 from .campaigns import CampaignRun
 from .frames import Figure, GanttChart, UtilizationChart
@@ -473,7 +473,10 @@ class SweepResult:
         """True if it was stopped before its end."""
 
     def __len__(self) -> int: ...
+    @overload
     def __getitem__(self, number: int, /) -> Instance: ...
+    @overload
+    def __getitem__(self, number: slice, /) -> list[Instance]: ...
     def __iter__(self) -> Instances: ...
 
 @final

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterable, NoReturn, Optional, Sequence, Union, cast, overload
 
 from ._pliant import Estimates, ExplorationResult, Job, Launch, Results, SweepResult, Task
-from .client import ASKING_S, _checked, _connection, _id, _ids, _launch, _launched, _states, _text, _time_up, not_pickled
+from .client import ASKING_S, _checked, _connection, _id, _ids, _launch, _launched, _most, _states, _text, _time_up, not_pickled
 from .errors import UnavailableError
 from .progress import reported
 from .words import EXPLORE_OPTIONS, SUBMIT_OPTIONS, SWEEP_OPTIONS, words_of
@@ -51,7 +51,7 @@ class AsyncClient:
         last: int = 1_000,
     ) -> list[Job]:
         """As `Client.queue`."""
-        return cast("list[Job]", await _awaited(self._connection.queue(_states(ended, state), all, user, server, last)))
+        return cast("list[Job]", await _awaited(self._connection.queue(_states(ended, state), all, user, server, _most(last))))
 
     async def job(self, job: JobLike) -> Job:
         """As `Client.job`."""

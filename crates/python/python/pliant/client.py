@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time as clock
+from collections.abc import Iterable as IterableABC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, NoReturn, Optional, Sequence, Union, cast, overload
 
@@ -86,7 +87,7 @@ class Client:
         all, user: jobs of all users, or of another one; for operators.
         last: at most so many.
         """
-        return cast("list[Job]", self._connection.queue(_states(ended, state), all, user, server, last).wait())
+        return cast("list[Job]", self._connection.queue(_states(ended, state), all, user, server, _most(last)).wait())
 
     def job(self, job: JobLike) -> Job:
         """A job as it is now."""
@@ -302,11 +303,26 @@ def _connection(config: Optional[PathLike]) -> _pliant.Connection:
 
 
 def _id(job: JobLike) -> str:
-    return job if isinstance(job, str) else job.id
+    if isinstance(job, Job):
+        return job.id
+    if not isinstance(job, str):
+        raise InputError(f"job: expected a Job or a job ID like `lyon.17`, found {job!r}")
+    return job
 
 
 def _ids(jobs: Union[JobLike, Iterable[JobLike]]) -> list[str]:
-    return [_id(jobs)] if isinstance(jobs, (Job, str)) else [_id(job) for job in jobs]
+    if isinstance(jobs, (Job, str)):
+        return [_id(jobs)]
+    if not isinstance(jobs, IterableABC):
+        raise InputError(f"jobs: expected a Job, a job ID, or several of them, found {jobs!r}")
+    return [_id(job) for job in jobs]
+
+
+def _most(last: int) -> int:
+    """How many jobs a list has at most."""
+    if not isinstance(last, int) or not 0 <= last < 2**32:
+        raise InputError(f"last: expected a whole number from 0 to {2**32 - 1}, found {last!r}")
+    return last
 
 
 def _states(ended: bool, state: Union[str, Sequence[str], None]) -> list[str]:

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from ._pliant import Platform, Run, Table, Workload
 
 ROWS_SHOWN = 10
+#: The highest frame of a chart in a notebook, in pixels; what is longer is scrolled.
+HIGHEST = 1_200
+
+
+def _height(least: int, of_cluster: int, run: Run) -> int:
+    """The height of a chart of all clusters of a run, in pixels."""
+    return min(least + of_cluster * len(run.summary["clusters"]), HIGHEST)
 
 
 def to_pyarrow(table: Table) -> Any:
@@ -77,7 +84,7 @@ def _rows_html(columns: Iterable[str], rows: Iterable[Iterable[object]], note: s
 
 
 class Figure:
-    """A figure that a notebook shows: an HTML page that needs nothing else."""
+    """A figure that a notebook shows: an HTML page that needs nothing else. `height` is that of its frame there, in pixels."""
 
     def __init__(self, page: str, title: str, height: int) -> None:
         self.page = page
@@ -116,7 +123,7 @@ class GanttChart(Figure):
     """The Gantt chart of a run."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run._gantt_html(), f"{run.name}: schedule", 560)
+        super().__init__(run._gantt_html(), f"{run.name}: schedule", _height(590, 130, run))
         self.run = run
 
     def plot(self, ax: Any = None) -> Any:
@@ -130,7 +137,7 @@ class UtilizationChart(Figure):
     """Utilization and queue length of a run over time."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run._utilization_html(), f"{run.name}: utilization", 420)
+        super().__init__(run._utilization_html(), f"{run.name}: utilization", _height(250, 150, run))
         self.run = run
 
     def plot(self, ax: Any = None) -> Any:

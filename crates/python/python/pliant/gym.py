@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ._pliant import Episode, Run, Workload
 from .errors import InputError
+from .simulation import generate
 
 FEATURES = 8
 """Of a job: wait, walltime, processors, memory, user, group, executable, and whether it fits now; each from 0 to 1."""
@@ -53,8 +54,10 @@ class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
     ) -> None:
         self.workload = workload if isinstance(workload, Workload) else Workload.of_table(workload)
         jobs, window = _whole("jobs", jobs, 1, len(self.workload)), _whole("window", window, 1, 65_536)
-        self.procs, self.jobs = procs, jobs
-        self.window, self.backfill, self.metric = window, backfill, metric
+        if not isinstance(backfill, bool):
+            raise InputError(f"backfill: expected True or False, found {backfill!r}")
+        self.procs, self.jobs = _whole("procs", procs, 1, 2**32 - 1), jobs
+        self.window, self.backfill, self.metric = window, backfill, _metric(metric)
         self.observation_space = spaces.Box(0.0, 1.0, (window * FEATURES,), numpy.float32)
         self.action_space = spaces.Discrete(window)  # type: ignore[assignment]
         self.run: Optional[Run] = None
@@ -86,11 +89,8 @@ class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
             self._waiting = seen[1]
             return numpy.frombuffer(seen[0], numpy.float32), 0.0, False, False, self._info()
         self.run, self._episode, self._waiting = episode.run(), None, 0
-        summary = self.run.summary
-        if self.metric not in summary:
-            raise InputError(f"metric: expected a metric of summary.json, found {self.metric!r}")
         empty = numpy.zeros(self.window * FEATURES, numpy.float32)
-        return empty, -float(summary[self.metric]), True, False, {"waiting": 0}
+        return empty, -float(self.run.summary[self.metric]), True, False, {"waiting": 0}
 
     def action_masks(self) -> NDArray[numpy.bool_]:
         """Which actions have a job: the mask that agents of sb3-contrib ask for."""
@@ -113,6 +113,17 @@ class BatchEnv(gymnasium.Env[NDArray[numpy.float32], int]):
 
     def _info(self) -> dict[str, Any]:
         return {"waiting": self._waiting}
+
+
+def _metric(name: str) -> str:
+    """A metric of runs: what the shortest run has."""
+    episode = Episode(generate("lublin", procs=128, jobs=1), 128, first=0, count=1, window=1, backfill=False)
+    episode.advance()
+    episode.step(0)
+    numbers = [key for key, value in episode.run().summary.items() if isinstance(value, (int, float))]
+    if name not in numbers:
+        raise InputError(f"metric: expected one of {', '.join(numbers)}, found {name!r}")
+    return name
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
+from .errors import InputError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Optional, Union
@@ -17,11 +19,15 @@ def reported(progress: Progress, unit: str) -> Report:
     """What reports the progress of a call, as a context of the call. `unit` is the plural of what is counted."""
     if progress is True:
         return _Bar(unit)
-    return Report(progress or None)
+    if progress is None or progress is False:
+        return Report(None)
+    if not callable(progress):
+        raise InputError(f"progress: expected True, False or a function, found {progress!r}")
+    return _Function(progress)
 
 
 class Report:
-    """The function of the user, if there is one."""
+    """No report, or what derives from it; `call` is called with the number of units that are done and of all."""
 
     def __init__(self, call: Optional[Callable[[int, int], None]]) -> None:
         self.call = call
@@ -34,6 +40,24 @@ class Report:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+class _Function(Report):
+    """The function of the user."""
+
+    def __init__(self, function: Callable[[int, int], None]) -> None:
+        super().__init__(self.update)
+        self.function = function
+        self.done = 0
+
+    def update(self, done: int, total: int) -> None:
+        self.done = done
+        self.function(done, total)
+
+    def end(self, total: int) -> None:
+        # Also a call that is over before anything was reported has a last report.
+        if self.done < total:
+            self.update(total, total)
 
 
 class _Bar(Report):

@@ -10,7 +10,7 @@ from ._pliant import Platform, Run, Workload
 from .errors import InputError, RefusedJobsWarning
 from .policies import BatchPolicy, FunctionOrder, HeuristicRule, MappingRule, QueueOrder, SizingRule
 from .progress import reported
-from .times import seconds
+from .times import seconds, seconds_or_text
 
 # `typing` and `pathlib` take longer to import than all that a simulation needs.
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .policies import Rank
     from .progress import Progress
 
-    Seconds = Union[int, timedelta]
+    Seconds = Union[int, str, timedelta]
     PathLike = Union[str, os.PathLike[str]]
     PlatformLike = Union[Platform, PathLike, Sequence[Mapping[str, Any]]]
 
@@ -65,10 +65,10 @@ def generate(
     jobs: how many (``lublin``, ``uniform``, ``gaussian``, ``federation``).
     days: over which jobs arrive (``federation``).
     load: the work of the jobs as a share of the platform's capacity.
-    walltime_max: the longest requested walltime (``uniform``, ``gaussian``).
+    walltime_max: the longest requested walltime (``uniform``, ``gaussian``): whole seconds, a text such as ``1h``, or a `timedelta`.
     """
     target = None if platform is None and procs is None else platform_of(platform, procs)
-    longest = None if walltime_max is None else seconds("walltime_max", walltime_max)
+    longest = seconds_or_text("walltime_max", walltime_max)
     given = {"seed": seed, "month": month, "jobs": jobs, "days": days, "load": load, "walltime_max": longest}
     return _pliant.generate(kind, target, given)
 
@@ -80,7 +80,7 @@ def simulate(
     platform: Optional[PlatformLike] = None,
     batch: Union[str, BatchPolicy, None] = None,
     order: Union[str, QueueOrder, Rank, None] = None,
-    aging: Union[str, Seconds, None] = None,
+    aging: Optional[Seconds] = None,
     priority: Optional[PathLike] = None,
     ties: Optional[str] = None,
     moldable: Optional[str] = None,
@@ -108,6 +108,7 @@ def simulate(
         ``user``, ``group``, ``executable`` and ``cluster``: a data frame of polars or pandas, a table of pyarrow, a relation of DuckDB
         (`Workload.of_table`).
     platform: a `Platform`, the name of a built-in one, the path of a platform file (.toml), or the clusters as mappings.
+    aging, period, threshold: whole seconds, a text such as ``1h``, or a `timedelta`.
     progress: True shows a bar (of tqdm, where it is installed), and a function is called with the numbers of jobs that have ended
         and of all jobs.
 
@@ -125,8 +126,8 @@ def simulate(
         "mapping": mapping,
         "realloc": realloc,
         "heuristic": heuristic,
-        "period": None if period is None else seconds("period", period),
-        "threshold": None if threshold is None else seconds("threshold", threshold),
+        "period": seconds_or_text("period", period),
+        "threshold": seconds_or_text("threshold", threshold),
         "window": window,
         "plan_by": plan_by,
         "dedicated_share": dedicated_share,
@@ -137,7 +138,8 @@ def simulate(
     for option, kind in OWN.items():
         value = named.get(option)
         if value is not None and not isinstance(value, str):
-            raise InputError(f"{option}: expected a name or an object of {kind.__name__}, found {value!r}")
+            hint = f"give an object: {value.__name__}()" if isinstance(value, type) and issubclass(value, kind) else None
+            raise InputError(f"{option}: expected a name or an object of {kind.__name__}, found {value!r}", hint)
     jobs = workload if isinstance(workload, Workload) else Workload.of_table(workload)
     where = platform_of(platform, procs)
     custom: dict[str, tuple[object, str]] = {option: (policy, policy_name(policy)) for option, policy in own.items()}

@@ -7,7 +7,7 @@ from .errors import InputError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
-    from typing import Union
+    from typing import Optional, Union
 
 
 def seconds(name: str, time: Union[int, timedelta]) -> int:
@@ -23,3 +23,8 @@ def seconds(name: str, time: Union[int, timedelta]) -> int:
     if time != timedelta(seconds=whole):
         raise InputError(f"{name}: expected a whole number of seconds, found {time}")
     return whole
+
+
+def seconds_or_text(name: str, time: Union[int, str, timedelta, None]) -> Union[int, str, None]:
+    """The time of an argument in whole seconds; a text such as ``1h`` is left to the native part, which reads it as the command does."""
+    return time if time is None or isinstance(time, str) else seconds(name, time)

@@ -129,11 +129,11 @@ def words_of(service: Optional[str], options: Mapping[str, Any], names: Iterable
     for name, value in options.items():
         if name not in _OTHERS and value is not None:
             words += _option(name, value)
-    for name, path in _named(options.get("inputs") or ()):
+    for name, path in _named(options.get("inputs")):
         words.append(f"--in={name}={path}")
-    for name, value in (options.get("env") or {}).items():
+    for name, value in _items(options, "env"):
         words.append(f"--env={name}={value}")
-    for name, values in (options.get("vary") or {}).items():
+    for name, values in _items(options, "vary"):
         words.append(f"--vary={name}={_values(name, values)}")
     script = options.get("script")
     if script is not None:
@@ -143,15 +143,17 @@ def words_of(service: Optional[str], options: Mapping[str, Any], names: Iterable
     if service is not None:
         if not isinstance(service, str):
             raise InputError(f"expected the name of a service, found {service!r}", "script=PATH runs a script")
+        if script is not None:
+            raise InputError("expected a service or script, found both")
         words.append(service)
     elif script is None:
         raise InputError("expected a service or script, found neither")
-    words += [f"{name}={value}" for name, value in (options.get("arguments") or {}).items()]
+    words += [f"{name}={value}" for name, value in _items(options, "arguments")]
     args = options.get("args")
     if args is not None:
         if isinstance(args, str):
             raise InputError("args: expected a sequence of words, found a text")
-        words += ["--", *map(str, args)]
+        words += ["--", *map(str, _each("args", "a sequence of words", args))]
     return words
 
 
@@ -172,6 +174,25 @@ def _expect_known(options: Mapping[str, Any], names: Iterable[str]) -> None:
             raise TypeError(f"unexpected option {name!r}; expected one of {', '.join(sorted(known))}")
 
 
+def _items(options: Mapping[str, Any], name: str) -> Iterable[tuple[Any, Any]]:
+    """The items of an option that is a mapping."""
+    found = options.get(name)
+    if found is None:
+        return ()
+    if not isinstance(found, Mapping):
+        raise InputError(f"{name}: expected a mapping, such as a dict, found {found!r}")
+    return found.items()
+
+
+def _each(name: str, expected: str, values: Any) -> Iterable[Any]:
+    """The values of an option that has several."""
+    try:
+        each: Iterable[Any] = iter(values)
+    except TypeError:
+        raise InputError(f"{name}: expected {expected}, found {values!r}") from None
+    return each
+
+
 def _option(name: str, value: Any) -> list[str]:
     """The words of one option."""
     # Some names are words of Python, as `from_`.
@@ -187,7 +208,7 @@ def _option(name: str, value: Any) -> list[str]:
     elif isinstance(value, datetime):
         value = value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     elif name in _JOINED and not isinstance(value, str):
-        value = ",".join(value)
+        value = ",".join(map(str, _each(name, "a text or several", value)))
     elif isinstance(value, os.PathLike):
         value = os.fspath(value)
     return [f"{option}={value}"]
@@ -199,7 +220,9 @@ def _values(name: str, values: Any) -> str:
         return values
     if isinstance(values, range) and values.step == 1 and len(values) > 1:
         return f"{values[0]}..{values[-1]}"
-    texts = [str(value) for value in values]
+    texts = [str(value) for value in _each(f"vary: {name}", "a text such as 1..100, a range or values", values)]
+    if not texts:
+        raise InputError(f"vary: {name}: expected at least one value, found none")
     wrong = next((text for text in texts if "," in text or "\n" in text), None)
     if wrong is not None:
         raise InputError(f"vary: {name}: expected values without commas and line ends, found {wrong!r}", "write them to a vary_file")
@@ -208,11 +231,13 @@ def _values(name: str, values: Any) -> str:
 
 def _named(files: Any) -> list[tuple[str, str]]:
     """Files with their names in the folder of the job."""
+    if files is None:
+        return []
     if isinstance(files, (str, os.PathLike)):
         files = [files]
     if isinstance(files, Mapping):
         return [(name, os.fspath(path)) for name, path in files.items()]
-    return [(Path(path).name, os.fspath(path)) for path in files]
+    return [(Path(path).name, os.fspath(path)) for path in _each("inputs", "paths, or a mapping of names to paths", files)]
 
 
 SUBMIT_OPTIONS = tuple(SubmitOptions.__annotations__)

@@ -15,6 +15,8 @@ use pliant_request::sweep::SweepOptions;
 use pliant_request::{words, work_folders};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use pyo3::types::slice::PySliceIndices;
+use pyo3::types::{PySlice, PySliceMethods};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -237,6 +239,20 @@ async fn swept(
     Ok(SweepResult { counts, rows: Mutex::new(rows.released()) })
 }
 
+impl SweepResult {
+    /// The instance of that number; a negative one counts from the end.
+    fn instance(&self, py: Python<'_>, number: isize) -> PyResult<Instance> {
+        let all = self.counts.instances;
+        let at = if number < 0 { number + all as isize } else { number };
+        let found = u32::try_from(at).ok().filter(|number| *number < all);
+        let number = found.ok_or_else(|| {
+            PyIndexError::new_err(format!("expected an instance below {all}, found {number}"))
+        })?;
+        let row = py.detach(|| self.rows.lock().row(number)).map_err(|error| of_folder(&error))?;
+        Ok(Instance::of(row, &self.counts.names))
+    }
+}
+
 #[pymethods]
 impl SweepResult {
     /// The outcome for `pickle`, without its instances: these are read from its folder.
@@ -304,15 +320,17 @@ impl SweepResult {
         self.counts.instances as usize
     }
 
-    fn __getitem__(&self, py: Python<'_>, number: isize) -> PyResult<Instance> {
-        let all = self.counts.instances;
-        let at = if number < 0 { number + all as isize } else { number };
-        let found = u32::try_from(at).ok().filter(|number| *number < all);
-        let number = found.ok_or_else(|| {
-            PyIndexError::new_err(format!("expected an instance below {all}, found {number}"))
-        })?;
-        let row = py.detach(|| self.rows.lock().row(number)).map_err(|error| of_folder(&error))?;
-        Ok(Instance::of(row, &self.counts.names))
+    /// An instance, or for a slice a list of instances.
+    fn __getitem__<'py>(&self, py: Python<'py>, number: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let Ok(slice) = number.cast::<PySlice>() else {
+            return Ok(self.instance(py, number.extract()?)?.into_pyobject(py)?.into_any());
+        };
+        let PySliceIndices { start, step, slicelength, .. } =
+            slice.indices(self.counts.instances as isize)?;
+        let numbers = (0..slicelength as isize).map(|index| start + index * step);
+        let instances: Vec<Instance> =
+            numbers.map(|number| self.instance(py, number)).collect::<PyResult<_>>()?;
+        Ok(instances.into_pyobject(py)?.into_any())
     }
 
     fn __iter__(slf: Py<Self>) -> Instances {
@@ -356,7 +374,7 @@ impl Instances {
             return Ok(None);
         }
         self.next += 1;
-        of.__getitem__(py, self.next as isize - 1).map(Some)
+        of.instance(py, self.next as isize - 1).map(Some)
     }
 }
 

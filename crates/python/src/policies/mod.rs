@@ -126,16 +126,23 @@ fn items<'py>(expected: &str, now: Time, found: Bound<'py, PyAny>) -> PyResult<B
     Err(wrong_decision(problem, Some("return a list, an array or another iterable")))
 }
 
-fn values(what: &str, now: Time, found: Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+/// One number for each of so many jobs. No more are taken: an iterable may have no end.
+fn values(what: &'static str, now: Time, jobs: usize, found: Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let expected = format!("numbers as {what}");
+    let found = listed(found)?;
+    if let Some(found) = found.len().ok().filter(|found| *found != jobs) {
+        return Err(wrong_decision(PolicyError::Count { what, now, expected: jobs, found }, None));
+    }
     let value = |value: Bound<'_, PyAny>| {
         value.extract().map_err(|error| no_number(error, &expected, "the range of floats", now, &value))
     };
-    items(&expected, now, found)?.map(|found| value(found?)).collect()
+    items(&expected, now, found)?.take(jobs + 1).map(|found| value(found?)).collect()
 }
 
-fn positions(what: &str, now: Time, found: Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    items("positions of waiting jobs", now, found)?.map(|found| whole(what, now, &found?)).collect()
+/// Positions of so many waiting jobs. One more is taken at most, since an iterable may have no end: then one is wrong or there twice.
+fn positions(what: &str, now: Time, jobs: usize, found: Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    let found = items("positions of waiting jobs", now, found)?;
+    found.take(jobs + 1).map(|found| whole(what, now, &found?)).collect()
 }
 
 /// A whole number. A truth value is refused, although Python takes it for one: a mask is no list of positions.
@@ -186,7 +193,8 @@ impl BatchPolicy for Caller {
         let (now, free) = (view.now(), view.free().0);
         let queue = Queue::new(now, (view.cluster(), view.procs()), jobs, releases, &self.context);
         let starts = self.call(|py, policy| {
-            positions(WAITING, now, policy.call_method1("schedule", (now.0, Py::new(py, queue)?, free))?)
+            let found = policy.call_method1("schedule", (now.0, Py::new(py, queue)?, free))?;
+            positions(WAITING, now, ids.len(), found)
         })?;
         let job = |found: i64| Ok(ids[position(WAITING, now, ids.len(), found)?]);
         starts.into_iter().map(job).collect()
@@ -198,7 +206,8 @@ impl QueueOrder for Caller {
         let cluster = (view.cluster, view.procs);
         let queue = Queue::new(view.now, cluster, view.jobs.to_vec(), Vec::new(), &self.context);
         self.call(|py, policy| {
-            values("ranks", view.now, policy.call_method1("ranks", (view.now.0, Py::new(py, queue)?))?)
+            let found = policy.call_method1("ranks", (view.now.0, Py::new(py, queue)?))?;
+            values("ranks", view.now, view.jobs.len(), found)
         })
     }
 }
@@ -232,8 +241,8 @@ impl SizingRule for Caller {
 impl HeuristicRule for Caller {
     fn urgencies(&self, now: Time, jobs: &[JobOptions]) -> Result<Vec<f64>, PolicyError> {
         self.call(|py, policy| {
-            let jobs = Py::new(py, Candidates::new(jobs, &self.context))?;
-            values("urgencies", now, policy.call_method1("urgencies", (now.0, jobs))?)
+            let candidates = Py::new(py, Candidates::new(jobs, &self.context))?;
+            values("urgencies", now, jobs.len(), policy.call_method1("urgencies", (now.0, candidates))?)
         })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A column is made when a policy first asks for it.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use pliant_model::{ClusterId, Estimate, Owner, Procs, Request, Time};
@@ -36,6 +37,20 @@ fn column<'py>(
     Ok(made.bind(py).clone())
 }
 
+/// How many values of a column the text of a view shows.
+const SHOWN: usize = 8;
+
+/// A view as a text: its kind, what it is of, and the first values of its columns.
+fn shown(kind: &str, of: &str, columns: &[(&str, Vec<i64>)]) -> String {
+    let mut text = format!("{kind}({of}");
+    for (name, values) in columns {
+        let first: Vec<String> = values.iter().take(SHOWN).map(i64::to_string).collect();
+        let more = if values.len() > SHOWN { ", ..." } else { "" };
+        let _ = write!(text, ", {name}=[{}{more}]", first.join(", "));
+    }
+    text + ")"
+}
+
 /// The number of a user; -1 if it is unknown.
 fn user(owner: Owner) -> i64 {
     if owner == Owner::UNKNOWN { -1 } else { i64::try_from(owner.0).unwrap_or(-1) }
@@ -56,6 +71,14 @@ pub(crate) struct WaitingJob {
     user: i64,
     /// The cluster where it waits, or that its user chose; none if its user chose none.
     cluster: Option<String>,
+}
+
+#[pymethods]
+impl WaitingJob {
+    fn __repr__(&self) -> String {
+        let WaitingJob { job, submit, procs, walltime, .. } = self;
+        format!("WaitingJob({job}: submit={submit}, procs={procs}, walltime={walltime})")
+    }
 }
 
 impl WaitingJob {
@@ -117,6 +140,16 @@ impl Queue {
 impl Queue {
     fn __len__(&self) -> usize {
         self.jobs.len()
+    }
+
+    fn __repr__(&self) -> String {
+        let values = |of: &dyn Fn(&Submission) -> i64| self.jobs.iter().take(SHOWN + 1).map(of).collect();
+        let columns = [
+            ("job", values(&|job| self.context.number(job.job))),
+            ("procs", values(&|job| job.procs.0.into())),
+            ("walltime", values(&|job| job.walltime.0)),
+        ];
+        shown("Queue", &format!("{}: {} jobs", self.cluster(), self.jobs.len()), &columns)
     }
 
     /// The numbers of the jobs in the workload.
@@ -202,6 +235,17 @@ macro_rules! with_estimates {
         impl $name {
             fn __len__(&self) -> usize {
                 self.of.estimates.len()
+            }
+
+            fn __repr__(&self) -> String {
+                let all = &self.of.estimates;
+                let values = |of: fn(&Estimate) -> i64| all.iter().take(SHOWN + 1).map(of).collect();
+                let columns = [
+                    ("procs", values(|one| one.procs.0.into())),
+                    ("walltime", values(|one| one.walltime.0)),
+                    ("start", values(|one| one.start.0)),
+                ];
+                shown(stringify!($name), &all.len().to_string(), &columns)
             }
 
             /// Processors.
@@ -295,6 +339,16 @@ impl Candidates {
 impl Candidates {
     fn __len__(&self) -> usize {
         self.jobs.len()
+    }
+
+    fn __repr__(&self) -> String {
+        let values = |of: fn(&JobOptions) -> i64| self.jobs.iter().take(SHOWN + 1).map(of).collect();
+        let columns = [
+            ("job", self.numbers.iter().take(SHOWN + 1).copied().collect()),
+            ("procs", values(|one| one.procs.0.into())),
+            ("current", values(|one| one.current.0)),
+        ];
+        shown("Candidates", &format!("{} jobs", self.jobs.len()), &columns)
     }
 
     /// The numbers of the jobs in the workload.
