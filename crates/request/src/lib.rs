@@ -18,6 +18,7 @@ pub mod parameter_options;
 pub mod registries;
 pub mod resource_options;
 pub mod runs;
+mod sbatch_options;
 pub mod schedule_options;
 pub mod script_directives;
 pub mod sending;

@@ -7,7 +7,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::RequestError;
-use crate::script_directives::instead_of_sbatch;
+use crate::sbatch_options::instead;
 
 /// The option that all verbs of a federation have, and that may also precede the verb.
 pub const CONFIG: &str = "--config";
@@ -65,7 +65,7 @@ pub fn usage_failure(command: &Command, arguments: &[OsString], error: &clap::Er
     };
     let of_sbatch = || {
         let is_submission = ["submit", "pliant submit", "sweep", "explore"].contains(&verb.get_name());
-        let instead = instead_of_sbatch(unknown?).filter(|_| is_submission)?;
+        let instead = instead(unknown?).filter(|_| is_submission)?;
         Some(format!("it is an option of sbatch: {instead}"))
     };
     let missing = || missing_argument(error).map(str::to_owned);

@@ -6,15 +6,14 @@
 
 mod head;
 mod sbatch;
-mod sbatch_options;
 mod sbatch_size;
 mod slurm_time;
 
 use crate::error::RequestError;
+use crate::sbatch_options::OPTIONS;
 use crate::submit_options::{ALL_OPTIONS, JobOptions};
 use crate::words;
 use head::{Dialect, Directive};
-use sbatch_options::OPTIONS;
 
 /// What the directives of a script say.
 #[derive(Debug)]
@@ -67,11 +66,6 @@ pub fn read(shown: &str, text: &[u8], given: &JobOptions) -> Result<Found, Reque
 fn without_option(failure: RequestError, words: &[String]) -> RequestError {
     let option = words.first().and_then(|word| word.split('=').next()).unwrap_or_default();
     failure.without_start(&format!("{option}: "))
-}
-
-/// What to do about an option of `sbatch` on the command line that `pliant submit` does not have; none for other words.
-pub fn instead_of_sbatch(given: &str) -> Option<String> {
-    sbatch::instead(given)
 }
 
 /// Parses words as options of `pliant submit`.

@@ -1,10 +1,10 @@
 //! `#SBATCH` lines as options of `pliant submit`. What has no equivalent is an error that names all of it.
 
 use super::head::Directive;
-use super::sbatch_options::{Meaning, OPTIONS, SbatchOption, Value};
 use super::sbatch_size::{Size, memory_mib};
 use super::slurm_time;
 use crate::error::RequestError;
+use crate::sbatch_options::{Meaning, OPTIONS, SbatchOption, Value};
 use crate::submit_options::JobOptions;
 
 /// The lines, translated.
@@ -119,27 +119,6 @@ pub(super) fn translated(
     let problems: Vec<String> =
         problems.into_iter().map(|(line, _, problem)| format!("{shown}:{line}: {problem}")).collect();
     Err(RequestError::input(problems.join("\n  ")).hint(hint))
-}
-
-/// What to do about an option of `sbatch` that `pliant submit` does not have: what means the same, or why nothing does. None for words that
-/// are no options of `sbatch`.
-pub(super) fn instead(given: &str) -> Option<String> {
-    let is_given = |option: &&SbatchOption| match given.strip_prefix("--") {
-        Some(long) => option.long == long,
-        None => option.short.is_some_and(|letter| given == format!("-{letter}")),
-    };
-    let option = OPTIONS.iter().find(is_given)?;
-    let same = |option: &str| format!("`{option}` does that");
-    Some(match option.meaning {
-        Meaning::Same(option) | Meaning::Memory(option) | Meaning::Always(option) => same(option),
-        Meaning::Time => same("--time"),
-        Meaning::Exclusive => same("--exclusive"),
-        Meaning::Nice => same("--nice N"),
-        Meaning::Export => same("--env NAME=VALUE"),
-        Meaning::Size(part) => part.instead().to_owned(),
-        Meaning::Ignored => "it changes nothing here: leave it out".to_owned(),
-        Meaning::Noted(note) | Meaning::Unsupported(note) => note.to_owned(),
-    })
 }
 
 /// Options each with an earlier one that says the same in another way.

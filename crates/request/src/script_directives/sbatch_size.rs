@@ -7,45 +7,7 @@ use pliant_wire::bounds;
 
 use super::sbatch::TranslatedOption;
 use crate::resource_options::TaskShape;
-
-/// What a line gives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Part {
-    /// How many tasks it runs.
-    Tasks,
-    /// How many processors each task has.
-    ProcsPerTask,
-    /// How many nodes it has.
-    Nodes,
-    /// How many tasks each node has.
-    TasksPerNode,
-    /// The memory on each node.
-    MemoryPerNode,
-    /// The GPUs on each node.
-    GpusPerNode,
-    /// The same among other generic resources.
-    Gres,
-    /// The GPUs of each task.
-    GpusPerTask,
-}
-
-impl Part {
-    /// The options of `pliant submit` that give it.
-    pub(super) fn instead(self) -> &'static str {
-        match self {
-            Part::Tasks => "`--rigid N` gives the number of processors",
-            Part::ProcsPerTask => "`--cpus-per-task N` does that",
-            Part::Nodes => "`--nodes N` does that",
-            Part::TasksPerNode => {
-                "`--procs-per-node N` gives the most processors of a node, and --rigid those of the job"
-            }
-            Part::MemoryPerNode => "`--mem` gives the memory of the job",
-            Part::GpusPerNode | Part::Gres | Part::GpusPerTask => {
-                "`--gpus [KIND:]N` gives the GPUs of the job"
-            }
-        }
-    }
-}
+use crate::sbatch_options::Part;
 
 /// A value, with where it is.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,6 +1,7 @@
 //! Scripts and the options that they have.
 
 use super::*;
+use crate::sbatch_options::instead;
 
 fn options(line: &str) -> JobOptions {
     parsed(line.split_whitespace().map(str::to_owned).collect())
@@ -180,9 +181,9 @@ fn options_of_sbatch_on_the_command_line_have_a_hint() {
     check("-c2", "`--cpus-per-task N` does that");
     check("--ntasks=4", "`--rigid` does that");
     for option in &OPTIONS {
-        assert!(instead_of_sbatch(&format!("--{}", option.long)).is_some(), "{}", option.long);
+        assert!(instead(&format!("--{}", option.long)).is_some(), "{}", option.long);
     }
-    assert_eq!(instead_of_sbatch("--nonsense"), None);
+    assert_eq!(instead("--nonsense"), None);
 }
 
 #[test]

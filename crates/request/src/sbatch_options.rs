@@ -1,22 +1,21 @@
-//! The options of Slurm's `sbatch` that `#SBATCH` lines may have, and what each means here.
+//! The options of Slurm's `sbatch`, which `#SBATCH` lines may have, and what each means here.
 //!
 //! To support another option, change its entry.
 
 use self::Meaning::*;
 use self::Value::*;
-use super::sbatch_size::Part;
 
 /// An option of `sbatch`.
-pub(super) struct SbatchOption {
-    pub(super) long: &'static str,
-    pub(super) short: Option<char>,
-    pub(super) value: Value,
-    pub(super) meaning: Meaning,
+pub(crate) struct SbatchOption {
+    pub(crate) long: &'static str,
+    pub(crate) short: Option<char>,
+    pub(crate) value: Value,
+    pub(crate) meaning: Meaning,
 }
 
 /// Whether an option has a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Without,
     With,
     /// With one only directly behind it: `--nice`, `--nice=5`.
@@ -25,7 +24,7 @@ pub(super) enum Value {
 
 /// What an option means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     /// This option of `pliant submit`, with the same value.
     Same(&'static str),
     /// `--time`, in Slurm's formats.
@@ -50,6 +49,45 @@ pub(super) enum Meaning {
     Unsupported(&'static str),
 }
 
+/// A part of the size of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// How many tasks it runs.
+    Tasks,
+    /// How many processors each task has.
+    ProcsPerTask,
+    /// How many nodes it has.
+    Nodes,
+    /// How many tasks each node has.
+    TasksPerNode,
+    /// The memory on each node.
+    MemoryPerNode,
+    /// The GPUs on each node.
+    GpusPerNode,
+    /// The same among other generic resources.
+    Gres,
+    /// The GPUs of each task.
+    GpusPerTask,
+}
+
+impl Part {
+    /// The options of `pliant submit` that give it.
+    pub(crate) fn instead(self) -> &'static str {
+        match self {
+            Part::Tasks => "`--rigid N` gives the number of processors",
+            Part::ProcsPerTask => "`--cpus-per-task N` does that",
+            Part::Nodes => "`--nodes N` does that",
+            Part::TasksPerNode => {
+                "`--procs-per-node N` gives the most processors of a node, and --rigid those of the job"
+            }
+            Part::MemoryPerNode => "`--mem` gives the memory of the job",
+            Part::GpusPerNode | Part::Gres | Part::GpusPerTask => {
+                "`--gpus [KIND:]N` gives the GPUs of the job"
+            }
+        }
+    }
+}
+
 const fn option(long: &'static str, short: Option<char>, value: Value, meaning: Meaning) -> SbatchOption {
     SbatchOption { long, short, value, meaning }
 }
@@ -67,7 +105,7 @@ const USER: &str = "the certificate of the command says who submits";
 const LATER: &str = "`pliant wait JOB && pliant submit ...` submits after the end of another job";
 
 /// The options, by their long names.
-pub(super) const OPTIONS: [SbatchOption; 100] = [
+pub(crate) const OPTIONS: [SbatchOption; 100] = [
     option("account", Some('A'), With, Same("--account")),
     option("acctg-freq", None, With, Ignored),
     option("array", Some('a'), With, Same("--array")),
@@ -174,6 +212,27 @@ pub(super) const OPTIONS: [SbatchOption; 100] = [
     option("wait-all-nodes", None, With, Ignored),
     option("wckey", None, With, Ignored),
 ];
+
+/// What to do about an option of `sbatch` that `pliant submit` does not have: what means the same, or why nothing does. None for words that
+/// are no options of `sbatch`.
+pub(crate) fn instead(given: &str) -> Option<String> {
+    let is_given = |option: &&SbatchOption| match given.strip_prefix("--") {
+        Some(long) => option.long == long,
+        None => option.short.is_some_and(|letter| given == format!("-{letter}")),
+    };
+    let option = OPTIONS.iter().find(is_given)?;
+    let same = |option: &str| format!("`{option}` does that");
+    Some(match option.meaning {
+        Meaning::Same(option) | Meaning::Memory(option) | Meaning::Always(option) => same(option),
+        Meaning::Time => same("--time"),
+        Meaning::Exclusive => same("--exclusive"),
+        Meaning::Nice => same("--nice N"),
+        Meaning::Export => same("--env NAME=VALUE"),
+        Meaning::Size(part) => part.instead().to_owned(),
+        Meaning::Ignored => "it changes nothing here: leave it out".to_owned(),
+        Meaning::Noted(note) | Meaning::Unsupported(note) => note.to_owned(),
+    })
+}
 
 #[cfg(test)]
 mod tests {
