@@ -9,7 +9,6 @@ use pliant_control::names::Handle;
 use pliant_request::sending::{self, SubmissionError};
 use pliant_request::submission_note::SubmissionNote;
 use pliant_request::submit::SubmitOptions;
-use pliant_wire::SubmittedWork;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -57,7 +56,6 @@ pub(super) fn run(
             return Err(one_script_only(option, scripts.len()));
         }
         waits |= request.options.waits();
-        let SubmittedWork::Script(_) = &request.what else { continue };
         let order = Arc::new(request.order(options.key, &session.shared)?);
         orders.push(ScriptOrder { path: path.clone(), order, has_key: options.key.is_some() });
     }

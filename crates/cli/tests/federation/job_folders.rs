@@ -64,7 +64,7 @@ async fn folders_of_jobs_are_elsewhere_and_a_server_without_them_does_not_start(
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_inherit_no_descriptor_and_the_state_folder_is_closed_to_others() {
     let mut federation = Federation::agent_only("");
-    // Whoever starts the server has left a descriptor open.
+    // The process that starts the server has left a descriptor open.
     let (left_open, wrapper) = (federation.path().join("left-open"), federation.path().join("start"));
     fs::write(&left_open, "").unwrap();
     let text =

@@ -140,7 +140,7 @@ impl Size {
         if let Some(At { line, name, value }) = &own.procs_per_task {
             options.push(option(*line, name.clone(), format!("--cpus-per-task={value}")));
         }
-        // One task is on one node, whatever number of processors stronger options give it.
+        // One task is on one node, also if stronger options give it more processors.
         let known_nodes = known_nodes.is_some() || tasks == 1 || is_one_task;
         let mut for_each_node =
             |line: usize, name: String, word: Box<dyn FnOnce(u64) -> String>| match known_nodes {

@@ -1,4 +1,4 @@
-//! Descriptors that whoever started this process has left open are not for the programs that it runs.
+//! Descriptors that the starter of this process has left open are not for the programs that it runs.
 
 use std::fs;
 use std::io;
