@@ -109,10 +109,8 @@ impl Agent {
         };
         let request = work.filter(|_| query.only.is_none()).map(|work| work.request(JobId(0), now));
         let Self { bounds: ChildBounds { by_child, late }, children: known_children, .. } = self;
-        let summary = |name: &Name| by_child.get(name).and_then(|known| known.summary.as_ref());
-        let largest = children.iter().filter_map(summary).map(Summary::largest).max().unwrap_or_default();
         let from = work.map_or(now, |work| work.eligible(now));
-        let bounded = request.as_ref().map(|request| BoundedRequest::new(request, from, largest));
+        let bounded = request.as_ref().map(|request| BoundedRequest::new(request, now, from));
         for name in children {
             let known = by_child.get_mut(name).filter(|known| known.summary.is_some());
             let (Some(bounded), Some(known), Some(child)) = (&bounded, known, known_children.get(name))

@@ -23,7 +23,7 @@ use pliant_policy::UnknownName;
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, Start, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
-use pliant_policy::profile::ClassStarts;
+use pliant_policy::batch::PlanBounds;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
@@ -213,8 +213,8 @@ impl BatchSystem for Embedded {
         self.scheduler.estimate(now, walltimes, tuner)
     }
 
-    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
-        self.scheduler.class_starts(now)
+    fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
+        self.scheduler.plan_bounds(now)
     }
 
     fn submit(&mut self, now: Time, submission: Submission, _effects: &mut Effects) {

@@ -13,7 +13,7 @@ use pliant_model::{Estimate, JobId, Mebibytes, Procs, Resources, Span, Time, Wal
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
-use pliant_policy::profile::ClassStarts;
+use pliant_policy::batch::PlanBounds;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 
@@ -199,10 +199,10 @@ pub trait BatchSystem: Send {
         tuner: Tuner,
     ) -> Option<Estimate>;
 
-    /// The first start of each class of sizes and walltimes ([`BatchScheduler::class_starts`]); none if it has no such bounds.
+    /// What is free by its plan ([`BatchScheduler::plan_bounds`]); none if it has no such bounds.
     ///
-    /// [`BatchScheduler::class_starts`]: pliant_policy::batch::BatchScheduler::class_starts
-    fn class_starts(&mut self, _now: Time) -> Option<ClassStarts> {
+    /// [`BatchScheduler::plan_bounds`]: pliant_policy::batch::BatchScheduler::plan_bounds
+    fn plan_bounds(&mut self, _now: Time) -> Option<PlanBounds> {
         None
     }
 

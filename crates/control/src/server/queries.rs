@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Bound;
 
 use pliant_model::{Estimate, JobId, Procs, Request, Speed, Time};
-use pliant_policy::batch::Submission;
+use pliant_policy::batch::{PlanBounds, Submission};
 use pliant_policy::completion::is_earlier;
 use pliant_policy::discovery::{ClusterBounds, Summary};
 use pliant_policy::nodes;
@@ -14,7 +14,7 @@ use pliant_policy::tuning::Tuner;
 
 use super::admission::WALLTIME_MAX;
 use super::nice::BEHIND_OWN;
-use super::{AdmissionRefusal, Server, ServerJob};
+use super::{AdmissionRefusal, Server, ServerConfig, ServerJob};
 use crate::access::Caller;
 use crate::agent::DiscoveryResult;
 use crate::batch::{self, Run, Usage};
@@ -215,12 +215,14 @@ impl Server {
             Procs(cores.fold(0, u32::saturating_add))
         };
         let procs = self.batch.mirror().map_or(Procs(0), of_nodes).max(self.procs());
-        Summary::of(ClusterBounds {
-            speed: self.config.speed,
-            procs,
-            counts_resources: self.batch.counts_resources(),
-            starts: self.batch.class_starts(now),
-        })
+        let counts_resources = self.batch.counts_resources();
+        let mut plan = self.batch.plan_bounds(now);
+        if self.batch.bounds(None).walltime.is_some() {
+            // Sizes that take longer cannot be chosen.
+            plan = plan.map(|plan| PlanBounds { jobs: None, ..plan });
+        }
+        let ServerConfig { speed, tuner, .. } = self.config;
+        Summary::of(ClusterBounds::planned(speed, procs, counts_resources, plan, tuner))
     }
 
     /// How busy the cluster is.

@@ -30,8 +30,8 @@ use pliant_model::{ClusterNodes, Estimate, JobId, Procs, Span, Time, Walltimes};
 use super::nodes::NodeReservations;
 use super::reservation_queue::{Entry, Movable, ReservationQueue, Slot};
 use super::running::Running;
-use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::profile::{ClassStarts, Freed, Profile, StartBounds, Touched};
+use super::{BatchScheduler, Dump, PlanBounds, RestoreError, RunningJob, Start, Submission, Waiting};
+use crate::profile::{Freed, FreePlan, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// A cluster under conservative backfilling.
@@ -405,9 +405,10 @@ impl BatchScheduler for ConservativeBackfilling {
         self.bounds.as_ref()
     }
 
-    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+    fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
         self.profile.advance(now);
-        Some(ClassStarts::on(&self.profile, now))
+        let free = FreePlan::of_steps(self.profile.capacity(), (now, now), self.profile.iter());
+        Some(PlanBounds { free, jobs: Some(self.running.len() + self.queue.len()) })
     }
 
     fn list(&mut self, _now: Time, waiting: &mut Vec<Waiting>) {

@@ -15,8 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::occupancy::Occupancy;
 use super::order::{PriorityParts, Ranking};
 use super::queue::{Slot, WaitingQueue};
-use super::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::profile::{ClassStarts, Profile};
+use super::{BatchScheduler, Dump, PlanBounds, RestoreError, RunningJob, Start, Submission, Waiting};
+use crate::profile::{FreePlan, Profile};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// The decision at an event, and the expected starts of the other jobs.
@@ -324,13 +324,15 @@ impl<R: Rule> BatchScheduler for EventDriven<R> {
         }
     }
 
-    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+    fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
         // In another order the next job may go before jobs that wait.
         if !R::SIZES_AS_ASKED || self.cluster.queue.ranked().is_some() && self.cluster.queue.len() > 0 {
             return None;
         }
         let Horizon { profile, from } = &planned(now, &self.rule, &mut self.cluster, &mut self.plan).horizon;
-        Some(ClassStarts::on(profile, *from))
+        let free = FreePlan::of_steps(profile.capacity(), (now, *from), profile.iter());
+        let jobs = Some(self.cluster.processors.jobs() + self.cluster.queue.len());
+        Some(PlanBounds { free, jobs })
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {

@@ -48,7 +48,7 @@ pub use sized::SizingRule;
 pub(crate) use sized::sized;
 
 use crate::UnknownName;
-use crate::profile::{ClassStarts, StartBounds};
+use crate::profile::{FreePlan, StartBounds};
 use crate::tuning::Tuner;
 
 /// A job of fixed shape, as submitted to a batch system.
@@ -98,6 +98,15 @@ pub struct Waiting {
     pub job: JobId,
     /// The planned shape and start.
     pub plan: Estimate,
+}
+
+/// What is free by the plan of a cluster, and what a tuner needs to know besides.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlanBounds {
+    /// The free processors over time.
+    pub free: FreePlan,
+    /// The jobs that run or wait, if sizes are chosen by the free processors alone.
+    pub jobs: Option<usize>,
 }
 
 /// The scheduling half of a batch system.
@@ -150,9 +159,9 @@ pub trait BatchScheduler: Send {
         None
     }
 
-    /// The first start of each class of sizes and walltimes: no estimate made from now on starts earlier while no processors become free
-    /// earlier than planned. None if the plan has no such bounds.
-    fn class_starts(&mut self, _now: Time) -> Option<ClassStarts> {
+    /// What is free by the plan: no estimate made from now on starts earlier than by it while no processors become free earlier than
+    /// planned. None if the plan has no such bounds.
+    fn plan_bounds(&mut self, _now: Time) -> Option<PlanBounds> {
         None
     }
 

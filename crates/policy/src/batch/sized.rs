@@ -8,9 +8,9 @@ use pliant_model::{Estimate, JobId, Time, Walltimes};
 
 use super::nodes::Part;
 use super::order::PriorityParts;
-use super::{BatchScheduler, Dump, RestoreError, Start, Submission, Waiting};
+use super::{BatchScheduler, Dump, PlanBounds, RestoreError, Start, Submission, Waiting};
 use crate::failure::{Failure, PolicyError, position};
-use crate::profile::{ClassStarts, StartBounds};
+use crate::profile::StartBounds;
 use crate::tuning::Tuner;
 
 /// A sizing rule: how many processors a moldable request gets on a cluster.
@@ -89,8 +89,9 @@ impl BatchScheduler for Sized {
         self.batch_system.start_bounds()
     }
 
-    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
-        self.batch_system.class_starts(now)
+    fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
+        let plan = self.batch_system.plan_bounds(now)?;
+        Some(PlanBounds { jobs: None, ..plan })
     }
 
     fn list(&mut self, now: Time, waiting: &mut Vec<Waiting>) {

@@ -1,6 +1,6 @@
 //! Which children an agent asks in a discovery, and in which order.
 //!
-//! Each child keeps a [`Summary`] with its parent: bounds on when work could start on its servers. From it the agent bounds the
+//! Each child keeps a [`Summary`] with its parent: bounds on when work could complete on its servers. From it the agent bounds the
 //! completion of a request there before it asks ([`BoundedRequest`]), asks the children with the best bounds first, and stops when no
 //! other child could be among the best ([`Candidates`]). A child without a summary is asked in any case. The federation of a simulation
 //! or of a reallocation cycle does the same with its clusters ([`crate::federation`]), by the same order of bounds ([`BoundOrder`]).
@@ -11,6 +11,7 @@
 mod bound_order;
 mod candidates;
 mod reports;
+mod similar;
 mod summary;
 #[cfg(test)]
 mod tests;

@@ -1,93 +1,139 @@
-//! Bounds on when work could start on the servers of a child.
+//! Bounds on when work could complete on the servers of a child.
 
-use std::collections::BTreeSet;
+use pliant_model::{Procs, Request, Span, Speed, Speedup, Time};
 
-use pliant_model::{Procs, Request, Span, Speed, Time, Walltimes};
+use super::similar::joined_by_similarity;
+use crate::batch::PlanBounds;
+use crate::profile::FreePlan;
+use crate::tuning::{BoundedClusters, SlackSizing, Tuner, chosen_bound, slack};
 
-use crate::profile::ClassStarts;
-use crate::tuning::ClassTimes;
+/// The most groups in a summary. Similar ones are joined.
+pub const GROUPS_MAX: usize = 64;
 
-/// The most groups in a summary. Those of similar speed are joined.
-pub const GROUPS_MAX: usize = 8;
-
-/// Bounds of one cluster, or of some clusters of similar speed.
+/// Bounds of one cluster, or of some similar clusters.
 #[derive(Clone, PartialEq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClusterBounds {
     /// The fastest speed.
     pub speed: Speed,
+    /// The slowest one.
+    pub slowest: Speed,
     /// The most processors that a job can have.
     pub procs: Procs,
     /// Whether one of the clusters counts more than processors: else it takes no job that needs more.
     pub counts_resources: bool,
-    /// The first starts; none if nothing is known of them.
-    pub starts: Option<ClassStarts>,
+    /// What is free and when; none if nothing is known of it.
+    pub plan: Option<FreePlan>,
+    /// How a size is chosen, if that follows from the plan.
+    pub sizing: Option<SlackSizing>,
 }
 
 /// What a child reports to its parent: bounds for each group of its clusters that accept work. Without groups it accepts none.
 #[derive(Clone, PartialEq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Summary {
-    /// The groups, in the order of their kinds and speeds.
+    /// The groups, the fastest ones last.
     pub groups: Vec<ClusterBounds>,
 }
 
 /// A request whose completion is bounded on several clusters.
 pub struct BoundedRequest<'a> {
     request: &'a Request,
-    now: Time,
-    /// None if the request is larger than the largest cluster.
-    times: Option<(Walltimes<'a>, ClassTimes)>,
+    from: Time,
+    /// A size is chosen as for a request that needs processors only and may start at once.
+    is_plain: bool,
 }
 
 impl<'a> BoundedRequest<'a> {
-    /// A request that may start at `now`, on clusters of at most `largest` processors.
-    pub fn new(request: &'a Request, now: Time, largest: Procs) -> BoundedRequest<'a> {
-        let walltimes = request.on(largest, Speed::REFERENCE);
-        let times = walltimes.map(|walltimes| (walltimes, ClassTimes::new(&walltimes)));
-        BoundedRequest { request, now, times }
+    /// A request that comes at `now`, and may start at `from`.
+    pub fn new(request: &'a Request, now: Time, from: Time) -> BoundedRequest<'a> {
+        let has_gpus = matches!(request.speedup, Speedup::GpuTable(_));
+        let is_plain = from <= now && request.resources.is_none() && !has_gpus;
+        BoundedRequest { request, from: from.max(now), is_plain }
     }
 }
 
 impl ClusterBounds {
-    /// A cluster of which only the speed is known.
-    pub fn unknown(speed: Speed) -> ClusterBounds {
-        ClusterBounds { speed, procs: Procs(u32::MAX), counts_resources: true, starts: None }
+    /// A cluster with its plan, on which sizes are chosen by `tuner`.
+    pub fn planned(
+        speed: Speed,
+        procs: Procs,
+        counts_resources: bool,
+        plan: Option<PlanBounds>,
+        tuner: Tuner,
+    ) -> ClusterBounds {
+        let jobs = plan.as_ref().and_then(|plan| plan.jobs);
+        let sizing = match (tuner, jobs) {
+            (Tuner::Slack { slack, share }, Some(jobs)) => {
+                let floor = slack::least_procs(share, procs, jobs);
+                Some(SlackSizing { slack_thousandths: slack.0, floor_least: floor, floor_most: floor })
+            }
+            _ => None,
+        };
+        let plan = plan.map(|plan| plan.free);
+        ClusterBounds { speed, slowest: speed, procs, counts_resources, plan, sizing }
     }
 
-    /// A completion time that the request cannot beat on these clusters; [`Time::MAX`] if they refuse it.
-    pub(super) fn completion_bound(&self, request: &BoundedRequest<'_>) -> Time {
-        let Some((walltimes, times)) = &request.times else { return Time::MAX };
-        if self.procs < walltimes.least() {
-            return Time::MAX;
-        }
+    /// A cluster of which only the speed is known.
+    pub fn unknown(speed: Speed) -> ClusterBounds {
+        ClusterBounds::planned(speed, Procs(u32::MAX), true, None, Tuner::Exact)
+    }
+
+    /// A completion time that the request cannot beat on these clusters; [`Time::MAX`] if they refuse it. Bounds later than `until` may be
+    /// any other time after it.
+    fn completion_bound(&self, bounded: &BoundedRequest<'_>, until: Time) -> Time {
+        let request = bounded.request;
         // On the smallest cluster: a request for so many processors of a node can be too large for the largest one only.
-        if !(self.counts_resources || request.request.needs_one_node(Procs::ONE)) {
+        if !(self.counts_resources || request.needs_one_node(Procs::ONE)) {
             return Time::MAX;
         }
-        let now = request.now;
-        let start =
-            |size, walltime| self.starts.as_ref().map_or(now, |starts| starts.of_class(size, walltime, now));
-        times.up_to(self.procs, walltimes).completion_bound_by(start, now, self.speed, self.procs)
+        let Some(walltimes) = request.on(self.procs, self.speed) else { return Time::MAX };
+        let idle = bounded.from + walltimes.at(walltimes.most());
+        let Some(plan) = self.plan.as_ref().filter(|_| idle < until) else { return idle };
+        let sizing = self.sizing.filter(|_| bounded.is_plain);
+        let (procs, speeds) = (self.procs, (self.speed, self.slowest));
+        chosen_bound(&BoundedClusters { procs, speeds, plan, sizing }, bounded.from, until, request)
     }
 
     /// What tells groups apart that are joined last.
-    fn kind(&self) -> (bool, bool) {
-        (self.starts.is_some(), self.counts_resources)
+    pub(super) fn kind(&self) -> (bool, bool, bool) {
+        (self.counts_resources, self.plan.is_some(), self.sizing.is_some())
     }
 
-    /// Takes in further clusters.
-    fn join(&mut self, other: &ClusterBounds) {
-        if other.speed.get() > self.speed.get() {
-            self.speed = other.speed;
+    /// Several clusters as one group; none if there are none.
+    pub(super) fn joined(clusters: &[&ClusterBounds]) -> Option<ClusterBounds> {
+        let mut joined = (*clusters.first()?).clone();
+        for other in &clusters[1..] {
+            joined.speed = faster(joined.speed, other.speed);
+            if other.slowest.get() < joined.slowest.get() {
+                joined.slowest = other.slowest;
+            }
+            joined.procs = joined.procs.max(other.procs);
+            joined.counts_resources |= other.counts_resources;
+            match (&mut joined.sizing, &other.sizing) {
+                (Some(sizing), Some(other)) => sizing.join(other),
+                (sizing, _) => *sizing = None,
+            }
         }
-        self.procs = self.procs.max(other.procs);
-        self.counts_resources |= other.counts_resources;
-        match (&mut self.starts, &other.starts) {
-            (Some(starts), Some(other)) => starts.lower_to(other),
-            (starts, _) => *starts = None,
-        }
+        let plans: Option<Vec<&FreePlan>> = clusters.iter().map(|one| one.plan.as_ref()).collect();
+        joined.plan = plans.and_then(FreePlan::joined);
+        Some(joined)
     }
+
+    /// True if these are other bounds than `reported`, by more than `least`.
+    fn differs_from(&self, reported: &ClusterBounds, now: Time, least: Span) -> bool {
+        let plans_differ = match (&self.plan, &reported.plan) {
+            (Some(new), Some(old)) => new.differs_from(old, now, least),
+            (new, old) => new.is_some() != old.is_some(),
+        };
+        let kept = |of: &ClusterBounds| (of.speed, of.slowest, of.procs, of.counts_resources, of.sizing);
+        kept(self) != kept(reported) || plans_differ
+    }
+}
+
+/// The faster of two speeds.
+fn faster(one: Speed, other: Speed) -> Speed {
+    if other.get() > one.get() { other } else { one }
 }
 
 impl Summary {
@@ -96,19 +142,17 @@ impl Summary {
         Summary { groups: vec![cluster] }
     }
 
-    /// The summary of several children. Groups of one kind and speed are joined, then neighbours in speed until [`GROUPS_MAX`] are left.
-    /// O(n log n) for n groups.
+    /// The summary of several children. Similar groups are joined until at most [`GROUPS_MAX`] are left.
     pub fn joined<'a>(children: impl IntoIterator<Item = &'a Summary>) -> Summary {
-        let mut groups: Vec<ClusterBounds> = Vec::new();
-        let mut all: Vec<&ClusterBounds> = children.into_iter().flat_map(|child| &child.groups).collect();
-        all.sort_by(|a, b| a.kind().cmp(&b.kind()).then(a.speed.get().total_cmp(&b.speed.get())));
-        for group in all {
-            match groups.last_mut() {
-                Some(last) if last.kind() == group.kind() && last.speed == group.speed => last.join(group),
-                _ => groups.push(group.clone()),
-            }
-        }
-        Summary { groups: of_similar_speed(groups) }
+        Summary::joined_to(GROUPS_MAX, children)
+    }
+
+    /// The same with at most so many groups.
+    pub(super) fn joined_to<'a>(most: usize, children: impl IntoIterator<Item = &'a Summary>) -> Summary {
+        let all: Vec<&ClusterBounds> = children.into_iter().flat_map(|child| &child.groups).collect();
+        let mut groups = joined_by_similarity(all, most);
+        groups.sort_by(|a, b| a.speed.get().total_cmp(&b.speed.get()));
+        Summary { groups }
     }
 
     /// The most processors that a job can have.
@@ -118,45 +162,15 @@ impl Summary {
 
     /// A completion time that the request cannot beat below this child; [`Time::MAX`] if all refuse it.
     pub fn completion_bound(&self, request: &BoundedRequest<'_>) -> Time {
-        self.groups.iter().map(|group| group.completion_bound(request)).min().unwrap_or(Time::MAX)
+        // The fastest first: they leave the least to look at.
+        let groups = self.groups.iter().rev();
+        groups.fold(Time::MAX, |least, group| least.min(group.completion_bound(request, least)))
     }
 
-    /// True if this summary says something else than `reported`: other clusters, starts that are earlier by more than `least`, or later
-    /// by more than that and an eighth of the wait.
+    /// True if this summary says something else than `reported`: other clusters, processors that are free earlier by more than `least`, or
+    /// later by more than that and an eighth of the wait.
     pub fn differs_from(&self, reported: &Summary, now: Time, least: Span) -> bool {
-        let differs = |(new, old): (&ClusterBounds, &ClusterBounds)| {
-            let starts_differ = match (&new.starts, &old.starts) {
-                (Some(new), Some(old)) => new.differs_from(old, now, least),
-                (new, old) => new.is_some() != old.is_some(),
-            };
-            let kept = (old.speed, old.procs, old.counts_resources);
-            (new.speed, new.procs, new.counts_resources) != kept || starts_differ
-        };
+        let differs = |(new, old): (&ClusterBounds, &ClusterBounds)| new.differs_from(old, now, least);
         self.groups.len() != reported.groups.len() || self.groups.iter().zip(&reported.groups).any(differs)
     }
-}
-
-/// Sorted groups, of which neighbours are joined until at most [`GROUPS_MAX`] are left: those of two kinds last, those with the least ratios of
-/// their speeds first.
-fn of_similar_speed(groups: Vec<ClusterBounds>) -> Vec<ClusterBounds> {
-    let gap = |at: usize| {
-        let (one, next) = (&groups[at - 1], &groups[at]);
-        (one.kind() != next.kind(), next.speed.get() / one.speed.get())
-    };
-    // The first groups behind the widest gaps.
-    let mut firsts: Vec<usize> = (1..groups.len()).collect();
-    firsts.sort_by(|a, b| {
-        let (a, b) = (gap(*a), gap(*b));
-        b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
-    });
-    firsts.truncate(GROUPS_MAX - 1);
-    let is_first: BTreeSet<usize> = firsts.into_iter().collect();
-    let mut joined: Vec<ClusterBounds> = Vec::new();
-    for (at, group) in groups.into_iter().enumerate() {
-        match joined.last_mut() {
-            Some(last) if !is_first.contains(&at) => last.join(&group),
-            _ => joined.push(group),
-        }
-    }
-    joined
 }

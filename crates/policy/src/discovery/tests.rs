@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::batch::{BatchScheduler, LocalPolicy, Submission};
 use crate::completion::{Offer, merge_offers};
-use crate::profile::ClassStarts;
-use crate::tuning::Tuner;
+use crate::profile::{FreePlan, FreeStep};
+use crate::tuning::{SlackSizing, Thousandths, Tuner};
 
 /// Offers of children, each with its bound. A server has the number of its position among all.
 type Children = BTreeMap<usize, (Option<Time>, Vec<Offer<u32>>)>;
@@ -206,6 +206,13 @@ fn drawn_request() -> impl Strategy<Value = Request> {
     })
 }
 
+fn drawn_tuner() -> impl Strategy<Value = Tuner> {
+    let slack = (0..1_500_u32, 1..1_000_u32).prop_map(|(slack, share)| {
+        Tuner::Slack { slack: Thousandths(slack), share: Thousandths(share) }
+    });
+    prop_oneof![1 => Just(Tuner::Exact), 1 => Just(Tuner::EqualShare), 2 => Just(Tuner::default()), 3 => slack]
+}
+
 /// A cluster with its queue.
 struct Cluster {
     procs: Procs,
@@ -220,13 +227,19 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    fn bounds(&mut self, now: Time) -> ClusterBounds {
-        let starts = self.scheduler.class_starts(now);
-        ClusterBounds { speed: self.speed, procs: self.procs, counts_resources: false, starts }
+    fn bounds(&mut self, now: Time, tuner: Tuner) -> ClusterBounds {
+        let plan = self.scheduler.plan_bounds(now);
+        ClusterBounds::planned(self.speed, self.procs, false, plan, tuner)
     }
 
-    fn completion(&mut self, now: Time, request: &Request) -> Option<Time> {
+    fn completion(&mut self, now: Time, request: &Request, tuner: Tuner) -> Option<Time> {
         let walltimes = request.on(self.procs, self.speed)?;
+        self.scheduler.estimate(now, &walltimes, tuner).map(|estimate| estimate.completion())
+    }
+
+    /// The completion of a size.
+    fn completion_of(&mut self, now: Time, request: &Request, size: Procs) -> Option<Time> {
+        let walltimes = request.on(self.procs, self.speed)?.between(size, size);
         self.scheduler.estimate(now, &walltimes, Tuner::Exact).map(|estimate| estimate.completion())
     }
 }
@@ -292,28 +305,30 @@ proptest! {
     fn no_estimate_is_earlier_than_the_bound_of_its_summary(
         mut clusters in drawn_clusters(),
         request in drawn_request(),
+        tuner in drawn_tuner(),
         wait in 0..300_i64,
         parts in prop_oneof![1..4_usize, Just(20_usize)],
+        groups in prop_oneof![3 => 1..4_usize, 1 => Just(GROUPS_MAX)],
     ) {
         let summaries: Vec<Summary> =
-            clusters.iter_mut().map(|cluster| Summary::of(cluster.bounds(LAST))).collect();
+            clusters.iter_mut().map(|cluster| Summary::of(cluster.bounds(LAST, tuner))).collect();
         // Some time passes, until a job ends at most.
         let ends = clusters.iter().flat_map(|cluster| cluster.scheduler.dump().running);
         let first_end = ends.map(|one| one.end).min().unwrap_or(Time::MAX);
         let now = LAST + Span(wait.min((first_end - LAST).0.max(0)));
-        let largest = summaries.iter().map(Summary::largest).max().unwrap();
-        let bounded = BoundedRequest::new(&request, now, largest);
+        let bounded = BoundedRequest::new(&request, now, now);
         for ((chunk, clusters), of) in
             summaries.chunks(parts).zip(clusters.chunks_mut(parts)).zip(0..)
         {
-            let joined = Summary::joined(chunk);
+            let joined = Summary::joined_to(groups, chunk);
             let joined = Summary::joined([&joined, &Summary::default()]);
-            prop_assert!(joined.groups.len() <= GROUPS_MAX);
+            // Those of which less is known are apart.
+            prop_assert!(joined.groups.len() <= groups.max(3));
             let below = joined.completion_bound(&bounded);
             for (summary, cluster) in chunk.iter().zip(clusters) {
                 let bound = summary.completion_bound(&bounded);
                 prop_assert!(below <= bound, "child {of}: {below} for all, {bound} for one");
-                if let Some(completion) = cluster.completion(now, &request) {
+                if let Some(completion) = cluster.completion(now, &request, tuner) {
                     prop_assert!(bound <= completion, "child {of}: bound {bound}, estimate {completion}");
                 }
             }
@@ -323,16 +338,38 @@ proptest! {
     /// On an idle cluster the bound is the estimate.
     #[test]
     fn the_bound_of_an_idle_cluster_is_exact(
-        procs in 1..300_u32, speed in 0.3..3.0_f64, request in drawn_request(), larger in 0..500_u32,
+        procs in 1..300_u32, speed in 0.3..3.0_f64, request in drawn_request(), tuner in drawn_tuner(),
     ) {
         let (procs, speed) = (Procs(procs), Speed::new(speed).unwrap());
         let scheduler = cbf(procs);
         let mut cluster = Cluster { procs, speed, scheduler };
-        let summary = Summary::of(cluster.bounds(Time(0)));
-        let bounded = BoundedRequest::new(&request, Time(0), Procs(procs.0 + larger));
-        let expected = cluster.completion(Time(0), &request).unwrap_or(Time::MAX);
+        let summary = Summary::of(cluster.bounds(Time(0), tuner));
+        let bounded = BoundedRequest::new(&request, Time(0), Time(0));
+        let expected = cluster.completion(Time(0), &request, tuner).unwrap_or(Time::MAX);
         let bound = summary.completion_bound(&bounded);
         prop_assert_eq!(bound, expected);
+    }
+
+    /// The bound of one cluster is its estimate, unless a size below the floor completes almost first.
+    #[test]
+    fn the_bound_of_a_short_plan_is_exact(
+        mut clusters in drawn_clusters(), request in drawn_request(), tuner in drawn_tuner(),
+    ) {
+        for cluster in &mut clusters {
+            let bounds = cluster.bounds(LAST, tuner);
+            let Some(plan) = bounds.plan.clone().filter(FreePlan::is_exact) else { continue };
+            let is_by_nodes = cluster.scheduler.plan_bounds(LAST).unwrap().jobs.is_none();
+            let bound = Summary::of(bounds.clone()).completion_bound(&BoundedRequest::new(&request, LAST, LAST));
+            let completion = cluster.completion(LAST, &request, tuner).unwrap_or(Time::MAX);
+            let below = 1..bounds.sizing.map_or(1, |sizing| sizing.floor_least.0);
+            let mut is_between = |size: u32| {
+                let sizes = request.on(cluster.procs, cluster.speed).map(|sizes| sizes.least()..=sizes.most());
+                let of_size = sizes.filter(|sizes| sizes.contains(&Procs(size)));
+                of_size.and_then(|_| cluster.completion_of(LAST, &request, Procs(size))).is_some_and(|one| one <= completion)
+            };
+            let may_be_early = is_by_nodes || below.clone().any(&mut is_between);
+            prop_assert!(bound == completion || may_be_early, "{bound}, {completion} by {plan:?}");
+        }
     }
 }
 
@@ -344,13 +381,22 @@ fn absurd_summaries_have_bounds() {
         let request = Request::new(JobId(1), Time(0), Procs(procs), Span(100), speedup);
         for (of, speed) in [(0, 0.001), (1, 1_000.0), (8, 1.0), (u32::MAX, 0.001)] {
             for (at, after) in [(-(1 << 40), 0), (1 << 40, u32::MAX - 1), (0, u32::MAX)] {
-                let starts = ClassStarts::from_seconds(Time(at), vec![after; ClassStarts::ROW]);
+                let step = |after_s, procs| FreeStep { after_s, procs };
+                let steps = if after == 0 { vec![step(0, of)] } else { vec![step(0, 0), step(after, of)] };
+                let least = Some(vec![step(0, 7), step(9, u32::MAX)]).filter(|_| of == 8);
+                let plan = FreePlan::from_lines(Time(at), steps, least);
                 let (speed, procs) = (Speed::new(speed).unwrap(), Procs(of));
-                let cluster = ClusterBounds { speed, procs, counts_resources: true, starts };
-                let other = Summary::of(ClusterBounds::unknown(speed));
-                let joined = Summary::joined([&Summary::of(cluster.clone()), &Summary::of(cluster), &other]);
-                let bounded = BoundedRequest::new(&request, Time(50), joined.largest());
-                let [unknown, known] = [0, 1].map(|at| joined.groups[at].completion_bound(&bounded));
+                let floors = (Procs(of / 2), Procs(9));
+                let (floor_least, floor_most) = floors;
+                let sizing = Some(SlackSizing { slack_thousandths: u32::MAX, floor_least, floor_most });
+                let unknown = ClusterBounds::unknown(speed);
+                let cluster = ClusterBounds { procs, plan, sizing, ..unknown.clone() };
+                let bounded = BoundedRequest::new(&request, Time(50), Time(50));
+                let bound = |of: &[&ClusterBounds]| {
+                    let summaries: Vec<Summary> = of.iter().map(|one| Summary::of((*one).clone())).collect();
+                    Summary::joined_to(1, &summaries).completion_bound(&bounded)
+                };
+                let (known, unknown) = (bound(&[&cluster, &cluster]), bound(&[&cluster, &unknown]));
                 assert!(unknown >= Time(50) && known >= Time(50), "{unknown} {known}");
                 assert!(request.speedup != Speedup::Rigid || request.procs <= procs || known == Time::MAX);
             }
@@ -365,9 +411,8 @@ fn a_summary_is_reported_when_it_has_changed_enough_and_at_most_so_often() {
     let mut reports = SummaryReports::default();
     assert_eq!(reports.due(Time(0), rule), None);
     let summary = |scheduler: &mut Box<dyn BatchScheduler>, now| {
-        let starts = scheduler.class_starts(now);
-        let (speed, procs) = (Speed::REFERENCE, Procs(8));
-        Summary::of(ClusterBounds { speed, procs, counts_resources: false, starts })
+        let plan = scheduler.plan_bounds(now);
+        Summary::of(ClusterBounds::planned(Speed::REFERENCE, Procs(8), false, plan, Tuner::Exact))
     };
     reports.restart();
     assert_eq!(reports.due(Time(0), rule), Some(Time(0)));

@@ -8,8 +8,8 @@
 //! profile books processors twice, by rounding errors.
 
 mod bounds;
-mod class_starts;
 mod classes;
+mod free_plan;
 mod runs;
 mod search;
 mod slide;
@@ -23,8 +23,8 @@ use pliant_model::{Procs, Span, Time};
 
 pub(crate) use bounds::LeastBounds;
 pub use bounds::StartBounds;
-pub use class_starts::ClassStarts;
 pub(crate) use classes::{CLASSES, class_of, largest};
+pub use free_plan::{FreePlan, FreeStep};
 pub use runs::Freed;
 pub use search::Fit;
 pub(crate) use slide::Hints;
@@ -122,6 +122,22 @@ impl Profile {
             near: Cell::new(0),
             changed: Cursor::default(),
         }
+    }
+
+    /// A profile of these steps, of which there is at least one; they are in order. The most that is ever free counts as the cluster.
+    pub(crate) fn of_steps(steps: impl Iterator<Item = (Time, Procs)>) -> Profile {
+        let mut kept: Vec<Step> = Vec::new();
+        for (time, free) in steps {
+            let step = Step { time: time.0, free: free.0.into() };
+            match kept.last() {
+                Some(last) if last.free == step.free || last.time >= step.time => {}
+                _ => kept.push(step),
+            }
+        }
+        let capacity = kept.iter().map(|step| step.free).max().unwrap_or(0);
+        let count = kept.len();
+        let blocks = kept.chunks(BLOCK).map(|steps| Block::new(steps.to_vec())).collect();
+        Profile { capacity, blocks, steps: count, near: Cell::new(0), changed: Cursor::default() }
     }
 
     /// Processors of the cluster.

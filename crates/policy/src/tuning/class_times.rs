@@ -43,18 +43,6 @@ impl ClassTimes {
         (self.first..=last).rev().filter(|class| *class != 1).map(move |class| (class, quickest(class)))
     }
 
-    /// The same classes, for clusters of at most `procs` processors: the largest sizes of their last class are left out. `walltimes` are
-    /// those from which the classes were made.
-    pub(crate) fn up_to(&self, procs: Procs, walltimes: &Walltimes<'_>) -> ClassTimes {
-        let mut times = self.clone();
-        let class = class_of(i64::from(procs.0.max(1)));
-        if (self.first..=self.last).contains(&class) && procs < walltimes.most() {
-            let ratio = walltimes.ratio(procs.max(walltimes.least()));
-            times.quickest_s[class] = walltimes.scale_s() * ratio * (1.0 - 1e-9);
-        }
-        times
-    }
-
     /// A completion time that no size can beat on a cluster: for each class of sizes, the bound on its start
     /// plus its least walltime. True whether or not `bounds` are kept; closer when they are.
     pub fn completion_bound(
@@ -65,17 +53,6 @@ impl ClassTimes {
         procs: Procs,
     ) -> Time {
         let start = |class, quickest| bounds.map_or(now, |bounds| bounds.of_class(class, quickest, now));
-        self.completion_bound_by(start, now, speed, procs)
-    }
-
-    /// The same with a bound on the start of each class of sizes in at least a walltime.
-    pub(crate) fn completion_bound_by(
-        &self,
-        start: impl Fn(usize, Span) -> Time,
-        now: Time,
-        speed: Speed,
-        procs: Procs,
-    ) -> Time {
         let mut bound = Time::MAX;
         for (class, quickest) in self.classes(speed, procs) {
             if now + quickest >= bound {

@@ -8,6 +8,7 @@
 //! [`Tuner::Slack`], the default, takes fewer processors where others wait and the request loses little by it ([`slack`]).
 //! The tuners of [`rules`] are published alternatives, kept for comparison.
 
+mod chosen_bound;
 mod class_times;
 mod plan;
 pub mod rules;
@@ -19,6 +20,8 @@ mod tuner;
 
 use pliant_model::{Estimate, Procs, Time, Walltimes};
 
+pub use chosen_bound::SlackSizing;
+pub(crate) use chosen_bound::{BoundedClusters, chosen_bound};
 pub use class_times::ClassTimes;
 pub(crate) use plan::EverySize;
 pub use plan::{EachShape, OtherJobs, Present, SizePlan};

@@ -95,6 +95,13 @@ impl<'a, 'b> ProfilePlan<'a, 'b> {
         ProfilePlan { latest, ..self }
     }
 
+    /// As [`SizePlan::earliest`], among the sizes from `least` on.
+    pub(super) fn earliest_from(&self, least: Procs, most: Procs) -> Option<Estimate> {
+        let mut best = Fit::none_by(self.latest);
+        self.profile.best_shape(self.from, least, most, &|n: Procs| self.walltimes.at(n), &mut best);
+        best.found().map(|Fit { start, procs, walltime }| Estimate { procs, walltime, start })
+    }
+
     /// Nothing of at least that size and walltime starts before this.
     fn start_bound(&self, procs: Procs, walltime: Span) -> Time {
         self.bounds.as_ref().map_or(self.from, |bounds| bounds.at_least(procs, walltime, self.from))

@@ -7,7 +7,8 @@ use pliant_control::agent::DiscoveryResult;
 use pliant_model::rng::stream_seed;
 use pliant_model::{Procs, Span, Speed, Time};
 use pliant_policy::discovery::{ClusterBounds, ReportRule, Summary, SummaryReports};
-use pliant_policy::profile::ClassStarts;
+use pliant_policy::profile::{FreePlan, FreeStep};
+use pliant_policy::tuning::SlackSizing;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -131,19 +132,34 @@ impl World {
 /// A summary that has nothing to do with the daemon.
 fn wrong(rng: &mut ChaCha8Rng) -> Summary {
     let cluster = |rng: &mut ChaCha8Rng| {
-        let mut entry = || match rng.random_range(0..4) {
-            0 => 0,
-            1 => u32::MAX,
-            _ => rng.random_range(0..100_000),
-        };
-        let entries = (0..ClassStarts::ROW * 8).map(|_| entry()).collect();
         let at = Time(ORIGIN.0 + rng.random_range(-10_000..1_000_000));
+        let most = wrong_line(rng);
+        let least = rng.random_bool(0.5).then(|| wrong_line(rng));
+        let mut speed = || Speed::new(rng.random_range(0.01..100.0)).expect("it is positive");
+        let (speed, slowest) = (speed(), speed());
+        let mut procs = || Procs(rng.random_range(0..64));
+        let (largest, floor_least, floor_most) = (procs(), procs(), procs());
+        let slack_thousandths = rng.random_range(0..100_000);
         ClusterBounds {
-            speed: Speed::new(rng.random_range(0.01..100.0)).expect("it is positive"),
-            procs: Procs(rng.random_range(0..64)),
+            speed,
+            slowest,
+            procs: largest,
             counts_resources: rng.random_bool(0.5),
-            starts: ClassStarts::from_seconds(at, entries).filter(|_| rng.random_bool(0.8)),
+            plan: FreePlan::from_lines(at, most, least).filter(|_| rng.random_bool(0.8)),
+            sizing: Some(SlackSizing { slack_thousandths, floor_least, floor_most })
+                .filter(|_| rng.random_bool(0.5)),
         }
     };
     Summary { groups: (0..rng.random_range(0..3)).map(|_| cluster(rng)).collect() }
+}
+
+/// Any free processors at any times.
+fn wrong_line(rng: &mut ChaCha8Rng) -> Vec<FreeStep> {
+    let (mut after_s, steps) = (0, rng.random_range(1..FreePlan::STEPS_MAX));
+    let step = |number| {
+        after_s = if number == 0 { 0 } else { after_s + rng.random_range(1..20_000) };
+        let procs = if rng.random_bool(0.1) { u32::MAX } else { rng.random_range(0..64) };
+        FreeStep { after_s, procs }
+    };
+    (0..steps).map(step).collect()
 }

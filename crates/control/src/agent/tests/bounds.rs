@@ -1,15 +1,17 @@
 //! Summaries of children say whom an agent asks first, and whom it does not ask.
 
 use pliant_policy::discovery::{ClusterBounds, Summary};
-use pliant_policy::profile::ClassStarts;
+use pliant_policy::profile::{FreePlan, FreeStep};
 
 use super::*;
 
 /// The summary of a cluster of 4 processors on which nothing starts before `start`.
 fn from(start: u32) -> Summary {
-    let starts = ClassStarts::from_seconds(Time(0), vec![start; ClassStarts::ROW * 5]);
-    let (speed, procs) = (Speed::REFERENCE, Procs(4));
-    Summary::of(ClusterBounds { speed, procs, counts_resources: false, starts })
+    let step = |after_s, procs| FreeStep { after_s, procs };
+    let steps = if start == 0 { vec![step(0, 4)] } else { vec![step(0, 0), step(start, 4)] };
+    let plan = FreePlan::from_lines(Time(0), steps, None);
+    let cluster = ClusterBounds::unknown(Speed::REFERENCE);
+    Summary::of(ClusterBounds { procs: Procs(4), counts_resources: false, plan, ..cluster })
 }
 
 impl Bench {

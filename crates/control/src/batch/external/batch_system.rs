@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pliant_model::{Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
-use pliant_policy::profile::ClassStarts;
+use pliant_policy::batch::PlanBounds;
 use pliant_policy::tuning::Tuner;
 
 use super::cluster_snapshot::WaitingOf;
@@ -181,9 +181,11 @@ impl BatchSystem for External {
     }
 
     /// None if jobs may go to several partitions, each with a plan of its own.
-    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+    fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
         let is_only = self.more_partitions.is_empty() && self.allowed.partitions.is_empty();
-        self.current_plan(now, None).filter(|_| is_only)?.class_starts(now)
+        let plan = self.current_plan(now, None).filter(|_| is_only)?.plan_bounds(now)?;
+        // The batch system has limits and choices of its own.
+        Some(PlanBounds { jobs: None, ..plan })
     }
 
     fn bounds(&self, partition: Option<&str>) -> Bounds {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pliant_model::{
     ClusterNodes, Constraint, GpuCount, GpuPoint, Gpus, Mebibytes, Memory, NodeGroup, Resources,
 };
-use pliant_policy::discovery::{BoundedRequest, Summary};
+use pliant_policy::discovery::{BoundedRequest, GROUPS_MAX, Summary};
 use proptest::prelude::*;
 
 use super::*;
@@ -235,11 +235,13 @@ proptest! {
         let mut larger = Bench::new("cbf", 500);
         let other = larger.server.summary(bench.now);
         let joined = Summary::joined([&summary, &other]);
+        // So many that they are one group of those that are alike.
+        let one = Summary::joined(std::iter::repeat_n(&other, GROUPS_MAX).chain([&summary]));
         for (who, work) in asked {
             let Some(completion) = bench.offered(USERS[who], &work) else { continue };
             let request = work.request(JobId(0), bench.now);
-            for (summary, largest) in [(&summary, summary.largest()), (&summary, Procs(10_000)), (&joined, joined.largest())] {
-                let bounded = BoundedRequest::new(&request, work.eligible(bench.now), largest);
+            let bounded = BoundedRequest::new(&request, bench.now, work.eligible(bench.now));
+            for summary in [&summary, &joined, &one] {
                 let bound = summary.completion_bound(&bounded);
                 prop_assert!(bound <= completion, "bound {bound}, answer {completion} for {work:?}");
             }
@@ -268,6 +270,8 @@ fn joined_clusters_take_what_one_of_them_takes() {
     let summaries = [4, 64].map(|procs| Bench::new("cbf", procs).server.summary(Time(100)));
     let joined = Summary::joined(&summaries);
     let request = work.request(JobId(0), Time(100));
-    let bounded = BoundedRequest::new(&request, Time(100), joined.largest());
-    assert_eq!((joined.groups.len(), joined.completion_bound(&bounded)), (1, Time(130)));
+    let bounded = BoundedRequest::new(&request, Time(100), Time(100));
+    assert_eq!(joined.completion_bound(&bounded), Time(130));
+    let one = Summary::joined(std::iter::repeat_n(&summaries[1], GROUPS_MAX).chain([&summaries[0]]));
+    assert_eq!((one.groups.len(), one.completion_bound(&bounded)), (2, Time(130)));
 }

@@ -56,8 +56,7 @@ use self::passes::Running;
 use self::plan::Plan;
 use self::rows::Rows;
 use self::search::{NodesPlan, rounded};
-use crate::batch::{BatchScheduler, Dump, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::profile::ClassStarts;
+use crate::batch::{BatchScheduler, Dump, PlanBounds, RestoreError, RunningJob, Start, Submission, Waiting};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// What a declared cluster has: of each node, then of each licence.
@@ -348,9 +347,10 @@ impl BatchScheduler for Nodes {
     }
 
     /// None by announced starts, which are rounded.
-    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+    fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
         self.advance(now);
-        (self.rules.reserve != Reserve::Nodes).then(|| self.current_plan().timeline.class_starts(now))
+        let is_bounded = self.rules.reserve != Reserve::Nodes;
+        is_bounded.then(|| PlanBounds { free: self.current_plan().timeline.free_plan(now), jobs: None })
     }
 
     /// Jobs without a plan, and those on nodes that are not in the snapshot, are omitted.

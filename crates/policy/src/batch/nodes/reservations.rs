@@ -23,9 +23,8 @@ use super::search::{self, NodesPlan};
 use super::snapshot::Shape;
 use super::timeline::Timeline;
 use crate::batch::{
-    BatchScheduler, Dump, Gaps, JobOnNodes, RestoreError, RunningJob, Start, Submission, Waiting,
+    BatchScheduler, Dump, Gaps, JobOnNodes, PlanBounds, RestoreError, RunningJob, Start, Submission, Waiting,
 };
-use crate::profile::ClassStarts;
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// A cluster of nodes under conservative backfilling.
@@ -243,9 +242,9 @@ impl BatchScheduler for NodeReservations {
         tuning::choose(tuner, &mut sizes, &Present { now, others })
     }
 
-    fn class_starts(&mut self, now: Time) -> Option<ClassStarts> {
+    fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
         self.timeline.advance(now);
-        Some(self.timeline.class_starts(now))
+        Some(PlanBounds { free: self.timeline.free_plan(now), jobs: None })
     }
 
     /// Jobs that do not fit are omitted.

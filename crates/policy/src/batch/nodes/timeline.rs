@@ -8,7 +8,7 @@ use pliant_model::{Procs, Span, Time};
 use super::amounts::{Amounts, Part};
 use super::rows::Rows;
 use super::rules::{Reserve, Rules};
-use crate::profile::ClassStarts;
+use crate::profile::FreePlan;
 
 /// The state from `begin` until the next interval.
 #[derive(Clone, Debug)]
@@ -47,12 +47,11 @@ impl Timeline {
         &self.intervals
     }
 
-    /// The first start of each class of sizes and walltimes by the free cores of all nodes together: no allocation starts earlier.
-    pub(super) fn class_starts(&self, now: Time) -> ClassStarts {
-        let cores = |total: u64| i64::try_from(total).unwrap_or(i64::MAX);
+    /// The free cores of all nodes together: no allocation starts earlier than by them.
+    pub(super) fn free_plan(&self, now: Time) -> FreePlan {
+        let cores = |total: u64| Procs(u32::try_from(total).unwrap_or(u32::MAX));
         let steps = self.intervals.iter().map(|one| (Time(one.begin), cores(one.total)));
-        let capacity = Procs(u32::try_from(self.rows.cores()).unwrap_or(u32::MAX));
-        ClassStarts::of_steps(capacity, now, steps)
+        FreePlan::of_steps(cores(self.rows.cores()), (now, now), steps)
     }
 
     /// The interval at `at`; the first one if `at` lies before all.
