@@ -7,7 +7,8 @@
 //! $ cargo run --profile dist -p pliant-sim --example discoveries -- 1000 2 32
 //! ```
 //!
-//! The arguments are the number of servers, the levels of agents, and how many child agents each agent has.
+//! The arguments are the number of servers, the levels of agents, how many child agents each agent has, 0 to leave out asking every server,
+//! how many seconds are simulated, 900 by default, and the tuner of the servers.
 #![allow(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -21,15 +22,16 @@ use pliant_model::{
     Cluster, ClusterId, Job, JobOutcome, LoggedMemory, Platform, Procs, Span, Speed, Speedup, Time,
 };
 use pliant_policy::discovery::ReportRule;
+use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_sim::protocol::{Hierarchy, Network, ProtocolRun, simulate_protocol};
 use pliant_sim::{Policies, SimJob};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How long the simulation goes on.
+/// How long the simulation goes on by default.
 const LASTS_S: i64 = 900;
-/// When the first job is submitted to the federation.
-const FIRST_S: i64 = 300;
+/// The first job is submitted to the federation after this part of it.
+const FIRST_PART: i64 = 3;
 /// Seconds between two of them.
 const EVERY_S: i64 = 2;
 /// Seconds between two local jobs of a server.
@@ -40,9 +42,12 @@ const DEFAULT: ReportRule = ReportRule { every: Span(1), least_change: Span(10) 
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let given: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    let [servers, levels, branching, asks_all @ ..] = &given[..] else {
-        return Err("expected three numbers: of servers, of levels of agents, of child agents of each; then 0 to leave out asking all".into());
+    let [servers, levels, branching, more @ ..] = &given[..] else {
+        return Err("expected three numbers: of servers, of levels of agents, of child agents of each; then 0 to leave out asking all, and the seconds".into());
     };
+    let asks_all = more.first().is_none_or(|given| *given != 0);
+    let lasts_s = more.get(1).map_or(LASTS_S, |given| *given as i64);
+    let policies = Policies { tuner: tuner()?, ..Policies::default() };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let clusters = (0..*servers).map(|number| Cluster {
         name: format!("c{number}"),
@@ -53,12 +58,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let platform = Platform::new(clusters.collect())?;
     let hierarchy = Hierarchy::regular(&platform, *branching, *levels);
-    let jobs = workload(&platform, &mut rng);
+    let jobs = workload(&platform, lasts_s, &mut rng);
     println!(
         "{servers} servers, {levels} levels of agents with {branching} children each, {} jobs",
         jobs.len()
     );
-    let policies = Policies::default();
     let run = |summaries| {
         let begun = Instant::now();
         let network = Network { summaries, ..Network::default() };
@@ -68,9 +72,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let bounded = run(Some(DEFAULT))?;
     report("with summaries", &bounded, &jobs);
-    let rate = bounded.traffic.summaries as f64 / (*servers as f64 * LASTS_S as f64);
+    let rate = bounded.traffic.summaries as f64 / (*servers as f64 * lasts_s as f64);
     println!("  summaries: {rate:.3} a second and server");
-    if asks_all.is_empty() {
+    if asks_all {
         let all = run(None)?;
         report("asking all", &all, &jobs);
         let (bounded, all) = (mean_response(&bounded), mean_response(&all));
@@ -79,15 +83,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// The last argument if it is no number.
+fn tuner() -> Result<Tuner, TunerError> {
+    let last = std::env::args().skip(1).last().filter(|last| last.parse::<usize>().is_err());
+    last.map_or(Ok(Tuner::default()), |last| last.parse())
+}
+
 /// Local jobs of every server, and jobs of the federation.
-fn workload(platform: &Platform, rng: &mut ChaCha8Rng) -> Vec<SimJob> {
+fn workload(platform: &Platform, lasts_s: i64, rng: &mut ChaCha8Rng) -> Vec<SimJob> {
     let mut jobs = Vec::new();
     for (id, cluster) in platform.ids().zip(platform.clusters()) {
         let begin = rng.random_range(0..LOCAL_EVERY_S);
         // So much of the cluster is asked for by the jobs of each two minutes.
         let busy = rng.random_range(0.6..1.1);
         let first = (0..24).map(|_| 0);
-        for submit in first.chain((begin..LASTS_S).step_by(LOCAL_EVERY_S as usize)) {
+        for submit in first.chain((begin..lasts_s).step_by(LOCAL_EVERY_S as usize)) {
             let runtime = log_uniform(rng, 300.0, 7_200.0);
             let mean_s = (7_200.0 - 300.0) / (7_200.0_f64 / 300.0).ln();
             let procs = f64::from(cluster.procs.0) * busy * LOCAL_EVERY_S as f64 / mean_s;
@@ -97,7 +107,7 @@ fn workload(platform: &Platform, rng: &mut ChaCha8Rng) -> Vec<SimJob> {
             jobs.push(SimJob { speedup: Speedup::Rigid, managed: false, ..job });
         }
     }
-    for submit in (FIRST_S..LASTS_S).step_by(EVERY_S as usize) {
+    for submit in (lasts_s / FIRST_PART..lasts_s).step_by(EVERY_S as usize) {
         let procs = 1 << rng.random_range(0..7);
         let walltime = log_uniform(rng, 600.0, 14_400.0);
         let speedup = match rng.random_range(0..2) {

@@ -1,6 +1,6 @@
 //! Summaries of children: bounds on when work could complete on their servers.
 
-use pliant_policy::discovery::{ClusterBounds, GROUPS_MAX, Summary};
+use pliant_policy::discovery::{ClusterBounds, GROUPS_MAX, SERVICES_MAX, ServiceSet, Summary};
 use pliant_policy::profile::{FreePlan, FreeStep};
 use pliant_policy::tuning::SlackSizing;
 #[cfg(test)]
@@ -13,6 +13,7 @@ use super::{Malformed, proto};
 message! {
     proto::Summary <=> Summary {
         groups: list(nested(), GROUPS_MAX),
+        services: optional(nested()),
     }
 
     proto::ClusterBounds <=> ClusterBounds {
@@ -43,7 +44,11 @@ fn differences(line: &[FreeStep]) -> (Vec<u32>, Vec<i64>) {
 }
 
 /// The line of these differences; they are those of the fields `later` and `more`.
-fn line(later: Vec<u32>, more: Vec<i64>, [later_key, more_key]: [&'static str; 2]) -> Result<Vec<FreeStep>, Malformed> {
+fn line(
+    later: Vec<u32>,
+    more: Vec<i64>,
+    [later_key, more_key]: [&'static str; 2],
+) -> Result<Vec<FreeStep>, Malformed> {
     if later.len() != more.len() || later.len() > FreePlan::STEPS_MAX {
         let expected = format!("as many entries as {later_key}, at most {}", FreePlan::STEPS_MAX);
         return Err(Malformed::new(more_key, expected, more.len()));
@@ -52,7 +57,8 @@ fn line(later: Vec<u32>, more: Vec<i64>, [later_key, more_key]: [&'static str; 2
     let mut steps = Vec::with_capacity(later.len());
     for (index, (later, more)) in later.into_iter().zip(more).enumerate() {
         let wrong = |key, found| {
-            Malformed::new("", format!("a number that makes the sum at most {}", u32::MAX), found).at(key, index)
+            Malformed::new("", format!("a number that makes the sum at most {}", u32::MAX), found)
+                .at(key, index)
         };
         after_s = after_s.checked_add(later).ok_or_else(|| wrong(later_key, later.into()))?;
         procs = procs.saturating_add(more);
@@ -99,3 +105,26 @@ impl HasMessage for FreePlan {
 }
 
 conversions! { proto::FreePlan <=> FreePlan; }
+
+/// By hand: a set is checked as a whole.
+impl HasMessage for ServiceSet {
+    type Message = proto::ServiceSet;
+
+    fn to_message(&self) -> proto::ServiceSet {
+        proto::ServiceSet { hashes: self.hashes().collect() }
+    }
+
+    fn from_message(message: proto::ServiceSet) -> Result<ServiceSet, Malformed> {
+        let found = message.hashes.len();
+        let set = (found <= SERVICES_MAX).then(|| ServiceSet::from_hashes(message.hashes)).flatten();
+        set.ok_or_else(|| Malformed::new("hashes", format!("at most {SERVICES_MAX} services"), found))
+    }
+
+    #[cfg(test)]
+    fn strategy() -> BoxedStrategy<ServiceSet> {
+        let hashes = proptest::collection::vec(any::<u64>(), 0..SERVICES_MAX);
+        hashes.prop_map(|hashes| ServiceSet::from_hashes(hashes).expect("they are few enough")).boxed()
+    }
+}
+
+conversions! { proto::ServiceSet <=> ServiceSet; }

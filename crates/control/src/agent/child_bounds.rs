@@ -107,12 +107,26 @@ impl Agent {
                 None
             }
         };
+        let service = match &query.subject {
+            DiscoverySubject::Service { name, .. } if query.only.is_none() => Some(name),
+            _ => None,
+        };
         let request = work.filter(|_| query.only.is_none()).map(|work| work.request(JobId(0), now));
         let Self { bounds: ChildBounds { by_child, late }, children: known_children, .. } = self;
         let from = work.map_or(now, |work| work.eligible(now));
         let bounded = request.as_ref().map(|request| BoundedRequest::new(request, now, from));
+        // A server takes any size that meets the deadline.
+        let has_deadline = work.is_some_and(|work| work.deadline.is_some());
+        let bounded = bounded.map(|bounded| if has_deadline { bounded.in_any_size() } else { bounded });
         for name in children {
             let known = by_child.get_mut(name).filter(|known| known.summary.is_some());
+            if let (Some(service), Some(known), Some(child)) = (service, &known, known_children.get(name))
+                && known.summary.as_ref().is_some_and(|summary| !summary.may_have_service(service))
+                && let Some(below) = ServersBelow::of(child)
+            {
+                candidates.push(Time::MAX, below.first, name.clone(), child.servers.len());
+                continue;
+            }
             let (Some(bounded), Some(known), Some(child)) = (&bounded, known, known_children.get(name))
             else {
                 candidates.push_unbounded(name.clone());
@@ -141,5 +155,5 @@ impl Agent {
 /// The summary of a child that has reported none.
 fn unknown(child: &Child) -> Summary {
     let unknown = child.servers.iter().map(|server| ClusterBounds::unknown(server.speed));
-    Summary { groups: unknown.collect() }
+    Summary { groups: unknown.collect(), services: None }
 }

@@ -20,10 +20,10 @@ use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
 use pliant_policy::UnknownName;
+use pliant_policy::batch::PlanBounds;
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{self, BatchScheduler, LocalPolicy, Start, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
-use pliant_policy::batch::PlanBounds;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 

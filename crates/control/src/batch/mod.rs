@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pliant_model::{Estimate, JobId, Mebibytes, Procs, Resources, Span, Time, Walltimes};
+use pliant_policy::batch::PlanBounds;
 use pliant_policy::batch::order::{PriorityParts, PrioritySettings};
 use pliant_policy::batch::{LocalPolicy, Submission, Waiting};
 use pliant_policy::nodes;
-use pliant_policy::batch::PlanBounds;
 use pliant_policy::tuning::Tuner;
 use serde::{Deserialize, Serialize};
 

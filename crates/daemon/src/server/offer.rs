@@ -17,7 +17,7 @@ use pliant_control::server_info::ServerInfo;
 use pliant_control::shared_folder::{SharedFileSystems, SharedFolder};
 use pliant_journal::Filter;
 use pliant_model::{Procs, Span, Speed, Time};
-use pliant_policy::discovery::Summary;
+use pliant_policy::discovery::{ServiceSet, Summary};
 use pliant_site::accounts::AccountName;
 use pliant_site::processes::Streams;
 use pliant_site::services::{
@@ -328,7 +328,9 @@ impl Child for ServerChild {
     }
 
     async fn summary(&self) -> Option<Summary> {
-        self.mailbox.ask(|server, now| server.summary(now)).await.ok()
+        let summary = self.mailbox.ask(|server, now| server.summary(now)).await.ok()?;
+        let services = ServiceSet::of(self.offer.catalogue.all().map(|service| service.name.as_str()));
+        Some(Summary { services, ..summary })
     }
 
     fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>) {

@@ -31,7 +31,7 @@ use super::nodes::NodeReservations;
 use super::reservation_queue::{Entry, Movable, ReservationQueue, Slot};
 use super::running::Running;
 use super::{BatchScheduler, Dump, PlanBounds, RestoreError, RunningJob, Start, Submission, Waiting};
-use crate::profile::{Freed, FreePlan, Profile, StartBounds, Touched};
+use crate::profile::{FreePlan, Freed, Profile, StartBounds, Touched};
 use crate::tuning::{self, OtherJobs, Present, Tuner};
 
 /// A cluster under conservative backfilling.

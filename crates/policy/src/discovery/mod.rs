@@ -11,6 +11,7 @@
 mod bound_order;
 mod candidates;
 mod reports;
+mod services;
 mod similar;
 mod summary;
 #[cfg(test)]
@@ -19,4 +20,5 @@ mod tests;
 pub use bound_order::BoundOrder;
 pub use candidates::{Candidates, REFUSING_MAX};
 pub use reports::{ReportRule, SummaryReports};
+pub use services::{SERVICES_MAX, ServiceSet};
 pub use summary::{BoundedRequest, ClusterBounds, GROUPS_MAX, Summary};

@@ -1,7 +1,8 @@
 //! Similar clusters, joined so that their common bounds stay close.
 //!
 //! Clusters are points: their speed, size and floor, and what is free at once and for an hour. The group that is widest in one direction is cut
-//! in its middle, until there are as many groups as may be. Clusters that cannot be compared, since less is known of some, are cut apart first.
+//! in its middle, until there are as many groups as may be. Fast clusters with much that is free are cut more often: they are asked more often.
+//! Clusters that cannot be compared, since less is known of some, are cut apart first.
 
 use std::cmp::Ordering;
 
@@ -11,6 +12,10 @@ use super::ClusterBounds;
 
 /// The directions in which clusters can differ.
 const DIRECTIONS: usize = 5;
+
+/// The directions of the speed, and of what is free at once.
+const SPEED: usize = 0;
+const FREE_NOW: usize = 1;
 
 /// Where a cluster lies. Equal distances cost a bound about as much.
 type Point = [f64; DIRECTIONS];
@@ -23,6 +28,8 @@ struct Cell<'a> {
     members: Vec<(Point, &'a ClusterBounds)>,
     /// Its widest direction, and how wide it is there.
     widest: (usize, f64),
+    /// What it is worth to cut it.
+    worth: f64,
 }
 
 impl<'a> Cell<'a> {
@@ -32,8 +39,12 @@ impl<'a> Cell<'a> {
             along().fold(f64::MIN, f64::max) - along().fold(f64::MAX, f64::min)
         };
         let widths = (0..DIRECTIONS).map(|direction| (direction, width(direction)));
-        let widest = widths.reduce(|one, other| if other.1 > one.1 { other } else { one }).unwrap_or((0, 0.0));
-        Cell { members, widest }
+        let widest =
+            widths.reduce(|one, other| if other.1 > one.1 { other } else { one }).unwrap_or((0, 0.0));
+        let most =
+            |direction: usize| members.iter().map(|(point, _)| point[direction]).fold(f64::MIN, f64::max);
+        let worth = widest.1 * (1.0 + most(FREE_NOW)) * most(SPEED).clamp(-20.0, 20.0).exp().sqrt();
+        Cell { members, widest, worth }
     }
 
     /// Its halves; both have members.
@@ -57,7 +68,7 @@ pub(super) fn joined_by_similarity(mut all: Vec<&ClusterBounds>, most: usize) ->
         kinds.map(|members| Cell::of(members.iter().map(|one| (point(one), *one)).collect())).collect();
     while cells.len() < most {
         let wider = |(_, one): &(usize, &Cell<'_>), (_, other): &(usize, &Cell<'_>)| {
-            one.widest.1.partial_cmp(&other.widest.1).unwrap_or(Ordering::Equal)
+            one.worth.partial_cmp(&other.worth).unwrap_or(Ordering::Equal)
         };
         let widest = cells.iter().enumerate().filter(|(_, cell)| cell.widest.1 > 0.0).max_by(wider);
         let Some((index, _)) = widest else { break };

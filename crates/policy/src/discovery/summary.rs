@@ -2,13 +2,14 @@
 
 use pliant_model::{Procs, Request, Span, Speed, Speedup, Time};
 
+use super::ServiceSet;
 use super::similar::joined_by_similarity;
 use crate::batch::PlanBounds;
 use crate::profile::FreePlan;
 use crate::tuning::{BoundedClusters, SlackSizing, Tuner, chosen_bound, slack};
 
 /// The most groups in a summary. Similar ones are joined.
-pub const GROUPS_MAX: usize = 64;
+pub const GROUPS_MAX: usize = 256;
 
 /// Bounds of one cluster, or of some similar clusters.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,13 +35,17 @@ pub struct ClusterBounds {
 pub struct Summary {
     /// The groups, the fastest ones last.
     pub groups: Vec<ClusterBounds>,
+    /// The services of the servers; none if nothing is known of them.
+    pub services: Option<ServiceSet>,
 }
 
 /// A request whose completion is bounded on several clusters.
 pub struct BoundedRequest<'a> {
     request: &'a Request,
+    now: Time,
+    /// When it may start.
     from: Time,
-    /// A size is chosen as for a request that needs processors only and may start at once.
+    /// A size is chosen as the plan says.
     is_plain: bool,
 }
 
@@ -48,8 +53,14 @@ impl<'a> BoundedRequest<'a> {
     /// A request that comes at `now`, and may start at `from`.
     pub fn new(request: &'a Request, now: Time, from: Time) -> BoundedRequest<'a> {
         let has_gpus = matches!(request.speedup, Speedup::GpuTable(_));
-        let is_plain = from <= now && request.resources.is_none() && !has_gpus;
-        BoundedRequest { request, from: from.max(now), is_plain }
+        let is_plain = request.resources.is_none() && !has_gpus;
+        BoundedRequest { request, now, from: from.max(now), is_plain }
+    }
+
+    /// The same request if a size that completes first may be chosen, whatever the tuner prefers.
+    #[must_use]
+    pub fn in_any_size(self) -> BoundedRequest<'a> {
+        BoundedRequest { is_plain: false, ..self }
     }
 }
 
@@ -92,7 +103,9 @@ impl ClusterBounds {
         let Some(plan) = self.plan.as_ref().filter(|_| idle < until) else { return idle };
         let sizing = self.sizing.filter(|_| bounded.is_plain);
         let (procs, speeds) = (self.procs, (self.speed, self.slowest));
-        chosen_bound(&BoundedClusters { procs, speeds, plan, sizing }, bounded.from, until, request)
+        let clusters = BoundedClusters { procs, speeds, plan, sizing };
+        // A size is chosen as if the request started now, and starts later then.
+        chosen_bound(&clusters, bounded.now, until, request).max(idle)
     }
 
     /// What tells groups apart that are joined last.
@@ -139,7 +152,7 @@ fn faster(one: Speed, other: Speed) -> Speed {
 impl Summary {
     /// The summary of one cluster.
     pub fn of(cluster: ClusterBounds) -> Summary {
-        Summary { groups: vec![cluster] }
+        Summary { groups: vec![cluster], services: None }
     }
 
     /// The summary of several children. Similar groups are joined until at most [`GROUPS_MAX`] are left.
@@ -149,10 +162,18 @@ impl Summary {
 
     /// The same with at most so many groups.
     pub(super) fn joined_to<'a>(most: usize, children: impl IntoIterator<Item = &'a Summary>) -> Summary {
+        let children: Vec<&Summary> = children.into_iter().collect();
+        let services = ServiceSet::joined(children.iter().map(|child| child.services.as_ref()));
         let all: Vec<&ClusterBounds> = children.into_iter().flat_map(|child| &child.groups).collect();
         let mut groups = joined_by_similarity(all, most);
         groups.sort_by(|a, b| a.speed.get().total_cmp(&b.speed.get()));
-        Summary { groups }
+        Summary { groups, services }
+    }
+
+    /// False if no server below this child has the service and accepts work.
+    pub fn may_have_service(&self, name: &str) -> bool {
+        let has_service = self.services.as_ref().is_none_or(|services| services.may_have(name));
+        has_service && !self.groups.is_empty()
     }
 
     /// The most processors that a job can have.
@@ -167,10 +188,11 @@ impl Summary {
         groups.fold(Time::MAX, |least, group| least.min(group.completion_bound(request, least)))
     }
 
-    /// True if this summary says something else than `reported`: other clusters, processors that are free earlier by more than `least`, or
+    /// True if this summary says something else than `reported`: other clusters or services, processors that are free earlier by more than `least`, or
     /// later by more than that and an eighth of the wait.
     pub fn differs_from(&self, reported: &Summary, now: Time, least: Span) -> bool {
         let differs = |(new, old): (&ClusterBounds, &ClusterBounds)| new.differs_from(old, now, least);
-        self.groups.len() != reported.groups.len() || self.groups.iter().zip(&reported.groups).any(differs)
+        (self.groups.len(), &self.services) != (reported.groups.len(), &reported.services)
+            || self.groups.iter().zip(&reported.groups).any(differs)
     }
 }

@@ -73,6 +73,9 @@ impl FreePlan {
                 _ => read.push(step),
             }
         }
+        if let Some(first) = read.first_mut() {
+            first.0 = now.0;
+        }
         let least = FreePlan::line(&read, now.0, Side::Least);
         if is_cut && let Some(last) = read.last_mut() {
             // Nothing is known of what follows: all could be free.
@@ -147,7 +150,8 @@ impl FreePlan {
         let most = envelope(plans.iter().map(|plan| plan.steps(&plan.most)), Side::Most);
         let least = plans.iter().map(|plan| plan.steps(plan.least.as_ref().unwrap_or(&plan.most)));
         let least = envelope(least, Side::Least);
-        let (most, least) = (FreePlan::line(&most, at.0, Side::Most), FreePlan::line(&least, at.0, Side::Least));
+        let (most, least) =
+            (FreePlan::line(&most, at.0, Side::Most), FreePlan::line(&least, at.0, Side::Least));
         Some(FreePlan { at, least: (least != most).then_some(least), most })
     }
 
@@ -201,10 +205,10 @@ impl FreePlan {
         if let Some(first) = steps.first_mut() {
             first.0 = first.0.max(at);
         }
-        let mut most_loss = 1.0 / 256.0;
+        let mut most_loss = 1.0 / 128.0;
         while steps.len() > FreePlan::STEPS_MAX {
             steps = with_fewer(&steps, at, side, most_loss);
-            most_loss *= 1.5;
+            most_loss *= 1.7;
         }
         let mut line: Vec<FreeStep> = Vec::with_capacity(steps.len());
         for (time, procs) in steps {
@@ -244,7 +248,9 @@ fn with_fewer(steps: &[At], at: i64, side: Side, most_loss: f64) -> Vec<At> {
         let end = steps.get(index + 1).map_or(i64::MAX, |next| next.0);
         match fewer.last_mut() {
             Some(last) if last.1 == free => {}
-            Some(last) if loss(*last, (time, free), end, at, side) <= most_loss => last.1 = side.of(last.1, free),
+            Some(last) if loss(*last, (time, free), end, at, side) <= most_loss => {
+                last.1 = side.of(last.1, free)
+            }
             _ => fewer.push((time, free)),
         }
     }
@@ -272,7 +278,8 @@ fn envelope<Steps: Iterator<Item = At>>(lines: impl Iterator<Item = Steps>, side
         changes.extend(line.map(|(time, free)| (time, number, free)));
     }
     changes.sort_unstable();
-    let extreme = |values: &[u32]| values.iter().copied().reduce(|one, other| side.of(one, other)).unwrap_or(0);
+    let extreme =
+        |values: &[u32]| values.iter().copied().reduce(|one, other| side.of(one, other)).unwrap_or(0);
     let mut current = extreme(&values);
     let mut steps: Vec<At> = vec![(i64::MIN, current)];
     for (time, number, free) in changes {
@@ -306,12 +313,13 @@ fn line_differs(new: &[At], old: &[At], now: i64, least: i64) -> bool {
     let at = |of: &[At], time: i64| extreme(of, time, time, Side::Most);
     let put_off = |time: i64| if least == 0 { 0 } else { least.saturating_add((time - now).max(0) / 8) };
     let is_wrong = |time: i64| {
-        let free = at(new, time);
+        let (free, from) = (at(new, time), time.saturating_sub(put_off(time)));
         let earlier = free > extreme(old, time, time.saturating_add(least), Side::Most);
-        earlier || free < extreme(old, time.saturating_sub(put_off(time)).max(now), time, Side::Least)
+        earlier || from >= now && free < extreme(old, from, time, Side::Least)
     };
     let later = |step: &At| step.0.saturating_add(put_off(step.0)).saturating_add(put_off(step.0) / 7 + 1);
-    new.iter().any(|step| is_wrong(step.0)) || old.iter().any(|step| is_wrong(step.0) || is_wrong(later(step)))
+    new.iter().any(|step| is_wrong(step.0))
+        || old.iter().any(|step| is_wrong(step.0) || is_wrong(later(step)))
 }
 
 #[cfg(test)]

@@ -54,7 +54,12 @@ pub(crate) struct BoundedClusters<'a> {
 
 /// The completion that a request cannot beat on any of the clusters when it comes at `now`; [`Time::MAX`] if it never starts. Bounds later
 /// than `until` may be any other time after it.
-pub(crate) fn chosen_bound(clusters: &BoundedClusters<'_>, now: Time, until: Time, request: &Request) -> Time {
+pub(crate) fn chosen_bound(
+    clusters: &BoundedClusters<'_>,
+    now: Time,
+    until: Time,
+    request: &Request,
+) -> Time {
     let (fastest, slowest) = clusters.speeds;
     let Some(walltimes) = request.on(clusters.procs, fastest) else { return Time::MAX };
     let profile = clusters.plan.profile_of_most(now);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pliant_control::agent::DiscoveryResult;
 use pliant_model::rng::stream_seed;
 use pliant_model::{Procs, Span, Speed, Time};
-use pliant_policy::discovery::{ClusterBounds, ReportRule, Summary, SummaryReports};
+use pliant_policy::discovery::{ClusterBounds, ReportRule, ServiceSet, Summary, SummaryReports};
 use pliant_policy::profile::{FreePlan, FreeStep};
 use pliant_policy::tuning::SlackSizing;
 use rand::{Rng, SeedableRng};
@@ -150,7 +150,8 @@ fn wrong(rng: &mut ChaCha8Rng) -> Summary {
                 .filter(|_| rng.random_bool(0.5)),
         }
     };
-    Summary { groups: (0..rng.random_range(0..3)).map(|_| cluster(rng)).collect() }
+    let groups = (0..rng.random_range(0..3)).map(|_| cluster(rng)).collect();
+    Summary { groups, services: ServiceSet::from_hashes([]).filter(|_| rng.random_bool(0.5)) }
 }
 
 /// Any free processors at any times.

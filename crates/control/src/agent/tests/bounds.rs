@@ -1,6 +1,6 @@
 //! Summaries of children say whom an agent asks first, and whom it does not ask.
 
-use pliant_policy::discovery::{ClusterBounds, Summary};
+use pliant_policy::discovery::{ClusterBounds, ServiceSet, Summary};
 use pliant_policy::profile::{FreePlan, FreeStep};
 
 use super::*;
@@ -98,6 +98,38 @@ fn what_an_agent_cannot_bound_goes_to_all_children() {
 }
 
 #[test]
+fn a_service_is_looked_for_where_it_is() {
+    let mut bench = Bench::new(true);
+    for (child, services) in [("a", &["fit", "sum"][..]), ("b", &["sum"]), ("c", &[])] {
+        bench.attach(child);
+        let services = ServiceSet::of(services.iter().copied());
+        bench.summarise(child, Summary { services, ..from(0) });
+    }
+    bench.attach_from("unknown", 0);
+    let asked = |bench: &mut Bench, service: &str, best: u32| {
+        let subject = DiscoverySubject::Service { name: service.to_owned(), arguments: BTreeMap::new() };
+        let query = Box::new(DiscoveryQuery { subject, ..*ask(best) });
+        bench.asks(Event::Queried { requester: Requester::Client(Token(7)), query })
+    };
+    assert_eq!(asked(&mut bench, "sum", 2), ["a", "b", "unknown"]);
+    assert_eq!(asked(&mut bench, "fit", 1), ["a", "unknown"]);
+    assert_eq!(bench.asks(answered(2, "a", 0)), [""; 0]);
+    let found = answer(bench.handle(answered(2, "unknown", 9))).unwrap();
+    assert_eq!((names(&found), found.not_asked), (vec!["a"], 2));
+    // A service that no summary has may be new.
+    assert_eq!(asked(&mut bench, "new", 1), ["unknown"]);
+    let refused = |child: &str| {
+        let refusals = vec![(name(child), Cause::NotOffered.because("it has no such service"))];
+        let found = DiscoveryResult { refusals, ..DiscoveryResult::default() };
+        Event::Answered { child: name(child), discovery: 3, found }
+    };
+    assert_eq!(bench.asks(refused("unknown")), ["a", "b", "c"]);
+    // What only accepts no work is not asked either.
+    bench.summarise("a", Summary { services: ServiceSet::of(["fit"]), groups: Vec::new() });
+    assert_eq!(asked(&mut bench, "fit", 3), ["unknown"]);
+}
+
+#[test]
 fn children_that_would_refuse_are_asked_if_no_other_takes_it() {
     let mut bench = Bench::new(true);
     bench.attach_from("a", 0);
@@ -147,12 +179,14 @@ fn a_local_agent_joins_the_summaries_below_it_and_stops_where_its_parent_has_eno
     bench.attach("a");
     assert_eq!(bench.summarise("a", from(70)), [Command::Summarise]);
     bench.attach_from("b", 30);
-    assert_eq!(bench.agent.summary(), from(30));
+    let both =
+        Summary { groups: [70, 30].map(|start| from(start).groups.remove(0)).to_vec(), services: None };
+    assert_eq!(bench.agent.summary(), both, "so few are passed on one by one");
     bench.attach("new");
     let known = bench.agent.summary();
-    assert_eq!(known.groups.len(), 2, "of a server without a summary only the speed is known");
+    assert_eq!(known.groups.len(), 3, "of a server without a summary only the speed is known");
     bench.summarise("new", Summary::default());
-    assert_eq!(bench.agent.summary(), from(30));
+    assert_eq!(bench.agent.summary(), both);
     bench.handle(Event::Detached { child: name("b") });
     assert_eq!(bench.agent.summary(), from(70));
     bench.attach_from("b", 30);

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use pliant_model::{Estimate, JobId, Procs, Resources, Span, Time, Walltimes};
+use pliant_policy::batch::PlanBounds;
 use pliant_policy::batch::{BatchScheduler, Submission, Waiting};
 use pliant_policy::nodes::ClusterSnapshot;
-use pliant_policy::batch::PlanBounds;
 use pliant_policy::tuning::Tuner;
 
 use super::cluster_snapshot::WaitingOf;

@@ -87,11 +87,13 @@ fn works() -> impl Strategy<Value = Work> {
     let resources = prop::option::weighted(0.4, resources());
     let begin = prop::option::weighted(0.2, 0..400_i64);
     let nice = prop_oneof![4 => Just(0), 1 => 1..3_u32];
-    (1..12_u32, 1..300_i64, speedups(), resources, any::<bool>(), begin, nice).prop_map(
-        |(procs, walltime, speedup, resources, fixed_time, begin, nice)| Work {
+    let instants = (begin, prop::option::weighted(0.2, 100..900_i64));
+    (1..12_u32, 1..300_i64, speedups(), resources, any::<bool>(), instants, nice).prop_map(
+        |(procs, walltime, speedup, resources, fixed_time, (begin, deadline), nice)| Work {
             fixed_time,
             resources: resources.filter(|resources| resources.check().is_ok()).map(Arc::new),
             begin: begin.map(Time),
+            deadline: deadline.map(Time),
             nice,
             ..Work::new(Procs(procs), Span(walltime), speedup)
         },
@@ -241,6 +243,7 @@ proptest! {
             let Some(completion) = bench.offered(USERS[who], &work) else { continue };
             let request = work.request(JobId(0), bench.now);
             let bounded = BoundedRequest::new(&request, bench.now, work.eligible(bench.now));
+            let bounded = if work.deadline.is_some() { bounded.in_any_size() } else { bounded };
             for summary in [&summary, &joined, &one] {
                 let bound = summary.completion_bound(&bounded);
                 prop_assert!(bound <= completion, "bound {bound}, answer {completion} for {work:?}");
