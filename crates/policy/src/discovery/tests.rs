@@ -231,9 +231,10 @@ impl Cluster {
         ClusterBounds::planned(self.speed, self.procs, false, plan, tuner)
     }
 
+    /// Never after the last time: a bound there means that nothing fits.
     fn completion(&mut self, now: Time, request: &Request, tuner: Tuner) -> Option<Time> {
         let walltimes = request.on(self.procs, self.speed)?;
-        self.scheduler.estimate(now, &walltimes, tuner).map(|estimate| estimate.completion())
+        self.scheduler.estimate(now, &walltimes, tuner).map(|estimate| estimate.completion().min(Time::MAX))
     }
 
     /// The completion of a size.
