@@ -370,13 +370,19 @@ impl BatchSystem for Embedded {
     }
 
     fn on(&mut self, now: Time, event: Event, effects: &mut Effects) {
-        let (job, end) = match event {
-            Event::Ended { job, exit, elapsed_ms } => (job, StatusUpdate::Ended { job, exit, elapsed_ms }),
-            Event::NodeFailed { job, exit } => (job, StatusUpdate::NodeFailed { job, exit }),
+        let (job, end, may_wait) = match event {
+            Event::Ended { job, exit, elapsed_ms } => {
+                (job, StatusUpdate::Ended { job, exit, elapsed_ms }, false)
+            }
+            // It may have been started by this node, which has lost the record of that.
+            Event::NodeFailed { job, exit } => (job, StatusUpdate::NodeFailed { job, exit }, true),
             Event::External(_) => return,
         };
-        // A repeated end is ignored.
-        if self.free_processors(now, job) {
+        if may_wait && self.queued.contains_key(&job) && self.remove_unstarted(now, job) {
+            self.priorities.remove(&job);
+            effects.updates.push(end);
+        } else if self.free_processors(now, job) {
+            // A repeated end is ignored.
             effects.updates.push(end);
         }
     }

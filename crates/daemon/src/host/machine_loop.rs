@@ -69,6 +69,11 @@ pub trait Driver<M: Machine>: Send {
     /// The machine takes this now: the commands of questions that are carried out next follow from it.
     fn before_event(&mut self, _event: &M::Event) {}
 
+    /// What the commit of a [`Machine::due`] event must survive before these commands, which follow from it, are carried out.
+    fn durability_of_due(&self, _machine: &M, _commands: &[M::Command]) -> Durability {
+        Durability::Power
+    }
+
     /// Carries a command out. `notice` is the journal's number of the status updates that the command keeps; none yet if they do not
     /// survive a power failure.
     fn carry_out(&mut self, machine: &M, now: Time, command: M::Command, notice: Option<u64>);
@@ -172,7 +177,7 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.leader_checks.answer(self.journal.as_mut(), &self.health)?;
             self.disk.observe(self.journal.as_mut(), &self.health);
             if self.next_due().is_some_and(|due| due <= self.clock.now()) {
-                self.deliver(M::due(), Durability::Power);
+                self.deliver(M::due(), None::<Durability>);
             }
             self.add_part();
             if self.is_pressing() || !going {
@@ -254,7 +259,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
         self.batch.updates_acknowledged = before.max(Some(sequence));
     }
 
-    fn deliver(&mut self, event: M::Event, durability: Durability) {
+    /// Has the machine take an event, whose commit must survive that; what a due event needs follows from its commands.
+    fn deliver(&mut self, event: M::Event, durability: impl Into<Option<Durability>>) {
         let text = (!M::is_question(&event))
             .then(|| serde_json::to_string(&event).expect("events are plain data with text keys"));
         crash_points::received(&event);
@@ -269,6 +275,8 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             self.history.record(self.sequence, &text);
             let entry =
                 Entry { seq: self.sequence, at: now.0, event: text, commands: digest::<M>(&commands) };
+            let durability =
+                durability.into().unwrap_or_else(|| self.driver.durability_of_due(&machine, &commands));
             // The strongest that one of its events asks for.
             let is_first = self.batch.entries.is_empty();
             self.batch.durability = if is_first { durability } else { self.batch.durability.min(durability) };

@@ -75,7 +75,8 @@ impl Waits {
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        self.waiting.events.fetch_sub(1, Ordering::Relaxed);
+        // The machine has the event: see `Mailbox::ask_briefly`.
+        self.waiting.events.fetch_sub(1, Ordering::Release);
         self.waiting.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.waiting.show();
     }
@@ -192,16 +193,31 @@ impl<M: Machine> Mailbox<M> {
         &self,
         question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
     ) -> Result<A, Stopped> {
-        if let Some(shared) = self.shared.get() {
-            let machine = shared.machine.try_lock();
-            let now = shared.clock.now();
-            if let Some(mut machine) =
-                machine.filter(|machine| machine.next_due().is_none_or(|due| due > now))
-            {
-                return Ok(question(&mut machine, now));
-            }
+        if let Some((mut machine, now)) = self.at_once() {
+            return Ok(question(&mut machine, now));
         }
         self.ask(question).await
+    }
+
+    /// As [`Mailbox::ask`], for what takes no time to answer: without the machine's thread, if it has all events that were sent before.
+    pub async fn ask_briefly<A: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut M, Time) -> A + Send + 'static,
+    ) -> Result<A, Stopped> {
+        if self.waiting.events.load(Ordering::Acquire) == 0
+            && let Some((mut machine, now)) = self.at_once()
+        {
+            return Ok(question(&mut machine, now));
+        }
+        self.ask(question).await
+    }
+
+    /// The machine and the time, if it is not being changed and is not due.
+    fn at_once(&self) -> Option<(MutexGuard<'_, M>, Time)> {
+        let shared = self.shared.get()?;
+        let machine = shared.machine.try_lock()?;
+        let now = shared.clock.now();
+        machine.next_due().is_none_or(|due| due > now).then_some((machine, now))
     }
 
     /// As [`Mailbox::ask`], but one question of a user at a time: the user's further ones wait outside of the mailbox. For what

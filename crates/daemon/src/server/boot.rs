@@ -9,14 +9,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pliant_control::batch;
-use pliant_control::job::Exit;
+use pliant_control::job::{Exit, JobRecord, JobState};
 use pliant_control::server::{Event, Server};
+use pliant_model::JobId;
 use pliant_site::processes;
 
-use super::execution::{Execution, ExecutionId};
+use super::driver::kept;
+use super::execution::{Execution, ExecutionId, Program};
 use super::jobs_folder::{read, write};
 use super::private_folder::make_private;
-use crate::host::Mailbox;
+use crate::host::{DaemonError, MachineHost, Mailbox};
 
 /// The file in the state folder that names the boot.
 const FILE: &str = "boot";
@@ -55,6 +57,35 @@ impl Boot {
         self.is_other
     }
 
+    /// Ends the calls that waited for processors when the host failed: they may have been started, and the journal may lack that.
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be written.
+    pub(super) async fn end_waiting(
+        &self,
+        mut host: MachineHost<Server>,
+    ) -> Result<MachineHost<Server>, DaemonError> {
+        if !self.is_other {
+            return Ok(host);
+        }
+        let ended = move || {
+            let machine = host.machine();
+            let waits = |number, record: &JobRecord| {
+                record.state == JobState::Queued
+                    && machine.payload(number).is_some_and(Program::is_resident_call)
+            };
+            let waiting = machine.jobs_after(0).filter(|(number, record)| waits(*number, record));
+            let waiting: Vec<JobId> = waiting.map(|(number, _)| JobId(number)).collect();
+            for job in waiting {
+                tracing::info!(job = job.0, "its host was restarted before the call was concluded");
+                host = host.record_all(Event::Batch(node_failed(job)), kept)?;
+            }
+            Ok(host)
+        };
+        tokio::task::spawn_blocking(ended).await.expect("journaling does not panic")
+    }
+
     /// Reports a call that ran, or waited for its turn, when the host failed. False if it is none, and is to be resumed.
     pub(super) fn has_ended(
         &self,
@@ -69,10 +100,7 @@ impl Boot {
         tracing::info!(job = %execution, "its host was restarted before the call was concluded");
         let event = match cancelling {
             true => batch::Event::Ended { job, exit: Exit::Cancelled, elapsed_ms: None },
-            false => {
-                let why = processes::Lost::HostRestarted.to_string();
-                batch::Event::NodeFailed { job, exit: Exit::Lost(why) }
-            }
+            false => node_failed(job),
         };
         // A server that has stopped finds it again.
         let _ = mailbox.send(Event::Batch(event));
@@ -91,8 +119,15 @@ impl Boot {
     }
 }
 
+fn node_failed(job: JobId) -> batch::Event {
+    batch::Event::NodeFailed { job, exit: Exit::Lost(processes::Lost::HostRestarted.to_string()) }
+}
+
 #[cfg(test)]
 mod tests {
+    use pliant_control::payload::Payload;
+
+    use super::super::driver::tests::{call, server, submit};
     use super::*;
 
     #[test]
@@ -106,5 +141,26 @@ mod tests {
         assert!(!boot(true, "two"));
         assert!(boot(true, "three"));
         assert!(boot(true, "three"), "until what was left is journaled");
+    }
+
+    #[tokio::test]
+    async fn calls_that_waited_when_the_host_failed_are_lost_and_jobs_wait_on() {
+        let root = tempfile::tempdir().unwrap();
+        let journal = pliant_journal::open_sqlite(root.path()).unwrap();
+        let mut machine = MachineHost::of(journal, |_, now| server(now), |_| Err("new".to_owned())).unwrap();
+        for (key, payload) in [(1, call()), (2, call()), (3, Payload::default())] {
+            machine = machine.record_all(submit(key, payload), kept).unwrap();
+        }
+        let boot = |present: &str| Boot::compared(root.path(), true, present.to_owned()).unwrap();
+        let states = |machine: &MachineHost<Server>| {
+            let states = machine.machine().jobs_after(0).map(|(_, record)| record.state);
+            states.collect::<Vec<_>>()
+        };
+        machine = boot("one").end_waiting(machine).await.unwrap();
+        assert_eq!(states(&machine), [JobState::Queued; 3], "the same boot");
+        machine = boot("two").end_waiting(machine).await.unwrap();
+        assert_eq!(states(&machine), [JobState::Failed, JobState::Failed, JobState::Queued]);
+        let exit = machine.machine().job(1).unwrap().exit.clone();
+        assert!(matches!(&exit, Some(Exit::Lost(why)) if why.contains("restarted")), "{exit:?}");
     }
 }

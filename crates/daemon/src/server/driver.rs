@@ -6,8 +6,10 @@ use pliant_control::batch;
 use pliant_control::handoff::MoveOutcome;
 use pliant_control::job::{JobRecord, JobState};
 use pliant_control::local::LocalJob;
+use pliant_control::names::Handle;
+use pliant_control::payload::Payload;
 use pliant_control::server::{Answer, Command, Server};
-use pliant_journal::LocalJobRow;
+use pliant_journal::{Durability, LocalJobRow};
 use pliant_model::Time;
 use pliant_telemetry::names;
 use tokio::sync::broadcast;
@@ -15,7 +17,7 @@ use tokio::sync::broadcast;
 use super::closures::Closures;
 use super::cluster::Cluster;
 use super::execution::observer::JobObserver;
-use super::execution::{Execution, ExecutionId, Runner};
+use super::execution::{Execution, ExecutionId, Program, Runner};
 use super::job_ends::JobEnds;
 use super::offer::FreeProcs;
 use super::peer_servers::PeerServers;
@@ -51,6 +53,10 @@ pub(super) struct ServerDriver {
 impl Driver<Server> for ServerDriver {
     fn keeps(&mut self, command: &Command) -> DurableRecord {
         kept(command)
+    }
+
+    fn durability_of_due(&self, machine: &Server, commands: &[Command]) -> Durability {
+        durability_of_starts(machine, commands)
     }
 
     fn carry_out(&mut self, machine: &Server, _now: Time, command: Command, notice: Option<u64>) {
@@ -142,6 +148,25 @@ pub(super) fn kept(command: &Command) -> DurableRecord {
     }
 }
 
+/// What the journal must survive before jobs are started. The start of a call of a resident process need not survive a failure of the
+/// host: after one, no call that waited or ran is begun.
+fn durability_of_starts(machine: &Server, commands: &[Command]) -> Durability {
+    let runs = commands.iter().filter_map(|command| match command {
+        Command::Batch(batch::Command::Run(run)) => machine.job(run.job.0).zip(machine.payload(run.job.0)),
+        _ => None,
+    });
+    let is_call = |(_, payload): &(_, &Payload)| Program::is_resident_call(payload);
+    let calls: Vec<&Handle> = runs.filter(is_call).map(|(record, _)| &record.handle).collect();
+    let is_of_call = |command: &Command| match command {
+        Command::Batch(batch::Command::Run(run)) => {
+            machine.job(run.job.0).is_some_and(|record| calls.contains(&&record.handle))
+        }
+        Command::Report(record) => calls.contains(&&record.handle),
+        _ => false,
+    };
+    if commands.iter().all(is_of_call) { Durability::Process } else { Durability::Power }
+}
+
 /// The row of a run of a local user's job.
 fn local_row(job: &LocalJob) -> LocalJobRow {
     let record = serde_json::to_string(job).expect("local jobs are plain data with text keys");
@@ -172,5 +197,86 @@ fn count(answer: &Answer) {
         | Answer::Unsuited(_)
         | Answer::MoveOutcome(MoveOutcome::Moved(_) | MoveOutcome::SiblingQueued(_))
         | Answer::NoSuchJob => {}
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use pliant_control::job::Work;
+    use pliant_control::names::{Key, Token};
+    use pliant_control::reason::DiscoverySummary;
+    use pliant_control::server::{Event, ServerConfig, Submit, WaitingLimits};
+    use pliant_model::{Procs, Span, Speed, Speedup};
+    use pliant_policy::tuning::Tuner;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A server of two processors.
+    pub(in crate::server) fn server(now: Time) -> Server {
+        let config = ServerConfig {
+            name: "lyon".parse().unwrap(),
+            address: String::new(),
+            procs: Procs(2),
+            speed: Speed::REFERENCE,
+            policy: "cbf".to_owned(),
+            tuner: Tuner::Exact,
+            waiting: WaitingLimits::of_jobs(10),
+            host: None,
+        };
+        Server::new(config, now).unwrap()
+    }
+
+    /// What says of a program that a resident process carries it out.
+    pub(in crate::server) fn call() -> Payload {
+        Payload::of(&json!({ "prepared": { "name": "f", "call": { "resident": { "idle_s": 1 } } } }))
+    }
+
+    /// The submission of a job of one processor.
+    pub(in crate::server) fn submit(key: u8, payload: Payload) -> Event {
+        let submit = Submit {
+            key: Key([key; 16]),
+            owner: "alice".parse().unwrap(),
+            name: "test".to_owned(),
+            work: Work::new(Procs(1), Span(60), Speedup::Rigid),
+            own_time: false,
+            pinned: false,
+            latest: None,
+            compared: Vec::new(),
+            discovery: DiscoverySummary::default(),
+            payload,
+            sample: None,
+            claim: None,
+        };
+        Event::Submit { reply: Token(1), submit: Box::new(submit) }
+    }
+
+    #[test]
+    fn only_starts_of_calls_need_not_survive_a_failure_of_the_host() {
+        use Durability::{Power, Process};
+        let command_call = || Payload::of(&json!({ "prepared": { "name": "f", "call": { "program": [] } } }));
+        let job = || Payload::of(&json!({ "prepared": { "name": "pi" } }));
+        for (payloads, expected) in [
+            (vec![], Process),
+            (vec![call()], Process),
+            (vec![call(), call()], Process),
+            (vec![command_call()], Power),
+            (vec![call(), job()], Power),
+            (vec![Payload::default()], Power),
+        ] {
+            let (mut machine, mut commands) = (server(Time(0)), Vec::new());
+            let count = payloads.len();
+            for (key, payload) in (1..).zip(payloads) {
+                machine.on(Time(0), submit(key, payload), &mut commands);
+            }
+            commands.clear();
+            machine.on(Time(0), Event::Due, &mut commands);
+            let is_run = |command: &&Command| matches!(command, Command::Batch(batch::Command::Run(_)));
+            assert_eq!(commands.iter().filter(is_run).count(), count);
+            assert_eq!(durability_of_starts(&machine, &commands), expected, "{commands:?}");
+            let reply = Command::Reply { to: Token(1), answer: Answer::NoSuchJob };
+            commands.push(reply);
+            assert_eq!(durability_of_starts(&machine, &commands), Power, "something else waits for it");
+        }
     }
 }

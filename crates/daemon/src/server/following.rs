@@ -146,6 +146,9 @@ impl Service {
             return CallEnd { job, outcome: Vec::new() };
         }
         let dir = self.host.dir(&job.handle, job.requeues);
+        if let Some(outcome) = self.host.residents.take_outcome(&dir) {
+            return CallEnd { job, outcome };
+        }
         // A job that is no call has none; one that is long, or cannot be read now, is fetched as a result.
         let outcome = JobFolder::call_outcome(&dir, CALL_BYTES_MAX).await.unwrap_or_default();
         CallEnd { job, outcome }

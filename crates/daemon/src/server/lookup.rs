@@ -18,7 +18,7 @@ impl Service {
         key: Key,
     ) -> Result<Option<JobRecord>, Status> {
         let present = move |server: &mut Server, _| server.job_of_key(&key).cloned();
-        let present = self.mailbox.ask(present).await.map_err(|_| stopping())?;
+        let present = self.mailbox.ask_briefly(present).await.map_err(|_| stopping())?;
         let found = match present {
             Some(record) => Some(record),
             None => {
@@ -39,7 +39,7 @@ impl Service {
         let handle = wire::handle_of(handle)?;
         let wanted = handle.clone();
         let present = move |server: &mut Server, _| server.job(server.number_of(&wanted)?).cloned();
-        match self.mailbox.ask(present).await.map_err(|_| stopping())? {
+        match self.mailbox.ask_briefly(present).await.map_err(|_| stopping())? {
             Some(record) if caller.may_access(&record.owner) => Ok(record.without_signatures()),
             Some(_) => Err(no_such_job(&handle)),
             None => self.archived(caller, &handle).await,
@@ -71,6 +71,6 @@ impl Service {
         let number = move |server: &mut Server, _| {
             server.number_of(&wanted).filter(|number| server.job(*number).is_some())
         };
-        self.mailbox.ask(number).await.map_err(|_| stopping())
+        self.mailbox.ask_briefly(number).await.map_err(|_| stopping())
     }
 }

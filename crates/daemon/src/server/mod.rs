@@ -410,7 +410,7 @@ async fn recover(file: &ServerFile, boot: &Boot) -> Result<MachineHost<Server>, 
     };
     let host = match boot.is_other() {
         // Again if the server is killed before the boot is noted.
-        true => journal_event(host, Event::SkipNumbers).await?,
+        true => boot.end_waiting(journal_event(host, Event::SkipNumbers).await?).await?,
         false => host,
     };
     let limits = file.waiting_limits();

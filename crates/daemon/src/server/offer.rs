@@ -208,7 +208,7 @@ impl ServiceOffer {
         }
         let (name, user) = (service.to_owned(), user.clone());
         // A server that is stopping says so elsewhere.
-        mailbox.ask(move |server, _| server.learned(&name, &user)).await.ok().flatten()
+        mailbox.ask_briefly(move |server, _| server.learned(&name, &user)).await.ok().flatten()
     }
 
     /// The shape of what is asked for.

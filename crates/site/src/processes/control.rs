@@ -382,8 +382,10 @@ impl Running {
             // How the supervisor ended is of no interest, what it wrote is. A failure means that it was waited for before.
             let _ = child.wait().await;
         }
-        if let Some(turn) = &mut self.turn {
-            turn.over().await;
+        if let Some(turn) = &mut self.turn
+            && let Some(exit) = turn.over().await
+        {
+            return Ok(Ending::Ended(exit));
         }
         let mut pause = POLL_MIN;
         loop {

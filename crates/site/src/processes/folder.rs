@@ -104,6 +104,28 @@ impl Folder {
         }
     }
 
+    /// The folder of a call that its supervisor is to make.
+    pub(super) fn to_be_made(path: &Path) -> Result<Folder, FolderError> {
+        match std::path::absolute(path) {
+            Ok(path) => Ok(Folder { path }),
+            Err(source) => Err(FolderError { path: path.to_owned(), action: "name", source }),
+        }
+    }
+
+    /// Makes the folder of a call and its work folder, at an absolute path. They need not outlive a failure of the host: then no call that
+    /// was handed over is begun again.
+    pub(super) fn make_for_call(path: &Path) -> Result<Folder, FolderError> {
+        let folder = Folder { path: path.to_owned() };
+        let make = |recursive, path: &Path| DirBuilder::new().recursive(recursive).mode(0o700).create(path);
+        // Nearly always it is not there, and the folder of all jobs is.
+        let made = match make(false, path) {
+            Ok(()) => make(false, &folder.work()),
+            Err(_) => make(true, &folder.work()),
+        };
+        made.map_err(folder.failed(WORK, "create"))?;
+        Ok(folder)
+    }
+
     /// Sees to it that we may look into the folder and its work folder. A job runs as the same user and can take
     /// that away from itself and from us; the owner can always give it back.
     pub(super) fn give_back(&self) {
@@ -246,14 +268,17 @@ impl Folder {
     }
 
     /// Records the end of a call. It is lost if the host fails before the server has journaled it; then the call counts as one that
-    /// ended with its host.
+    /// ended with its host. Nothing reads it while the lock is held, and a record that is not whole is none.
     pub(super) fn write_call_exit(&self, exit: &Exit) -> Result<(), FolderError> {
-        let path = self.path.join(EXIT);
-        let write = || {
-            fs::write(path.with_extension(TEMPORARY), json(exit)?)?;
-            fs::rename(path.with_extension(TEMPORARY), &path)
-        };
-        write().map_err(self.failed(EXIT, "write"))
+        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
+        let write = |path: &Path| options.open(path)?.write_all(&json(exit)?);
+        write(&self.path.join(EXIT)).map_err(self.failed(EXIT, "write"))
+    }
+
+    /// Writes a file of a call that is not begun yet. After a crash it may not be whole.
+    pub(super) fn write_new(&self, name: &'static str, content: &[u8]) -> Result<(), FolderError> {
+        let mut file = self.create_output(name)?;
+        file.write_all(content).map_err(self.failed(name, "write"))
     }
 
     /// Completes the marker once the job's process group is known.

@@ -106,7 +106,7 @@ pub use limits::JobLimits;
 pub use persistence::{ACCOUNT_TIMEOUT_MIN, AccountFailures};
 pub use ports::Ports;
 pub use record::Exit;
-pub use resident::{ResidentSpec, Residents, TurnHolder, put_call, run_resident};
+pub use resident::{NewCall, ResidentSpec, Residents, TurnHolder, put_call, run_resident};
 pub use spec::{RunSpec, SpecError, SpecFault};
 pub use streams::Streams;
 pub use supervisor::{SuperviseError, supervise};

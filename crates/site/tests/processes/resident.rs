@@ -9,8 +9,8 @@ use std::process::Command;
 use pliant_calls::frame::{self, FrameKind};
 use pliant_calls::{Array, Value, decode, encode};
 use pliant_site::processes::{
-    CallSpec, Ending, Exit, JobLimits, ProcessState, ResidentSpec, Residents, Running, find, put_call,
-    terminate,
+    CallSpec, Ending, Exit, JobLimits, NewCall, ProcessState, ResidentSpec, Residents, Running, find,
+    put_call, terminate,
 };
 use pliant_wire::{CALL_OUTCOME, Outcome};
 use tempfile::TempDir;
@@ -65,9 +65,7 @@ impl Bench {
         Bench { root, residents: Residents::default(), spec, calls: 0, stored, kept }
     }
 
-    async fn start(&mut self, mode: i32, walltime_s: u64) -> Call {
-        self.calls += 1;
-        let dir = self.root.path().join(format!("jobs/{}", self.calls));
+    fn call(&self, mode: i32, walltime_s: u64) -> CallSpec {
         let matrix = Value::Matrix { rows: 2, columns: 2, elements: Array::Double(vec![1.0, 2.0, 3.0, 4.0]) };
         let vector = Value::Vector(Array::Double(vec![1.0, 10.0]));
         let text = |text: &str| Some(Value::String(text.to_owned()));
@@ -84,7 +82,7 @@ impl Bench {
             None,
             text(gate.to_str().unwrap()),
         ];
-        let call = CallSpec {
+        CallSpec {
             signature: SIGNATURE.to_owned(),
             program: Vec::new(),
             env: BTreeMap::new(),
@@ -97,12 +95,21 @@ impl Bench {
             procs: 1,
             walltime_s,
             grace_s: 1,
-        };
-        put_call(&dir, call).unwrap();
+        }
+    }
+
+    async fn start(&mut self, mode: i32, walltime_s: u64) -> Call {
+        self.calls += 1;
+        let dir = self.root.path().join(format!("jobs/{}", self.calls));
+        put_call(&dir, self.call(mode, walltime_s)).unwrap();
         fs::write(dir.join("work/data"), "content").unwrap();
+        self.hand_over(dir, None).await
+    }
+
+    async fn hand_over(&self, dir: PathBuf, new: Option<NewCall>) -> Call {
         let home = self.root.path().join("resident");
         let turn = self.residents.turn("f").await;
-        let running = turn.hand_over((&supervisor(), &home), &self.spec, &dir).await.unwrap();
+        let running = turn.hand_over((&supervisor(), &home), &self.spec, &dir, new).await.unwrap();
         Call { running, dir }
     }
 
@@ -217,11 +224,11 @@ async fn a_call_is_lost_with_its_supervisor_and_never_begun_twice() {
     let dir = call.dir.clone();
     drop(call);
     // Handed over again, as by a server that had not journaled its end, it is not begun.
-    let home = bench.root.path().join("resident");
-    let turn = bench.residents.turn("f").await;
-    let mut again = turn.hand_over((&supervisor(), &home), &bench.spec, &dir).await.unwrap();
-    assert!(matches!(again.ended().await.unwrap(), Ending::Lost(_)));
-    drop(again);
+    let new = NewCall { call: bench.call(5, 60), submitted: None };
+    for new in [None, Some(new)] {
+        let mut again = bench.hand_over(dir.clone(), new).await;
+        assert!(matches!(again.running.ended().await.unwrap(), Ending::Lost(_)));
+    }
     assert_eq!(fs::read_to_string(bench.root.path().join("gate")).unwrap(), "begun\n");
     assert!(bench.run(0).await.0.is_success());
 }
@@ -312,10 +319,40 @@ async fn files_of_a_call_are_its_inputs_and_no_others() {
         if name == "data" {
             std::os::unix::fs::symlink(&secret, dir.join("work/data")).unwrap();
         }
-        let home = bench.root.path().join("resident");
-        let turn = bench.residents.turn("f").await;
-        let running = turn.hand_over((&supervisor(), &home), &bench.spec, &dir).await.unwrap();
-        let (_, outcome) = ended(&mut Call { running, dir }).await;
+        let (_, outcome) = ended(&mut bench.hand_over(dir, None).await).await;
         assert_eq!(outcome.unwrap_err(), format!("`data`: expected {expected}, found `{name}`"));
     }
+}
+
+#[tokio::test]
+async fn the_supervisor_makes_the_folder_of_a_call_without_files() {
+    let bench = Bench::new(60);
+    let dir = bench.root.path().join("jobs/1");
+    let new = || Some(NewCall { call: bench.call(0, 60), submitted: Some("{}".to_owned()) });
+    let mut call = bench.hand_over(dir.clone(), new()).await;
+    let (exit, outcome) = ended(&mut call).await;
+    assert_eq!(exit.outcome, Outcome::ExitCode(1));
+    assert_eq!(outcome.unwrap_err(), "`data`: expected an input file of the job, found `data`");
+    assert_eq!(fs::read_to_string(dir.join("submitted.json")).unwrap(), "{}");
+    drop(call);
+    // A restarted server finds the end that was reported.
+    let ProcessState::Ended(found) = find(&dir).unwrap() else { panic!("it has ended") };
+    assert_eq!(found, exit);
+    let kept = fs::read(dir.join("work").join(CALL_OUTCOME)).unwrap();
+    assert_eq!((bench.residents.take_outcome(&dir), bench.residents.take_outcome(&dir)), (Some(kept), None));
+    // Handed over again by mistake it is not begun: its end is the recorded one.
+    let mut again = bench.hand_over(dir.clone(), new()).await;
+    assert_eq!(ended(&mut again).await.0, exit);
+    assert_eq!(bench.residents.take_outcome(&dir), None);
+}
+
+#[tokio::test]
+async fn a_call_whose_folder_cannot_be_made_was_never_started() {
+    let bench = Bench::new(60);
+    fs::write(bench.root.path().join("jobs"), "in the way").unwrap();
+    let dir = bench.root.path().join("jobs/1");
+    let new = NewCall { call: bench.call(0, 60), submitted: None };
+    let mut call = bench.hand_over(dir, Some(new)).await;
+    let error = call.running.ended().await.unwrap_err();
+    assert!(error.to_string().contains("jobs"), "{error}");
 }

@@ -115,6 +115,33 @@ fn only_failures_of_nodes_have_a_job_run_again() {
 }
 
 #[test]
+fn a_waiting_job_may_have_been_started_by_the_node_that_failed() {
+    for policy in &pliant_policy::batch::local_names() {
+        let mut bench = Bench::new(policy, 2);
+        bench.accepted(rigid(1, 2, 10));
+        bench.accepted(rigid(2, 2, 10));
+        bench.accepted(requeue(1, rigid(3, 2, 10)));
+        assert_eq!(bench.at(100).len(), 1, "{policy}");
+        node_failed(&mut bench, 2);
+        node_failed(&mut bench, 3);
+        // Repeated, it changes nothing.
+        node_failed(&mut bench, 2);
+        let (ended, again) = (record(&bench, 2), record(&bench, 3));
+        assert_eq!((ended.state, ended.exit, ended.started), (JobState::Failed, Some(lost()), None), "{policy}");
+        assert_eq!((again.state, again.requeues), (JobState::Queued, 1), "{policy}");
+        bench.ended(1, Exit::Code(0));
+        let (mut now, mut runs) = (100, Vec::new());
+        while runs.is_empty() {
+            runs = bench.at(now);
+            now += 1;
+            assert!(now < 200, "{policy}");
+        }
+        assert_eq!((runs.len(), bench.server.usage().waiting), (1, 0), "{policy}");
+        assert!(number_of(&bench, 3) > 3, "{policy}: under a number of its own");
+    }
+}
+
+#[test]
 fn a_job_that_cannot_keep_its_deadline_any_more_does_not_run_again() {
     let mut bench = Bench::new("cbf", 2);
     let submit = requeue(5, rigid(1, 2, 10));

@@ -267,15 +267,24 @@ async fn a_glance_needs_no_thread_and_a_barrier_waits_for_it() {
     let (mailbox, inbox) = mailbox::<Echo>();
     let runner = Runner { inbox, ..runner() };
     runner.inbox.show(runner.shared.clone());
-    // The thread does not run: only a glance is answered.
+    // The thread does not run: only what needs none is answered.
     assert_eq!(mailbox.glance(|_, now| now > Time(0)).await, Ok(true));
+    assert_eq!(mailbox.ask_briefly(|_, now| now > Time(0)).await, Ok(true));
     let waits = tokio::spawn({
         let mailbox = mailbox.clone();
         async move { mailbox.settled().await }
     });
     mailbox.send(Word::Early).unwrap();
+    // The machine does not have that event yet.
+    let mut brief = std::pin::pin!(mailbox.ask_briefly(|_, _| ()));
+    tokio::select! {
+        biased;
+        answered = &mut brief => panic!("{answered:?} before what was sent before"),
+        () = std::future::ready(()) => {}
+    }
     let thread = std::thread::spawn(move || runner.run().map_err(|error| error.to_string()));
     assert_eq!(waits.await.unwrap(), Ok(()));
+    assert_eq!(brief.await, Ok(()));
     mailbox.stop();
     thread.join().unwrap().unwrap();
     assert!(mailbox.settled().await.is_err(), "it has stopped");

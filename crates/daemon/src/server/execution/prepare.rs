@@ -8,13 +8,13 @@ use pliant_control::batch::external;
 use pliant_control::exact_text::ExactText;
 use pliant_control::job::JobRecord;
 use pliant_control::names::Key;
-use pliant_site::processes::{RunSpec, TaskList, put_call};
+use pliant_site::processes::{CallSpec, NewCall, RunSpec, TaskList, put_call};
 use pliant_site::services::{PreparedCall, has_slurm_lines};
 use pliant_site::{JobFiles, JobFolder};
 use pliant_staging::{FileSpec, SHARED, UploadSet, WORK, copy_inputs, put_script, put_tasks};
 use pliant_wire::bounds::OUTPUT_BYTES_MAX;
 
-use super::submitted_file::keep_submitted;
+use super::submitted_file::{keep_submitted, submitted_text};
 use super::{Allocation, Execution, Failure, Host, Program, Request, Work};
 
 /// Bytes for the notice that ends an output which was cut.
@@ -134,6 +134,23 @@ impl Execution {
         Ok(())
     }
 
+    fn call_spec(&self, host: &Host, record: &JobRecord, call: &PreparedCall) -> CallSpec {
+        let Allocation { procs, walltime, .. } = &self.allocation;
+        let data = |key: &Key| host.data.path(&record.owner, key);
+        call.spec((*procs, *walltime), u64::from(host.cluster.grace_s), data)
+    }
+
+    /// What the supervisor of a resident process needs to make the folder of a call, which has no input files.
+    pub(in crate::server) fn new_call(
+        &self,
+        host: &Host,
+        (record, program): (&JobRecord, &Program),
+        call: &PreparedCall,
+    ) -> NewCall {
+        let submitted = program.submitted_job(record.pinned).map(submitted_text);
+        NewCall { call: self.call_spec(host, record, call), submitted }
+    }
+
     /// Makes the folder of a call for a resident process ready.
     pub(in crate::server) fn prepare_call(
         &self,
@@ -141,11 +158,9 @@ impl Execution {
         (record, program): (&JobRecord, &Program),
         call: &PreparedCall,
     ) -> Result<(), Failure> {
-        let (dir, Allocation { procs, walltime, .. }) = (&self.dir, &self.allocation);
+        let dir = &self.dir;
         let failed = |error: io::Error| Failure::of_files("its files cannot be put in place", &error);
-        let data = |key: &Key| host.data.path(&record.owner, key);
-        put_call(dir, call.spec((*procs, *walltime), u64::from(host.cluster.grace_s), data))
-            .map_err(failed)?;
+        put_call(dir, self.call_spec(host, record, call)).map_err(failed)?;
         if let Some(submitted) = program.submitted_job(record.pinned) {
             keep_submitted(dir, submitted)?;
         }

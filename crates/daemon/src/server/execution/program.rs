@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use pliant_control::batch::HeldResources;
 use pliant_control::exact_text::ExactText;
 use pliant_control::names::{Key, User};
+use pliant_control::payload::Payload;
 use pliant_model::{Mebibytes, Span, SpanMs};
 use pliant_site::processes::{JobLimits, RunSpec, Streams};
 use pliant_site::services::{Batch, Prepared};
 use pliant_staging::FileSpec;
 use pliant_wire::SubmittedWork;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::{Allocation, Host};
@@ -64,7 +66,29 @@ pub(in crate::server) enum RequestWork {
     },
 }
 
+/// What of a program says that it is a call of a resident process.
+#[derive(Deserialize)]
+struct ResidentMark {
+    prepared: PreparedMark,
+}
+
+#[derive(Deserialize)]
+struct PreparedMark {
+    call: Option<CallMark>,
+}
+
+#[derive(Deserialize)]
+struct CallMark {
+    resident: Option<IgnoredAny>,
+}
+
 impl Program {
+    /// Whether a program is a call of a resident process. Little of it is read.
+    pub(in crate::server) fn is_resident_call(payload: &Payload) -> bool {
+        let mark = payload.read::<ResidentMark>();
+        mark.is_ok_and(|mark| mark.prepared.call.is_some_and(|call| call.resident.is_some()))
+    }
+
     /// The text of the script that a job, a task or the instances of a batch run, if they run one.
     pub(in crate::server) fn script_text(&self) -> Option<&ExactText> {
         match &self.submitted {

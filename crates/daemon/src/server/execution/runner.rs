@@ -86,8 +86,8 @@ impl<O: Observer> Runner<O> {
         let (stop, stopping) = watch::channel(ending);
         self.stops.lock().insert(execution.id, stop);
         let (own, execution) = (self.clone(), Arc::new(execution));
-        let call = execution.call().map(Arc::new);
         self.host.runtime.spawn(async move {
+            let call = execution.call().map(Arc::new);
             let resident = call.as_ref().filter(|call| call.is_resident());
             let end = own.run(&execution, resident, restarted, &stopping).await;
             if let Some(call) = &call {

@@ -36,11 +36,14 @@ impl Program {
 ///
 /// The file cannot be written.
 pub(in crate::server) fn keep_submitted(dir: &Path, job: SubmittedJob) -> Result<(), StagingError> {
+    put_submitted(dir, submitted_text(job).as_bytes())
+}
+
+/// The content of the file with what a user submitted.
+pub(in crate::server) fn submitted_text(job: SubmittedJob) -> String {
     let SubmittedJob { what, inputs, pinned } = job;
-    let content = serde_json::to_vec(&SubmittedFile { version: VERSION, what, inputs, pinned });
-    let content = content.map_err(std::io::Error::from);
-    let content = content.map_err(|source| StagingError::Io { path: dir.to_owned(), source })?;
-    put_submitted(dir, &content)
+    let file = SubmittedFile { version: VERSION, what, inputs, pinned };
+    serde_json::to_string(&file).expect("what is submitted is plain data with text keys")
 }
 
 /// What a user submitted, as it was kept; none if it was not, or by another version of the server, or the file is damaged.

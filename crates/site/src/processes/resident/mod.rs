@@ -7,11 +7,15 @@
 //!
 //! # Between the server and the supervisor
 //!
-//! The server writes the folder of a call, a line, to the supervisor's standard input, and the supervisor answers with the same line
-//! on its standard output once it is done with the call. One call at a time: [`Residents::turn`] is the queue, so a call that waits
-//! can be withdrawn at once. When the standard input ends, the server is gone: the supervisor finishes its call, ends the process,
+//! The server writes a call, a line of JSON ([`HandedCall`]), to the supervisor's standard input, and the supervisor answers with a line
+//! on its standard output once it is done with the call ([`EndedCall`]). One call at a time: [`Residents::turn`] is the queue, so a call that
+//! waits can be withdrawn at once. When the standard input ends, the server is gone: the supervisor finishes its call, ends the process,
 //! and begins no other call, even if one is in the pipe: a new server may have started it elsewhere.
+//!
+//! The folder of a call that has no files is made by the supervisor, from what is in the line. The answer has what the supervisor has
+//! recorded there, so that the server reads the folder only if it was restarted, or the supervisor has died.
 
+mod outcomes;
 mod pool;
 mod process;
 mod supervisor;
@@ -20,12 +24,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use pliant_control::exact_text::ExactText;
 use pliant_staging::{TASKS, WORK};
 use serde::{Deserialize, Serialize};
 
 use super::limits::JobLimits;
+use super::record::Exit;
 use super::tasks::{CallSpec, TaskList};
 
 pub(super) use pool::ResidentTurn;
@@ -50,6 +56,35 @@ pub struct ResidentSpec {
     pub max_output_bytes: u64,
     /// What it may use.
     pub limits: JobLimits,
+}
+
+/// A call without files, whose folder its supervisor makes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NewCall {
+    /// The call.
+    pub call: CallSpec,
+    /// What the folder keeps of the submission, if it keeps any of it.
+    pub submitted: Option<String>,
+}
+
+/// What the server writes to the supervisor, in one line.
+#[derive(Serialize, Deserialize)]
+struct HandedCall {
+    /// The folder of the call.
+    dir: PathBuf,
+    /// The call, if the supervisor is to make the folder.
+    new: Option<NewCall>,
+}
+
+/// What the supervisor answers, in one line.
+#[derive(Serialize, Deserialize)]
+struct EndedCall {
+    /// The folder of the call.
+    dir: PathBuf,
+    /// How the call has ended; none if the supervisor has not carried it out.
+    exit: Option<Exit>,
+    /// Its outcome, if it is short.
+    outcome: Option<ExactText>,
 }
 
 /// Makes the folder of a call for a resident process, with its work folder. May be called again. It need not outlive a failure of the

@@ -16,13 +16,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::super::control::{Running, SpawnError};
 use super::super::folder::Folder;
+use super::super::record::Exit;
 use super::super::supervisor::PATH;
-use super::{RESIDENT, ResidentSpec};
+use super::outcomes::Outcomes;
+use super::{EndedCall, HandedCall, NewCall, RESIDENT, ResidentSpec};
 
 /// The resident processes of a server, by service.
 #[derive(Clone, Debug, Default)]
 pub struct Residents {
     residents: Arc<Mutex<BTreeMap<String, Arc<Resident>>>>,
+    outcomes: Arc<Mutex<Outcomes>>,
 }
 
 /// The resident process of a service.
@@ -30,6 +33,7 @@ pub struct Residents {
 struct Resident {
     turn: Arc<Semaphore>,
     supervisor: tokio::sync::Mutex<Option<Supervisor>>,
+    outcomes: Arc<Mutex<Outcomes>>,
 }
 
 /// A supervisor that was started.
@@ -40,8 +44,16 @@ struct Supervisor {
     waiting: Arc<Mutex<Option<EndOfCall>>>,
 }
 
-/// A call that the supervisor carries out: its folder, and what waits for its end.
-type EndOfCall = (PathBuf, oneshot::Sender<()>);
+/// A call that the supervisor carries out.
+#[derive(Debug)]
+struct EndOfCall {
+    /// Its folder, as the supervisor names it.
+    path: PathBuf,
+    /// The same as the server names it.
+    dir: PathBuf,
+    /// What waits for its end.
+    ended: oneshot::Sender<Option<Exit>>,
+}
 
 /// The right to hand the next call to the resident process of a service.
 #[derive(Debug)]
@@ -53,19 +65,19 @@ pub struct TurnHolder {
 /// A call that was handed over, until its turn is over.
 #[derive(Debug)]
 pub(in crate::processes) struct ResidentTurn {
-    ended: Option<oneshot::Receiver<()>>,
+    ended: Option<oneshot::Receiver<Option<Exit>>>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl ResidentTurn {
-    /// Waits until the supervisor is done with the call, or gone; then the next call has its turn. May be dropped and called again.
-    pub(in crate::processes) async fn over(&mut self) {
-        if let Some(ended) = &mut self.ended {
-            // An error means that the supervisor is gone.
-            let _ = ended.await;
-            self.ended = None;
-            self.permit = None;
-        }
+    /// Waits until the supervisor is done with the call, or gone; then the next call has its turn. How the call has ended, once, if the
+    /// supervisor has recorded that. May be dropped and called again.
+    pub(in crate::processes) async fn over(&mut self) -> Option<Exit> {
+        // An error means that the supervisor is gone.
+        let exit = self.ended.as_mut()?.await.ok().flatten();
+        self.ended = None;
+        self.permit = None;
+        exit
     }
 }
 
@@ -74,19 +86,28 @@ impl Residents {
     pub async fn turn(&self, service: &str) -> TurnHolder {
         let resident = {
             let mut residents = self.residents.lock();
-            let new =
-                || Arc::new(Resident { turn: Arc::new(Semaphore::new(1)), supervisor: Default::default() });
+            let (turn, outcomes) = (|| Arc::new(Semaphore::new(1)), || self.outcomes.clone());
+            let new = || {
+                let supervisor = tokio::sync::Mutex::default();
+                Arc::new(Resident { turn: turn(), supervisor, outcomes: outcomes() })
+            };
             residents.entry(service.to_owned()).or_insert_with(new).clone()
         };
         let permit = resident.turn.clone().acquire_owned().await.expect("it is never closed");
         TurnHolder { resident, permit }
+    }
+
+    /// The outcome of the call in that folder, if it has ended a moment ago, is short, and was not taken yet.
+    pub fn take_outcome(&self, dir: &Path) -> Option<Vec<u8>> {
+        self.outcomes.lock().take(dir)
     }
 }
 
 impl TurnHolder {
     /// Hands the call in the folder `dir` to the resident process, whose supervisor is started if there is none, in the folder
     /// `home`. `command` is a program and its arguments, to which the folder is added; it must call
-    /// [`run_resident`](super::run_resident).
+    /// [`run_resident`](super::run_resident). The supervisor makes the folder of a `new` call; another one was made by
+    /// [`put_call`](super::put_call).
     ///
     /// # Errors
     /// Nothing was started.
@@ -95,15 +116,14 @@ impl TurnHolder {
         (command, home): (&[OsString], &Path),
         spec: &ResidentSpec,
         dir: &Path,
+        new: Option<NewCall>,
     ) -> Result<Running, SpawnError> {
-        let folder = Folder::at(dir)?;
+        let folder = if new.is_some() { Folder::to_be_made(dir)? } else { Folder::at(dir)? };
         let program = command.first().cloned().unwrap_or_default();
         let failed = |source| SpawnError::Supervisor { program: program.clone(), source };
         let path = folder.path().to_owned();
-        if path.as_os_str().as_encoded_bytes().contains(&b'\n') {
-            return Err(failed(io::Error::other("the folder of the call has a line break in its name")));
-        }
-        let mut line = path.as_os_str().as_encoded_bytes().to_vec();
+        let handed = HandedCall { dir: path.clone(), new };
+        let mut line = serde_json::to_vec(&handed).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
         let mut supervisor = self.resident.supervisor.lock().await;
         // One of an earlier declaration goes: its standard input ends with it.
@@ -113,12 +133,13 @@ impl TurnHolder {
         let mut has_tried = false;
         loop {
             if supervisor.is_none() {
-                *supervisor = Some(start(command, home, spec).map_err(failed)?);
+                *supervisor = Some(start(command, home, spec, &self.resident.outcomes).map_err(failed)?);
                 has_tried = true;
             }
             let running = supervisor.as_mut().expect("it was started");
             let (sender, ended) = oneshot::channel();
-            *running.waiting.lock() = Some((path.clone(), sender));
+            let (path, dir) = (path.clone(), dir.to_owned());
+            *running.waiting.lock() = Some(EndOfCall { path, dir, ended: sender });
             match running.stdin.write_all(&line).await {
                 Ok(()) => {
                     let turn = ResidentTurn { ended: Some(ended), permit: Some(self.permit) };
@@ -137,7 +158,12 @@ impl TurnHolder {
 }
 
 /// Starts a supervisor, within a tokio runtime.
-fn start(command: &[OsString], home: &Path, spec: &ResidentSpec) -> io::Result<Supervisor> {
+fn start(
+    command: &[OsString],
+    home: &Path,
+    spec: &ResidentSpec,
+    outcomes: &Arc<Mutex<Outcomes>>,
+) -> io::Result<Supervisor> {
     let [program, arguments @ ..] = command else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "the supervisor's command is empty"));
     };
@@ -152,7 +178,7 @@ fn start(command: &[OsString], home: &Path, spec: &ResidentSpec) -> io::Result<S
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (stdin, stdout) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
     let waiting: Arc<Mutex<Option<EndOfCall>>> = Arc::default();
-    tokio::spawn(report_ends(child, stdout, waiting.clone()));
+    tokio::spawn(report_ends(child, stdout, waiting.clone(), outcomes.clone()));
     Ok(Supervisor { spec: spec.clone(), stdin, waiting })
 }
 
@@ -161,17 +187,17 @@ async fn report_ends(
     mut child: Child,
     stdout: tokio::process::ChildStdout,
     waiting: Arc<Mutex<Option<EndOfCall>>>,
+    outcomes: Arc<Mutex<Outcomes>>,
 ) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let ended = {
-            let mut waiting = waiting.lock();
-            let is_its = waiting.as_ref().is_some_and(|(dir, _)| dir.as_os_str() == line.as_str());
-            waiting.take_if(|_| is_its)
-        };
-        if let Some((_, ended)) = ended {
-            let _ = ended.send(());
+        let Ok(EndedCall { dir, exit, outcome }) = serde_json::from_str(&line) else { continue };
+        let Some(call) = waiting.lock().take_if(|call| call.path == dir) else { continue };
+        // Before its end is reported, so that who waits for that finds it.
+        if let Some(outcome) = outcome {
+            outcomes.lock().put(call.dir, outcome.as_bytes().to_vec());
         }
+        let _ = call.ended.send(exit);
     }
     let _ = child.wait().await;
     drop(waiting.lock().take());

@@ -11,20 +11,23 @@ use std::time::{Duration, Instant};
 
 use pliant_calls::frame::{FrameError, FrameKind, Header, REASON_BYTES_MAX};
 use pliant_calls::{ParameterType, decode};
+use pliant_control::exact_text::ExactText;
+use pliant_staging::SUBMITTED;
 use pliant_wire::Outcome;
+use pliant_wire::bounds::CALL_BYTES_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{getpid, set_child_subreaper, setsid};
 
-use super::super::folder::Folder;
+use super::super::folder::{Folder, FolderError};
 use super::super::persistence::complain;
 use super::super::record::{Exit, Started};
 use super::super::supervisor::unix_ms;
 use super::super::survivors::boot_id;
-use super::super::tasks::call::{ended_with, write_outcome};
+use super::super::tasks::call::{ended_with, outcome_bytes, put_outcome};
 use super::super::tasks::{CallSpec, TaskList};
 use super::super::watch::Signals;
 use super::process::{Process, complaint};
-use super::{RESIDENT, ResidentSpec};
+use super::{EndedCall, HandedCall, NewCall, RESIDENT, ResidentSpec};
 use crate::call_values::{CallArguments, CallResults, Given, Returned};
 
 /// How often it is looked whether a call was cancelled without a signal, and what its process uses.
@@ -32,8 +35,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// What a supervisor waits for.
 pub(super) enum Event {
-    /// The server has a call, in that folder.
-    Call(PathBuf),
+    /// The server has a call.
+    Call(Box<HandedCall>),
     /// The server is gone.
     Closed,
     /// A process has answered, or has closed its standard output.
@@ -58,7 +61,15 @@ pub fn run_resident(home: &Path) -> io::Result<()> {
     thread::Builder::new().name("server".into()).spawn(move || {
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { break };
-            if calls.send(Event::Call(line.into())).is_err() {
+            let call = match serde_json::from_str(&line) {
+                Ok(call) => call,
+                // The server waits for its end: without a supervisor it finds out that it was not begun.
+                Err(error) => {
+                    complain(&error);
+                    break;
+                }
+            };
+            if calls.send(Event::Call(call)).is_err() {
                 return;
             }
         }
@@ -93,7 +104,7 @@ struct Supervisor {
     home: PathBuf,
     events: Receiver<Event>,
     sender: mpsc::Sender<Event>,
-    waiting: VecDeque<PathBuf>,
+    waiting: VecDeque<HandedCall>,
     /// The server is gone.
     closed: bool,
     process: Option<Process>,
@@ -123,12 +134,16 @@ impl Supervisor {
         let (idle, grace) = (Duration::from_secs(self.spec.idle_s), Duration::from_secs(self.spec.grace_s));
         let mut idle_since = Instant::now();
         while !self.closed {
-            if let Some(dir) = self.waiting.pop_front() {
-                if let Err(error) = self.call(&dir) {
+            if let Some(handed) = self.waiting.pop_front() {
+                let dir = handed.dir.clone();
+                let ended = self.call(handed).unwrap_or_else(|error| {
                     complain(&error);
-                }
+                    None
+                });
+                let ended = ended.unwrap_or(EndedCall { dir, exit: None, outcome: None });
                 let mut out = io::stdout().lock();
-                let line = [dir.as_os_str().as_encoded_bytes(), b"\n"].concat();
+                let mut line = serde_json::to_vec(&ended).unwrap_or_default();
+                line.push(b'\n');
                 // If the server is gone its pipe has ended, too.
                 let _ = out.write_all(&line).and_then(|()| out.flush());
                 idle_since = Instant::now();
@@ -162,8 +177,8 @@ impl Supervisor {
     /// The next event within that time, but for those that are noted here.
     fn next(&mut self, within: Duration) -> Option<Event> {
         match self.events.recv_timeout(within) {
-            Ok(Event::Call(dir)) => {
-                self.waiting.push_back(dir);
+            Ok(Event::Call(call)) => {
+                self.waiting.push_back(*call);
                 None
             }
             Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
@@ -175,18 +190,25 @@ impl Supervisor {
         }
     }
 
-    /// Carries out the call of a folder, unless it was begun before or the server is gone.
-    fn call(&mut self, dir: &Path) -> Result<(), super::super::FolderError> {
-        let folder = Folder::at(dir)?;
-        let Some(lock) = folder.lock()? else { return Ok(()) };
+    /// Carries out a call, unless it was begun before or the server is gone.
+    fn call(&mut self, handed: HandedCall) -> Result<Option<EndedCall>, FolderError> {
+        let HandedCall { dir, new } = handed;
+        let folder = if new.is_some() { Folder::make_for_call(&dir)? } else { Folder::at(&dir)? };
+        let Some(lock) = folder.lock()? else { return Ok(None) };
         folder.note_supervisor(&lock, getpid())?;
         // From here on a new server sees that the folder has a supervisor.
         if is_server_gone() {
             self.closed = true;
-            return Ok(());
+            return Ok(None);
         }
         let begin = Instant::now();
-        let spec = TaskList::of(dir);
+        let spec = match new {
+            None => TaskList::of(&dir),
+            Some(NewCall { call, submitted }) => {
+                keep_submitted(&folder, submitted.as_deref())?;
+                Ok(TaskList::Call(Box::new(call)))
+            }
+        };
         let is_cancelled = folder.is_cancel_asked();
         let start = if is_cancelled { Err(String::new()) } else { self.present_process() };
         let started = Started {
@@ -198,7 +220,7 @@ impl Supervisor {
             started_unix_ms: unix_ms(),
         };
         if !folder.claim_call(&started)? {
-            return Ok(());
+            return Ok(None);
         }
         let end = match (spec, start) {
             _ if is_cancelled => {
@@ -212,12 +234,14 @@ impl Supervisor {
         };
         let results = end.results.as_ref().map_err(String::as_str);
         let mut outcome = end.outcome;
-        if let Err(error) = write_outcome(&folder.work(), results) {
+        let bytes = outcome_bytes(results);
+        let written = bytes.and_then(|bytes| put_outcome(&folder.work(), &bytes).map(|_| bytes));
+        let bytes = written.inspect_err(|error| {
             // Without its results it has not succeeded.
-            complain(&error);
+            complain(error);
             outcome = Outcome::NotStarted(format!("its outcome cannot be written: {error}"));
-        }
-        folder.write_call_exit(&Exit {
+        });
+        let exit = Exit {
             outcome,
             over_walltime: end.over_walltime,
             over_limit: end.over_limit,
@@ -230,7 +254,10 @@ impl Supervisor {
             max_rss_kb: None,
             stdout_cut: false,
             stderr_cut: false,
-        })
+        };
+        folder.write_call_exit(&exit)?;
+        let short = bytes.ok().filter(|bytes| bytes.len() <= CALL_BYTES_MAX);
+        Ok(Some(EndedCall { dir, exit: Some(exit), outcome: short.map(ExactText::from) }))
     }
 
     /// The group of the process, which is started if there is none.
@@ -383,6 +410,12 @@ fn results(payload: &[u8], arguments: &CallArguments, work: &Path) -> Result<Cal
         *returned = Some(Returned::File(name?));
     }
     arguments.results(work, returned)
+}
+
+/// Keeps what was submitted in the folder of a call that is not begun.
+fn keep_submitted(folder: &Folder, submitted: Option<&str>) -> Result<(), FolderError> {
+    let Some(submitted) = submitted else { return Ok(()) };
+    folder.write_new(SUBMITTED, submitted.as_bytes())
 }
 
 /// Whether the server has closed its end of our standard input.

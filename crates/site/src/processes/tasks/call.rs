@@ -359,22 +359,34 @@ pub(in crate::processes) fn write_outcome(
     work: &Path,
     outcome: Result<&CallResults, &str>,
 ) -> io::Result<File> {
+    put_outcome(work, &outcome_bytes(outcome)?)
+}
+
+/// The outcome of a call: its results, or why it failed.
+pub(in crate::processes) fn outcome_bytes(outcome: Result<&CallResults, &str>) -> io::Result<Vec<u8>> {
     let encoded = outcome.map(CallResults::encode);
     let (kind, payload) = match encoded {
         Ok(Ok(bytes)) => (FrameKind::Result, bytes),
         Ok(Err(reason)) => (FrameKind::Failure, reason_bytes(&reason)),
         Err(reason) => (FrameKind::Failure, reason_bytes(reason)),
     };
-    let path = work.join(CALL_OUTCOME);
-    // The command may have left something of that name.
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = new_file(&path)?;
     let mut bytes = Vec::with_capacity(frame::HEADER_BYTES + payload.len());
     frame::write(&mut bytes, Header::answer(kind, payload.len()), &payload)?;
-    file.write_all(&bytes)?;
+    Ok(bytes)
+}
+
+/// Leaves the outcome of a call in its work folder.
+pub(in crate::processes) fn put_outcome(work: &Path, bytes: &[u8]) -> io::Result<File> {
+    let path = work.join(CALL_OUTCOME);
+    let mut file = match new_file(&path) {
+        // The command may have left something of that name.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(&path)?;
+            new_file(&path)?
+        }
+        made => made?,
+    };
+    file.write_all(bytes)?;
     Ok(file)
 }
 

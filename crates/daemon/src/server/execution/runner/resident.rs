@@ -81,8 +81,8 @@ impl<O: Observer> Runner<O> {
         }
     }
 
-    /// Hands a call over to its resident process once its turn has come and its folder is ready. The folder of a call that cannot have been
-    /// started before is made ready while other calls have their turns.
+    /// Hands a call over to its resident process once its turn has come and its folder is ready. If the call cannot have been started before,
+    /// the folder is made ready while other calls have their turns, or by the supervisor if the call has no files.
     pub(super) async fn started_resident(
         &self,
         execution: &Arc<Execution>,
@@ -99,7 +99,9 @@ impl<O: Observer> Runner<O> {
         let command: Vec<_> =
             self.host.supervisor.iter().take(1).cloned().chain(["run-resident".into()]).collect();
         let mut warned = false;
-        let mut early = match may_be_there {
+        let mut new = (!may_be_there && program.inputs.is_empty())
+            .then(|| execution.new_call(&self.host, (&call.record, program), &call.call));
+        let mut early = match may_be_there || new.is_some() {
             true => None,
             false => Some(self.prepared(execution, call).await),
         };
@@ -110,6 +112,7 @@ impl<O: Observer> Runner<O> {
             };
             let prepared = match early.take() {
                 Some(prepared) => prepared,
+                None if new.is_some() => Ok(None),
                 None => self.prepared(execution, call).await,
             };
             let is_stopping = *stopping.borrow();
@@ -123,7 +126,9 @@ impl<O: Observer> Runner<O> {
                 Ok(Some(ProcessState::NeverStarted) | None) => {
                     tracing::info!(job = %execution, request = program.request, "call");
                     self.observer.starting(execution);
-                    turn.hand_over((&command, &home), &spec, &execution.dir).await.map_err(Failure::from)
+                    let started =
+                        turn.hand_over((&command, &home), &spec, &execution.dir, new.take()).await;
+                    started.map_err(Failure::from)
                 }
                 Err(failure) => Err(failure),
             };
