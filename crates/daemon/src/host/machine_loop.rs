@@ -50,6 +50,8 @@ use super::snapshots::Snapshots;
 const BATCH: usize = 1024;
 /// How many bytes of what clients want.
 const BATCH_BYTES: usize = 16 << 20;
+/// From how many callers on that wait events are grouped.
+const CALLERS_MIN: usize = 4;
 /// The longest pause of the loop, so that it notices the passing of time.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long what promises nothing may wait for a commit.
@@ -68,6 +70,11 @@ pub trait Driver<M: Machine>: Send {
 
     /// The machine takes this now: the commands of questions that are carried out next follow from it.
     fn before_event(&mut self, _event: &M::Event) {}
+
+    /// How many callers wait for what follows from events, now.
+    fn callers(&self) -> usize {
+        0
+    }
 
     /// What the commit of a [`Machine::due`] event must survive before these commands, which follow from it, are carried out.
     fn durability_of_due(&self, _machine: &M, _commands: &[M::Command]) -> Durability {
@@ -229,6 +236,9 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
                 Err(RecvTimeoutError::Disconnected) => return false,
             },
         };
+        if matches!(next, Some(Input::Event(..))) {
+            self.let_others_come();
+        }
         let (mut taken, mut bytes) = (0, 0);
         while let Some(input) = next {
             match input {
@@ -247,6 +257,14 @@ impl<M: Machine, D: Driver<M>> Runner<M, D> {
             next = if taken < BATCH && bytes < BATCH_BYTES { self.next_input() } else { None };
         }
         true
+    }
+
+    /// Waits for a moment if many callers wait: their events then share a commit.
+    fn let_others_come(&self) {
+        let group: u64 = std::env::var("PLIANT_GROUP_US").ok().and_then(|v| v.parse().ok()).unwrap_or(0);
+        if group > 0 && self.driver.callers() >= CALLERS_MIN {
+            std::thread::sleep(Duration::from_micros(group));
+        }
     }
 
     /// What has come in already: first what had to wait.

@@ -43,6 +43,11 @@ impl<A, C> Replies<A, C> {
         Replies(Arc::new(Calls { next, waiting: Mutex::default() }))
     }
 
+    /// How many calls wait.
+    pub(crate) fn len(&self) -> usize {
+        self.0.waiting.lock().len()
+    }
+
     /// A call begins to wait; `context` is what is known of it.
     pub(crate) fn wait_with(&self, context: C) -> Reply<A, C> {
         let token = Token(self.0.next.fetch_add(1, Ordering::Relaxed));

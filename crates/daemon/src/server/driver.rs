@@ -55,6 +55,10 @@ impl Driver<Server> for ServerDriver {
         kept(command)
     }
 
+    fn callers(&self) -> usize {
+        self.replies.len() + self.ends.len()
+    }
+
     fn durability_of_due(&self, machine: &Server, commands: &[Command]) -> Durability {
         durability_of_starts(machine, commands)
     }

@@ -47,6 +47,11 @@ impl JobEnds {
         record.state.is_final() || *record.server() != self.server
     }
 
+    /// How many jobs are waited for.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.lock().len()
+    }
+
     /// Begins to wait. An end that was reported before is not noticed.
     pub(super) fn wait(&self, job: WaitedJob) -> JobEnd {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
