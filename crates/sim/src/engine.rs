@@ -310,7 +310,7 @@ where
 
     /// Updates the next start of a cluster whose state has changed.
     fn update_next_start(&mut self, now: Time, cluster: ClusterId) {
-        let next = self.federation.scheduler(cluster).next_start();
+        let next = self.federation.next_start(cluster);
         let next = if self.siblings.is_due(cluster) { Some(now) } else { next };
         // Clusters that are due at the same instant start in their order.
         self.next_starts.set(cluster, next.map(|at| at.max(now)));

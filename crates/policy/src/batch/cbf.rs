@@ -405,6 +405,13 @@ impl BatchScheduler for ConservativeBackfilling {
         self.bounds.as_ref()
     }
 
+    fn free_steps(&mut self, now: Time, count: usize, steps: &mut Vec<(Time, Procs)>) -> bool {
+        self.profile.advance(now);
+        steps.clear();
+        steps.extend(self.profile.iter().take(count));
+        true
+    }
+
     fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {
         self.profile.advance(now);
         let free = FreePlan::of_steps(self.profile.capacity(), (now, now), self.profile.iter());

@@ -159,6 +159,12 @@ pub trait BatchScheduler: Send {
         None
     }
 
+    /// Replaces `steps` by what is free from `now` on by the plan, of which the first `count` steps are of use; false if the policy
+    /// does not plan every job by what is free. No estimate starts where too little is free by these steps, as long as no event occurs.
+    fn free_steps(&mut self, _now: Time, _count: usize, _steps: &mut Vec<(Time, Procs)>) -> bool {
+        false
+    }
+
     /// What is free by the plan: no estimate made from now on starts earlier than by it while no processors become free earlier than
     /// planned. None if the plan has no such bounds.
     fn plan_bounds(&mut self, _now: Time) -> Option<PlanBounds> {

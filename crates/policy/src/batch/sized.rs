@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use pliant_model::{Estimate, JobId, Time, Walltimes};
+use pliant_model::{Estimate, JobId, Procs, Time, Walltimes};
 
 use super::nodes::Part;
 use super::order::PriorityParts;
@@ -87,6 +87,10 @@ impl BatchScheduler for Sized {
 
     fn start_bounds(&self) -> Option<&StartBounds> {
         self.batch_system.start_bounds()
+    }
+
+    fn free_steps(&mut self, now: Time, count: usize, steps: &mut Vec<(Time, Procs)>) -> bool {
+        self.batch_system.free_steps(now, count, steps)
     }
 
     fn plan_bounds(&mut self, now: Time) -> Option<PlanBounds> {

@@ -6,6 +6,7 @@
 //! again where it applies.
 
 mod groups;
+mod search;
 
 use std::collections::BTreeMap;
 
@@ -17,9 +18,8 @@ use self::groups::Groups;
 use crate::UnknownName;
 use crate::batch::order::PrioritySettings;
 use crate::batch::{BatchScheduler, LocalPolicy, Submission};
-use crate::completion::Earliest;
 use crate::discovery::BoundOrder;
-use crate::tuning::{ClassTimes, Tuner};
+use crate::tuning::Tuner;
 
 /// A cluster and its batch system.
 pub struct ClusterState {
@@ -109,9 +109,9 @@ pub struct Federation {
     excluded: BTreeMap<JobId, Vec<ClusterId>>,
     /// Processors of the largest cluster.
     largest: Procs,
-    groups: Groups,
-    group_order: BoundOrder<ClusterId, usize>,
-    member_order: BoundOrder<ClusterId, ClusterId>,
+    /// None if there are few clusters.
+    groups: Option<Groups>,
+    order: BoundOrder<ClusterId, ClusterId>,
 }
 
 impl Federation {
@@ -163,7 +163,7 @@ impl Federation {
             version: 0,
         };
         let clusters: Vec<ClusterState> = clusters.into_iter().map(state).collect();
-        let groups = Groups::new(&clusters);
+        let groups = Groups::of(&clusters);
         let largest = clusters.iter().map(|cluster| cluster.procs).max().unwrap_or_default();
         Federation {
             clusters,
@@ -172,8 +172,7 @@ impl Federation {
             excluded: BTreeMap::new(),
             largest,
             groups,
-            group_order: BoundOrder::default(),
-            member_order: BoundOrder::default(),
+            order: BoundOrder::default(),
         }
     }
 
@@ -199,18 +198,26 @@ impl Federation {
 
     /// The scheduler of a cluster, for the driver that delivers its events.
     pub fn scheduler(&mut self, cluster: ClusterId) -> &mut dyn BatchScheduler {
-        let state = &mut self.clusters[cluster.index()];
-        state.version += 1;
-        self.groups.touch(cluster);
-        state.scheduler.as_mut()
+        self.touch(cluster);
+        self.clusters[cluster.index()].scheduler.as_mut()
     }
 
     /// Replaces the scheduler of a cluster, for example by a newer snapshot of an external queue.
     pub fn replace(&mut self, cluster: ClusterId, scheduler: Box<dyn BatchScheduler>) {
-        let state = &mut self.clusters[cluster.index()];
-        state.scheduler = scheduler;
-        state.version += 1;
-        self.groups.touch(cluster);
+        self.clusters[cluster.index()].scheduler = scheduler;
+        self.touch(cluster);
+    }
+
+    fn touch(&mut self, cluster: ClusterId) {
+        self.clusters[cluster.index()].version += 1;
+        if let Some(groups) = &mut self.groups {
+            groups.touch(cluster);
+        }
+    }
+
+    /// The next start on a cluster if no other event occurs, as far as its policy plans ahead.
+    pub fn next_start(&self, cluster: ClusterId) -> Option<Time> {
+        self.clusters[cluster.index()].scheduler.next_start()
     }
 
     /// Changes whenever an estimate on the cluster may change.
@@ -267,55 +274,6 @@ impl Federation {
         } else {
             None
         }
-    }
-
-    /// The cluster that completes a request first (MCT), except `except` and completions after `latest`. Ties go to the
-    /// first cluster.
-    ///
-    /// Groups and clusters whose completion bound is later than the best estimate so far are not asked. No estimate is
-    /// earlier than its bound, so the result equals that of asking all clusters (there is a test).
-    pub fn earliest(
-        &mut self,
-        now: Time,
-        request: &Request,
-        except: Option<ClusterId>,
-        latest: Time,
-    ) -> Option<(ClusterId, Estimate)> {
-        let times = ClassTimes::new(&request.on(self.largest, Speed::REFERENCE)?);
-        let mut groups = std::mem::take(&mut self.group_order);
-        let mut members = std::mem::take(&mut self.member_order);
-        groups.clear();
-        let mut earliest = Earliest::until(latest);
-        let are_several = self.groups.are_several();
-        for (index, group) in self.groups.all.iter_mut().enumerate() {
-            let bound = if are_several { group.completion_bound(&self.clusters, now, &times) } else { now };
-            if earliest.may_take_from(bound) {
-                groups.push(bound, group.first, index);
-            }
-        }
-        groups.sort();
-        while let Some(index) = groups.next_if(|bound| earliest.may_take(bound)) {
-            members.clear();
-            for id in &self.groups.all[index].members {
-                let state = &self.clusters[id.index()];
-                let bounds = state.scheduler.start_bounds();
-                let bound = times.completion_bound(bounds, now, state.speed, state.procs);
-                if Some(*id) != except && earliest.may_take_from(bound) {
-                    members.push(bound, *id, *id);
-                }
-            }
-            members.sort();
-            while let Some(id) = members.next_if(|bound| earliest.may_take(bound)) {
-                if let Some(estimate) = self.estimate_by(now, request, id, earliest.latest()) {
-                    earliest.offer(id, estimate);
-                }
-            }
-            if are_several {
-                self.groups.all[index].refresh(&self.clusters, &times);
-            }
-        }
-        (self.group_order, self.member_order) = (groups, members);
-        earliest.taken()
     }
 
     /// Submits a request in the shape of a present estimate and tracks it while it waits.

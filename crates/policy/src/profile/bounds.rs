@@ -18,34 +18,6 @@ pub struct StartBounds {
     bound: Vec<i64>,
 }
 
-/// The least bounds of several clusters, for some classes of sizes and of walltimes.
-pub(crate) struct LeastBounds {
-    /// Positions in the tables of all clusters that are large enough, and the least bound there.
-    bounds: [(usize, i64); CLASSES],
-    count: usize,
-}
-
-impl LeastBounds {
-    /// No cluster yet. Each class of sizes comes with a walltime, and at most once.
-    pub(crate) fn of(classes: impl Iterator<Item = (usize, Span)>) -> LeastBounds {
-        let mut least = LeastBounds { bounds: [(0, i64::MAX); CLASSES], count: 0 };
-        for (slot, (size, walltime)) in least.bounds.iter_mut().zip(classes) {
-            slot.0 = size * CLASSES + class_of(walltime.0.max(1));
-            least.count += 1;
-        }
-        least
-    }
-
-    /// Adds a cluster. Classes too large for it never start there.
-    pub(crate) fn lower_to(&mut self, cluster: &StartBounds) {
-        for (index, least) in &mut self.bounds[..self.count] {
-            if let Some(bound) = cluster.bound.get(*index) {
-                *least = (*least).min(*bound);
-            }
-        }
-    }
-}
-
 impl StartBounds {
     /// Nothing is known yet.
     pub fn new(capacity: Procs) -> StartBounds {
@@ -80,20 +52,6 @@ impl StartBounds {
             return Time::MAX;
         }
         Time(self.bound[size * CLASSES + class_of(walltime.0.max(1))]).max(now)
-    }
-
-    /// Replaces the bounds of some classes.
-    pub(crate) fn raise_to(&mut self, least: &LeastBounds) {
-        for (index, bound) in &least.bounds[..least.count] {
-            self.bound[*index] = *bound;
-        }
-    }
-
-    /// Lowers every bound to that of another, smaller or equal cluster.
-    pub(crate) fn lower_to(&mut self, other: &StartBounds) {
-        for (own, theirs) in self.bound.iter_mut().zip(&other.bound) {
-            *own = (*own).min(*theirs);
-        }
     }
 
     /// Raises the bound of the class of (`procs`, `walltime`) to the truth for the class's corner, and

@@ -9,6 +9,7 @@
 
 mod bounds;
 mod classes;
+mod earliest_starts;
 mod free_plan;
 mod runs;
 mod search;
@@ -21,9 +22,11 @@ use std::cell::Cell;
 
 use pliant_model::{Procs, Span, Time};
 
-pub(crate) use bounds::LeastBounds;
 pub use bounds::StartBounds;
 pub(crate) use classes::{CLASSES, class_of, largest};
+pub(crate) use earliest_starts::{
+    FineClasses, Free, SizeClasses, earliest_starts, lower_to, seconds_after, size,
+};
 pub use free_plan::{FreePlan, FreeStep};
 pub use runs::Freed;
 pub use search::Fit;

@@ -12,8 +12,15 @@ pub struct ClassTimes {
     last: usize,
     /// The walltimes are the same at every speed.
     is_fixed: bool,
-    /// Slightly shaved, so that rounding never lifts a bound above the truth.
     quickest_s: [f64; CLASSES],
+}
+
+/// Seconds as a walltime that is not longer than that of a cluster. Walltimes are rounded up; those that are slightly shaved before are
+/// never rounded to more. A table may make them endless.
+pub(super) fn whole_seconds(seconds: f64) -> i64 {
+    let seconds = seconds * (1.0 - 1e-9);
+    let whole = (seconds as i64).min(Span::MAX.0 - 1);
+    (whole + i64::from((whole as f64) < seconds)).max(1)
 }
 
 impl ClassTimes {
@@ -24,7 +31,7 @@ impl ClassTimes {
         let mut quickest_s = [f64::INFINITY; CLASSES];
         for (class, quickest) in quickest_s.iter_mut().enumerate().take(last + 1).skip(first) {
             let ratio = walltimes.ratio(Procs(largest(class).min(most) as u32));
-            *quickest = walltimes.scale_s() * ratio * (1.0 - 1e-9);
+            *quickest = walltimes.scale_s() * ratio;
         }
         ClassTimes { first, last, is_fixed: walltimes.is_fixed(), quickest_s }
     }
@@ -34,12 +41,7 @@ impl ClassTimes {
     pub(crate) fn classes(&self, speed: Speed, procs: Procs) -> impl Iterator<Item = (usize, Span)> + '_ {
         let last = self.last.min(class_of(i64::from(procs.0)));
         let scale = if self.is_fixed { 1.0 } else { 1.0 / speed.get() };
-        // Walltimes are rounded up. The shaved ones are never rounded to more. A table may make them endless.
-        let quickest = move |class: usize| {
-            let seconds = self.quickest_s[class] * scale;
-            let whole = (seconds as i64).min(Span::MAX.0 - 1);
-            Span((whole + i64::from((whole as f64) < seconds)).max(1))
-        };
+        let quickest = move |class: usize| Span(whole_seconds(self.quickest_s[class] * scale));
         (self.first..=last).rev().filter(|class| *class != 1).map(move |class| (class, quickest(class)))
     }
 

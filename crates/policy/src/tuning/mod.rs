@@ -13,6 +13,7 @@ mod class_times;
 mod plan;
 pub mod rules;
 mod search;
+mod size_times;
 pub mod slack;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub(crate) use plan::EverySize;
 pub use plan::{EachShape, OtherJobs, Present, SizePlan};
 pub(crate) use search::fewest_with;
 pub use search::{binary, exhaustive};
+pub(crate) use size_times::{SizeTimes, WALLTIME_CLASSES, shortest_s};
 pub use tuner::{Thousandths, Tuner, TunerError};
 
 use self::plan::ProfilePlan;
