@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
+use pliant_testing::slurm::{SlurmCluster, SlurmClusters, Wanted};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{folder, go, pliant, run};
 
@@ -173,4 +174,67 @@ fn the_campaigns_that_come_with_pliant_are_understood() {
     check("paper-004.toml", 2040);
     check("paper-004-beyond.toml", 900);
     check("resources.toml", 1920);
+}
+
+/// The script that comes with Pliant, and options of `sbatch` that fit a small cluster.
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm/campaign.sbatch");
+const SMALL: [&str; 3] = ["--parsable", "--cpus-per-task=1", "--mem=0"];
+
+/// Submits to a cluster from the folder of the campaign. Gives the job ID.
+fn sbatch(slurm: &SlurmCluster, dir: &Path, environment: &[(&str, &str)], words: &[&str]) -> String {
+    let command = Path::new(env!("CARGO_BIN_EXE_pliant")).parent().unwrap();
+    let path = format!("{}:{}", command.display(), std::env::var("PATH").unwrap());
+    let mut sbatch = slurm.command("sbatch");
+    sbatch.args(SMALL).args(words).current_dir(dir).env("PATH", path).env("CAMPAIGN", "tiny.toml");
+    let output = sbatch.env("OUT", dir.join("out")).envs(environment.iter().copied()).output().unwrap();
+    let said = support::Said::of(output);
+    assert_eq!(said.code, 0, "{words:?}: {}", said.stderr);
+    said.stdout.trim().to_owned()
+}
+
+/// Waits for a file that a job writes at its end, and for the end of all jobs.
+fn wait_for(slurm: &SlurmCluster, file: &Path, dir: &Path) {
+    let begun = Instant::now();
+    let is_idle = || slurm.run(&["squeue", "--noheader"]).is_empty();
+    while !(file.exists() && is_idle()) {
+        if begun.elapsed() > Duration::from_secs(180) {
+            let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+            let logs = files.filter(|path| path.extension().is_some_and(|one| one == "log" || one == "out"));
+            let logs: Vec<String> = logs.filter_map(|path| fs::read_to_string(path).ok()).collect();
+            panic!("no {} after three minutes: {}, {logs:?}", file.display(), slurm.run(&["squeue"]));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The script of the manual runs a campaign as a job array of a real Slurm, a job that depends on the array merges its shards, and a task
+/// that is run again has the same shard as before.
+#[test]
+fn a_job_array_of_slurm_gives_the_bytes_of_one_machine() {
+    let wanted = Wanted { clusters: 1, nodes: 2, cpus: 2, ..Wanted::default() };
+    let Some(clusters) = SlurmClusters::start(wanted) else { return };
+    let slurm = &clusters.clusters()[0];
+    let dir = campaign(200);
+    let at = |name: &str| dir.path().join(name);
+    go(dir.path(), "campaign run tiny.toml --out one --quiet");
+    let merge = "pliant campaign merge --out ../merged shard-1 shard-2 shard-3";
+    let submit_merge = |array: &str| {
+        let after = format!("--dependency=afterok:{array}");
+        let folder = format!("--chdir={}", at("out").display());
+        sbatch(slurm, dir.path(), &[], &[&after, &folder, "--ntasks=1", "--time=00:05:00", "--wrap", merge]);
+    };
+    fs::create_dir(at("out")).unwrap();
+    submit_merge(&sbatch(slurm, dir.path(), &[], &["--array=1-3", SCRIPT]));
+    wait_for(slurm, &at("merged/results.json"), dir.path());
+    assert_eq!(bytes(&at("one")), bytes(&at("merged")));
+    let shard = bytes(&at("out/shard-2"));
+    assert!(shard.len() > 1, "a shard has results of its own: {:?}", shard.keys());
+    assert_ne!(shard["results.json"], bytes(&at("one"))["results.json"], "a shard is not the whole campaign");
+    // One task is lost and run again, with the number of all tasks.
+    fs::remove_dir_all(at("out/shard-2")).unwrap();
+    fs::remove_dir_all(at("merged")).unwrap();
+    submit_merge(&sbatch(slurm, dir.path(), &[("SHARDS", "3")], &["--array=2", SCRIPT]));
+    wait_for(slurm, &at("merged/results.json"), dir.path());
+    assert_eq!(bytes(&at("one")), bytes(&at("merged")));
+    assert_eq!(shard, bytes(&at("out/shard-2")));
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use pliant_model::{
-    Cluster, ClusterId, JobId, MapReason, Owner, Platform, Procs, Reason, RefusalCause, Request, Span, Speed,
-    Speedup, Time,
+    Cluster, ClusterId, Estimate, JobId, MapReason, Owner, Platform, Procs, Reason, RefusalCause, Request,
+    Span, Speed, Speedup, Time,
 };
 use pliant_policy::batch::{Start, Submission};
 use pliant_policy::federation::{Federation, Tracked};
@@ -33,12 +33,17 @@ const LOCAL: u32 = 1_000_000;
 
 impl World {
     fn new(clusters: u32, tuner: Tuner, seed: u64) -> World {
+        World::under(&["cbf"], clusters, tuner, seed)
+    }
+
+    /// The same under these batch policies by turns.
+    fn under(batches: &[&str], clusters: u32, tuner: Tuner, seed: u64) -> World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let cluster = |index| Cluster {
             name: format!("c{index}"),
             procs: Procs(rng.random_range(4..40)),
             speed: Speed::new(f64::from(rng.random_range(5..20)) / 10.0).unwrap(),
-            batch: "cbf".to_owned(),
+            batch: batches[index as usize % batches.len()].to_owned(),
             nodes: None,
         };
         let platform = Platform::new((0..clusters).map(cluster).collect()).unwrap();
@@ -109,41 +114,114 @@ impl World {
     }
 }
 
+/// The cluster that completes a request first among all but one.
+fn first_of_all(
+    federation: &mut Federation,
+    now: Time,
+    request: &Request,
+    except: Option<ClusterId>,
+) -> Option<(ClusterId, Estimate)> {
+    let others = federation.ids().filter(|id| Some(*id) != except);
+    let estimates = others.filter_map(|id| Some((id, federation.estimate(now, request, id)?)));
+    estimates.min_by_key(|(id, estimate)| (estimate.completion(), *id))
+}
+
+fn check_pruned(mut world: World, rounds: u32) {
+    let clusters = world.federation.len() as u32;
+    for round in 0..rounds {
+        for _ in 0..clusters.min(20) {
+            world.submit_anywhere();
+        }
+        world.step();
+        for _ in 0..4 {
+            let request = world.request();
+            let now = Time(world.now);
+            let except = (round % 3 == 0).then(|| ClusterId(world.rng.random_range(0..clusters)));
+            let best = first_of_all(&mut world.federation, now, &request, except);
+            let latest = match (round % 2, best) {
+                (1, Some((_, estimate))) => estimate.completion() - Span(world.rng.random_range(0..2)),
+                _ => Time::MAX,
+            };
+            let expected = best.filter(|(_, estimate)| estimate.completion() <= latest);
+            let found = world.federation.earliest(now, &request, except, latest);
+            assert_eq!(found, expected, "round {round} on {clusters} clusters");
+        }
+    }
+}
+
 #[test]
 fn the_pruned_search_equals_asking_every_cluster() {
     let greedy = [(3, 1), (12, 2), (40, 3), (70, 4)].map(|(clusters, seed)| (Tuner::Exact, clusters, seed));
     let slack = [(3, 5), (12, 6), (40, 7)].map(|(clusters, seed)| (Tuner::default(), clusters, seed));
     for (tuner, clusters, seed) in greedy.into_iter().chain(slack) {
-        let mut world = World::new(clusters, tuner, seed);
-        for round in 0..120 {
-            for _ in 0..clusters.min(20) {
+        check_pruned(World::new(clusters, tuner, seed), 120);
+    }
+}
+
+/// Groups of groups, with clusters whose plans bound nothing among them.
+#[test]
+fn many_clusters_are_searched_as_if_all_were_asked() {
+    check_pruned(World::new(600, Tuner::Exact, 8), 150);
+    check_pruned(World::under(&["cbf", "cbf-replan", "easy", "cbf"], 300, Tuner::default(), 9), 60);
+    // All are busy: nearly nothing starts at once.
+    let mut busy = World::new(300, Tuner::Exact, 10);
+    for _ in 0..3000 {
+        busy.submit_anywhere();
+    }
+    check_pruned(busy, 60);
+}
+
+/// Regular reallocation by MCT that asks every cluster for each job.
+fn reallocate_by_asking_all(
+    policy: &Reallocation,
+    federation: &mut Federation,
+    now: Time,
+) -> Vec<(JobId, ClusterId, Estimate)> {
+    let mut moves = Vec::new();
+    let jobs: Vec<JobId> = federation.waiting().keys().copied().collect();
+    for job in jobs {
+        let plan = federation.plan(now, job).unwrap();
+        if plan.start <= now {
+            continue;
+        }
+        let tracked = federation.waiting()[&job].clone();
+        let best = first_of_all(federation, now, &tracked.request, Some(tracked.cluster));
+        let gains = |estimate: &Estimate| estimate.completion() <= plan.completion() - policy.threshold;
+        if let Some((cluster, estimate)) = best.filter(|(_, estimate)| gains(estimate)) {
+            assert!(federation.cancel(now, job));
+            federation.submit(now, Tracked { cluster, ..tracked }, estimate.shape());
+            moves.push((job, cluster, estimate));
+        }
+    }
+    moves
+}
+
+/// A cycle that looks at what can gain only makes the moves of one that asks every cluster for every waiting job.
+#[test]
+fn a_cycle_moves_the_jobs_that_asking_every_cluster_would_move() {
+    let policy = Reallocation::new(Algorithm::Regular, Heuristic::Mct);
+    let mut count = 0;
+    for (tuner, seed) in [(Tuner::Exact, 30), (Tuner::default(), 31)] {
+        let mut world = World::new(300, tuner, seed);
+        for round in 0..60 {
+            for _ in 0..60 {
                 world.submit_anywhere();
             }
             world.step();
-            for _ in 0..4 {
-                let request = world.request();
-                let now = Time(world.now);
-                let except = (round % 3 == 0).then(|| ClusterId(world.rng.random_range(0..clusters)));
-                let all: Vec<_> = world
-                    .federation
-                    .ids()
-                    .filter(|id| Some(*id) != except)
-                    .filter_map(|id| Some((id, world.federation.estimate(now, &request, id)?)))
-                    .collect();
-                let best = all.into_iter().min_by_key(|(id, estimate)| (estimate.completion(), *id));
-                let latest = match (round % 2, best) {
-                    (1, Some((_, estimate))) => estimate.completion() - Span(world.rng.random_range(0..2)),
-                    _ => Time::MAX,
-                };
-                let expected = best.filter(|(_, estimate)| estimate.completion() <= latest);
-                assert_eq!(
-                    world.federation.earliest(now, &request, except, latest),
-                    expected,
-                    "round {round}"
-                );
+            if round % 6 != 0 {
+                continue;
             }
+            let now = Time(world.now);
+            let mut asked = world.federation.clone();
+            let expected = reallocate_by_asking_all(&policy, &mut asked, now);
+            let made = reallocate(&policy, &mut world.federation, now);
+            let made: Vec<_> = made.iter().map(|one| (one.job, one.to, one.estimate)).collect();
+            assert_eq!(made, expected, "{tuner} round {round}");
+            assert_eq!(planned(&mut world.federation, now), planned(&mut asked, now));
+            count += made.len();
         }
     }
+    assert!(count > 100, "jobs move: {count}");
 }
 
 /// Bounded-slack sizing promises at most 1.5 times the earliest response, on every cluster and hence after mapping; under
