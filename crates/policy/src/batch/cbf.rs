@@ -52,6 +52,8 @@ pub(super) struct ConservativeBackfilling {
     /// Kept after the first estimate of a moldable request.
     bounds: Option<StartBounds>,
     gaps: Gaps,
+    /// Changes when processors become free earlier than planned.
+    releases: u64,
 }
 
 /// How the gaps are filled that early ends and cancellations leave in the plan.
@@ -108,6 +110,7 @@ impl ConservativeBackfilling {
             touched: Touched::default(),
             bounds: None,
             gaps,
+            releases: 0,
         }
     }
 
@@ -150,6 +153,7 @@ impl ConservativeBackfilling {
     fn free(&mut self, from: Time, until: Time, procs: Procs) {
         let freed = self.profile.release(from, until, procs);
         self.freed.push(freed);
+        self.releases += 1;
     }
 
     /// Fills the gaps that were freed since the last event.
@@ -171,6 +175,7 @@ impl ConservativeBackfilling {
         if self.freed.is_empty() && self.beyond.is_empty() {
             return;
         }
+        self.releases += 1;
         join_overlapping(&mut self.freed);
         self.vacated.clear();
         // Due jobs stay.
@@ -226,6 +231,7 @@ impl ConservativeBackfilling {
 
     /// Rebuilds the plan from the running and the waiting jobs: cheaper than many releases.
     fn rebuild(&mut self, now: Time) {
+        self.releases += 1;
         self.profile = Profile::new(self.profile.capacity(), now);
         for held in self.running.held() {
             self.profile.reserve(now, held.end, held.procs);
@@ -405,6 +411,10 @@ impl BatchScheduler for ConservativeBackfilling {
         self.bounds.as_ref()
     }
 
+    fn releases(&self) -> Option<u64> {
+        Some(self.releases)
+    }
+
     fn free_steps(&mut self, now: Time, count: usize, steps: &mut Vec<(Time, Procs)>) -> bool {
         self.profile.advance(now);
         steps.clear();
@@ -451,6 +461,7 @@ impl BatchScheduler for ConservativeBackfilling {
         }
         restored.rebuild(now);
         restored.try_all(now);
+        restored.releases += self.releases;
         *self = restored;
         Ok(())
     }

@@ -159,6 +159,12 @@ pub trait BatchScheduler: Send {
         None
     }
 
+    /// A number that changes whenever a start may have become earlier than by [`BatchScheduler::free_steps`] before; none if that is not
+    /// known.
+    fn releases(&self) -> Option<u64> {
+        None
+    }
+
     /// Replaces `steps` by what is free from `now` on by the plan, of which the first `count` steps are of use; false if the policy
     /// does not plan every job by what is free. No estimate starts where too little is free by these steps, as long as no event occurs.
     fn free_steps(&mut self, _now: Time, _count: usize, _steps: &mut Vec<(Time, Procs)>) -> bool {

@@ -89,6 +89,10 @@ impl BatchScheduler for Sized {
         self.batch_system.start_bounds()
     }
 
+    fn releases(&self) -> Option<u64> {
+        self.batch_system.releases()
+    }
+
     fn free_steps(&mut self, now: Time, count: usize, steps: &mut Vec<(Time, Procs)>) -> bool {
         self.batch_system.free_steps(now, count, steps)
     }

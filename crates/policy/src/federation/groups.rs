@@ -5,9 +5,10 @@
 //! group's fastest speed a table bounds the completion on all of its clusters at once. A search opens groups in the order of their
 //! bounds, and asks clusters in the order of theirs, until no bound is as good as the best estimate.
 //!
-//! Invariant: no entry is later than the truth for any of the clusters below. After an event the cluster's table is made again, and
-//! those of its groups are lowered to it where it was lowered; entries of groups are raised when a search has opened the group. So
-//! a request costs a few groups on each level, and an event one table and one path, whatever the number of clusters.
+//! Invariant: no entry is later than the truth for any of the clusters below. After an event that frees processors the cluster's table
+//! is made again, and those of its groups are lowered to it where it was lowered. After other events the table stays true, and is made
+//! again when the cluster is about to be asked. Entries of groups are raised when a search has opened the group. So a request
+//! costs a few groups on each level, and an event one table and one path, whatever the number of clusters.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,13 +47,24 @@ struct Level {
     fastest: Vec<Speed>,
 }
 
+/// What is known of the table of a cluster.
+#[derive(Clone, Copy, Default, Debug)]
+struct Table {
+    /// Its position on the lowest level.
+    position: usize,
+    /// The scheduler's number of releases ([`BatchScheduler::releases`](crate::batch::BatchScheduler::releases)) when it was made.
+    releases: Option<u64>,
+    /// There were events since the last search.
+    is_touched: bool,
+    /// Starts may be later than it says.
+    is_low: bool,
+}
+
 /// The clusters of a federation in groups.
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     /// Clusters, groups of them, and so on; the last level has few groups. Neighbours are of similar speed.
     levels: Vec<Level>,
-    /// The position of each cluster on the lowest level.
-    positions: Vec<usize>,
     /// Times are in seconds after it.
     base: Time,
     now_s: i32,
@@ -62,7 +74,7 @@ pub(super) struct Groups {
     rows: Vec<Vec<Vec<i32>>>,
     /// The clusters with events since the last search.
     touched: Vec<ClusterId>,
-    is_touched: Vec<bool>,
+    tables: Vec<Table>,
     times: SizeTimes,
     /// Nodes in the order of their bounds.
     open: BinaryHeap<Reverse<(Preference<i32, ClusterId>, Node)>>,
@@ -79,9 +91,9 @@ impl Groups {
         let speed = |id: &ClusterId| clusters[id.index()].speed;
         let mut order: Vec<ClusterId> = (0..clusters.len() as u32).map(ClusterId).collect();
         order.sort_by(|a, b| speed(b).get().total_cmp(&speed(a).get()).then(a.cmp(b)));
-        let mut positions = vec![0; clusters.len()];
+        let mut tables = vec![Table::default(); clusters.len()];
         for (position, id) in order.iter().enumerate() {
-            positions[id.index()] = position;
+            tables[id.index()].position = position;
         }
         let mut levels = vec![Level { fastest: order.iter().map(speed).collect(), first: order }];
         while let Some(below) = levels.last().filter(|level| level.first.len() > MEMBERS) {
@@ -93,13 +105,12 @@ impl Groups {
         let largest = clusters.iter().map(|cluster| cluster.procs).max().unwrap_or_default();
         Some(Groups {
             levels,
-            positions,
             base: Time(i64::MAX),
             now_s: 0,
             sizes: SizeClasses::of(size(largest)) + 1,
             rows: vec![Vec::new(); WALLTIME_CLASSES],
             touched: Vec::new(),
-            is_touched: vec![false; clusters.len()],
+            tables,
             times: SizeTimes::default(),
             open: BinaryHeap::new(),
             opened: Vec::new(),
@@ -109,9 +120,15 @@ impl Groups {
 
     /// An event on a cluster: its plan may have changed.
     pub(super) fn touch(&mut self, cluster: ClusterId) {
-        if !std::mem::replace(&mut self.is_touched[cluster.index()], true) {
+        if !std::mem::replace(&mut self.tables[cluster.index()].is_touched, true) {
             self.touched.push(cluster);
         }
+    }
+
+    /// The scheduler of a cluster was replaced.
+    pub(super) fn replaced(&mut self, cluster: ClusterId) {
+        self.tables[cluster.index()].releases = None;
+        self.touch(cluster);
     }
 
     /// Begins the search for a request, given its walltimes on a cluster of reference speed as large as the largest.
@@ -122,8 +139,13 @@ impl Groups {
         self.now_s = seconds_after(self.base, now, NEVER);
         let mut touched = std::mem::take(&mut self.touched);
         for id in touched.drain(..) {
-            self.is_touched[id.index()] = false;
-            self.update(&mut clusters[id.index()], now, self.positions[id.index()]);
+            let (table, cluster) = (&mut self.tables[id.index()], &mut clusters[id.index()]);
+            table.is_touched = false;
+            if table.releases.is_some() && table.releases == cluster.scheduler.releases() {
+                table.is_low = true;
+            } else {
+                self.update(cluster, now, id);
+            }
         }
         self.touched = touched;
         self.times.set(walltimes);
@@ -147,7 +169,13 @@ impl Groups {
                 return None;
             }
             if node.level == 0 {
-                return Some(bound.rank);
+                let id = bound.rank;
+                if !self.tables[id.index()].is_low {
+                    return Some(id);
+                }
+                self.update(&mut clusters[id.index()], now, id);
+                self.push(clusters, now, node, &may_take);
+                continue;
             }
             self.opened.push(node);
             let below = node.level - 1;
@@ -213,9 +241,9 @@ impl Groups {
             for level in &self.levels {
                 levels.push(vec![0; level.first.len() * self.sizes]);
             }
-            for (id, position) in self.positions.iter().enumerate() {
-                self.reader.read(&mut clusters[id], now, self.base);
-                let row = &mut levels[0][position * self.sizes..][..self.sizes];
+            for (cluster, table) in clusters.iter_mut().zip(&self.tables) {
+                self.reader.read(cluster, now, self.base);
+                let row = &mut levels[0][table.position * self.sizes..][..self.sizes];
                 self.reader.fill(row, shortest_s(walltimes));
             }
             for level in 1..levels.len() {
@@ -229,7 +257,11 @@ impl Groups {
     }
 
     /// Makes the table of a cluster again, and lowers those of its groups.
-    fn update(&mut self, cluster: &mut ClusterState, now: Time, position: usize) {
+    fn update(&mut self, cluster: &mut ClusterState, now: Time, id: ClusterId) {
+        let table = &mut self.tables[id.index()];
+        table.releases = cluster.scheduler.releases();
+        table.is_low = false;
+        let position = table.position;
         self.reader.read(cluster, now, self.base);
         for (walltimes, levels) in self.rows.iter_mut().enumerate() {
             let Some((lowest, groups)) = levels.split_first_mut() else { continue };

@@ -206,6 +206,9 @@ impl Federation {
     pub fn replace(&mut self, cluster: ClusterId, scheduler: Box<dyn BatchScheduler>) {
         self.clusters[cluster.index()].scheduler = scheduler;
         self.touch(cluster);
+        if let Some(groups) = &mut self.groups {
+            groups.replaced(cluster);
+        }
     }
 
     fn touch(&mut self, cluster: ClusterId) {
