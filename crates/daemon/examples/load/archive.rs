@@ -73,7 +73,7 @@ pub(crate) fn server_name(number: u32) -> Name {
     format!("server-{}", number % SERVERS).parse().expect("a name of letters and digits")
 }
 
-fn info(number: u32) -> ServerInfo {
+pub(crate) fn info(number: u32) -> ServerInfo {
     ServerInfo {
         name: server_name(number),
         address: format!("127.0.0.1:{}", 1024 + number),
@@ -88,7 +88,7 @@ fn info(number: u32) -> ServerInfo {
     }
 }
 
-fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
+pub(crate) fn record(number: u32, submitted: Time, state: JobState) -> JobRecord {
     let (procs, walltime) = (Procs(1 + number % 32), Span(600 + i64::from(number % 7_000)));
     let start = submitted + Span(i64::from(number % 900));
     let is_final = state.is_final();

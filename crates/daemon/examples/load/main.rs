@@ -1,5 +1,5 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]...
+//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|capacity|flood|folding|explorations|scripts|retention]...
 //! [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
@@ -11,6 +11,8 @@
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, queried, and gets status updates of
 //!   100,000 more.
 //! - `backlog`: a server with 1,000,000 waiting jobs is started, and takes submissions while it writes a snapshot.
+//! - `capacity`: a master agent with 1,000,000 active jobs at 100,000 servers below 300 local agents (or `--jobs N`, `--servers N`) is started,
+//!   and asked while status updates come in and a snapshot is written.
 //! - `flood`: one user asks an agent with 600,000 ended jobs 2,000 questions a second while another submits and lists jobs.
 //! - `folding`: a job made for two cores runs on both, and folded onto one (quoted in docs/research/paper-001.md).
 //! - `scripts`: 200 jobs with scripts of 1 MiB wait at a server, and are cancelled: its memory and its disk space, also of a debug build.
@@ -25,6 +27,7 @@
 
 mod archive;
 mod backlog;
+mod capacity;
 mod daemon;
 mod discovery;
 mod explorations;
@@ -43,7 +46,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]... [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]";
+const USAGE: &str = "usage: load [submits|discovery|archive|backlog|capacity|flood|folding|explorations|scripts|retention]... [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]";
 
 /// The measurements of sizes, which are the same in every build.
 const SIZES: [&str; 2] = ["scripts", "retention"];
@@ -58,8 +61,8 @@ struct Options {
     figures: Option<PathBuf>,
     /// How many jobs a server goes through.
     jobs: u32,
-    /// How many servers a discovery has.
-    servers: usize,
+    /// How many servers there are, if it was said.
+    servers: Option<usize>,
     /// Whether daemons report their summaries.
     summaries: bool,
 }
@@ -85,19 +88,19 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
         time,
         figures: None,
         jobs: retention::JOBS,
-        servers: discovery::SERVERS,
+        servers: None,
         summaries: true,
     };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" | "backlog" | "flood" | "folding" | "explorations"
-            | "scripts" | "retention" => options.wanted.push(argument),
+            "submits" | "discovery" | "archive" | "backlog" | "capacity" | "flood" | "folding"
+            | "explorations" | "scripts" | "retention" => options.wanted.push(argument),
             "--dir" => options.dir = value()?.into(),
             "--figures" => options.figures = Some(value()?.into()),
             "--jobs" => options.jobs = value()?.parse()?,
-            "--servers" => options.servers = value()?.parse()?,
+            "--servers" => options.servers = Some(value()?.parse()?),
             "--no-summaries" => options.summaries = false,
             "--seconds" => options.time = Duration::from_secs(value()?.parse()?),
             _ => return Err(USAGE.into()),
@@ -119,13 +122,18 @@ fn measure(options: &Options) -> Outcome<()> {
             submits::measure(&options.dir, options.time).await?;
         }
         if is_wanted("discovery") {
-            discovery::measure(&options.dir, options.servers, options.summaries).await?;
+            let servers = options.servers.unwrap_or(discovery::SERVERS);
+            discovery::measure(&options.dir, servers, options.summaries).await?;
         }
         if is_wanted("archive") {
             archive::measure(&options.dir).await?;
         }
         if is_wanted("backlog") {
             backlog::measure(&options.dir, options.time).await?;
+        }
+        if is_wanted("capacity") {
+            let servers = options.servers.unwrap_or(capacity::SERVERS);
+            capacity::measure(&options.dir, servers, options.jobs, options.time).await?;
         }
         if is_wanted("flood") {
             flood::measure(&options.dir, options.time).await?;
