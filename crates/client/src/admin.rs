@@ -95,8 +95,21 @@ impl Client {
     /// Declares a server lost that is not connected, and returns how many jobs ended with it; for operators.
     pub async fn forget(&self, order: &ForgetOrder) -> Result<u32, ClientError> {
         let request = proto::ForgetRequest::from(order);
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.forget(request).await });
-        Ok(reply.await?.jobs)
+        let answers =
+            self.ask_each(request, |mut agent, request| async move { agent.forget(request).await }).await;
+        let mut refused = None;
+        let mut ended = None;
+        for (_, answer) in answers {
+            match answer {
+                Ok(reply) => ended = Some(ended.unwrap_or(0) + reply.jobs),
+                // It has the jobs of its users still: the command is to be given again.
+                Err(error) if error.is_down() => return Err(error),
+                // Another master may have forgotten the server before.
+                Err(error) => drop(refused.get_or_insert(error)),
+            }
+        }
+        let none = || ClientError::usage("the client's file names no agent");
+        ended.ok_or_else(|| refused.unwrap_or_else(none))
     }
 
     /// Has a server give up the handoffs and siblings from and to a lost server, and returns how many; for operators.

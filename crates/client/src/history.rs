@@ -43,19 +43,23 @@ impl Client {
     }
 
     async fn jobs_since(&self, since: Time) -> Result<Vec<JobRecord>, ClientError> {
-        let mut query = HistoryQuery { since, after: None, limit: bounds::JOBS_MAX as u32 };
         let mut jobs = Vec::new();
-        loop {
-            let request = proto::HistoryRequest::from(&query);
-            let reply =
-                self.ask_agent(request, |mut agent, request| async move { agent.history(request).await });
-            let page = HistoryPage::try_from(reply.await?).map_err(ClientError::protocol)?;
-            jobs.extend(page.jobs);
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(jobs),
+        for master in 0..self.masters.count() {
+            let mut query = HistoryQuery { since, after: None, limit: bounds::JOBS_MAX as u32 };
+            loop {
+                let request = proto::HistoryRequest::from(&query);
+                let reply = self.ask_nth(master, request, |mut agent, request| async move {
+                    agent.history(request).await
+                });
+                let page = HistoryPage::try_from(reply.await?).map_err(ClientError::protocol)?;
+                jobs.extend(page.jobs);
+                match page.next {
+                    Some(next) => query.after = Some(next),
+                    None => break,
+                }
             }
         }
+        Ok(jobs)
     }
 
     /// The local jobs of a server, from all pages.

@@ -12,10 +12,12 @@ mod history;
 mod identity;
 mod launch_results;
 mod launches;
+mod masters;
 mod number_in_output;
 mod parameters;
 mod placement;
 mod poll;
+mod reallocations;
 mod same_executable;
 mod servers;
 mod signing;
@@ -35,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pliant_control::agent::{DiscoveryResult, DiscoverySubject, ReallocationConfig, ReallocationReport};
+use pliant_control::agent::{DiscoveryResult, DiscoverySubject};
 use pliant_control::explain::Explanation;
 use pliant_control::job::JobRecord;
 use pliant_control::multi_job::Expectation;
@@ -47,11 +49,11 @@ use pliant_transport::{Clock, Connections};
 use pliant_wire::proto::agent_client::AgentClient;
 use pliant_wire::proto::launches_client::LaunchesClient;
 use pliant_wire::{
-    self as wire, Accuracy, AccuracyQuery, Federation, JobMove, JobsPage, JobsQuery, LocatedJob,
-    MovingChange, Offer, Runtimes, bounds, proto,
+    self as wire, Accuracy, AccuracyQuery, Federation, JobsPage, JobsQuery, LocatedJob, Offer, Runtimes,
+    bounds, proto,
 };
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Status, Streaming};
 
 pub use client_file::ClientFile;
 pub use error::ClientError;
@@ -62,6 +64,7 @@ pub use explorations::{
 pub use files::send_pieces;
 pub use history::History;
 pub use launch_results::{FetchStep, FetchedLaunch, has_run};
+use masters::{AgentOrder, MasterGroups, joined_federations, joined_pages};
 pub use parameters::{
     ParameterError, ParameterRange, ParameterRangeError, ParameterSpace, ParameterTable, ParameterTableError,
 };
@@ -81,8 +84,6 @@ pub use work_view::{WorkView, work_written};
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(40);
-/// How long a reallocation cycle may take, with its moves.
-const REALLOCATION: Duration = Duration::from_secs(600);
 /// What becomes of a job that its server does not know any more.
 const LOST: &str =
     "if the server has lost its journal, the agent ends the job ten minutes after the server is back";
@@ -99,7 +100,9 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// A user's way into the federation.
 #[derive(Clone)]
 pub struct Client {
+    /// In the order in which they are tried.
     agents: Vec<(Name, AgentClient<Channel>)>,
+    masters: MasterGroups,
     /// The same agents, for launches.
     launches: Vec<(Name, LaunchesClient<Channel>)>,
     /// Connections to servers.
@@ -127,10 +130,12 @@ impl Client {
             let agents = AgentClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
             Ok(((agent.name.clone(), agents), (agent.name.clone(), launches)))
         };
-        let both = file.agent.iter().map(agent).collect::<Result<Vec<_>, ClientError>>()?;
+        let AgentOrder { agents, groups: masters } = AgentOrder::of(file, &tls.own().name);
+        let both = agents.iter().map(agent).collect::<Result<Vec<_>, ClientError>>()?;
         let (agents, launches) = both.into_iter().unzip();
         Ok(Client {
             agents,
+            masters,
             launches,
             servers: Connections::new(Role::Server, tls.clone()),
             job_servers: Arc::default(),
@@ -163,15 +168,36 @@ impl Client {
     /// Every server and local agent of the federation.
     pub async fn servers(&self) -> Result<Federation, ClientError> {
         let request = proto::ServersRequest {};
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.servers(request).await });
-        Federation::try_from(reply.await?).map_err(ClientError::protocol)
+        let answers =
+            self.ask_each(request, |mut agent, request| async move { agent.servers(request).await }).await;
+        let (mut all, mut last) = (Vec::new(), ClientError::usage("the client's file names no agent"));
+        for (_, answer) in answers {
+            match answer {
+                Ok(reply) => all.push(Federation::try_from(reply).map_err(ClientError::protocol)?),
+                // Every master knows all servers.
+                Err(error) if error.is_down() => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        if all.is_empty() { Err(last) } else { Ok(joined_federations(all)) }
     }
 
     /// A page of jobs, the last to be submitted first.
     pub async fn jobs(&self, query: &JobsQuery) -> Result<JobsPage, ClientError> {
         let request = proto::JobsRequest::from(query);
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.jobs(request).await });
-        JobsPage::try_from(reply.await?).map_err(ClientError::protocol)
+        let ask = |mut agent: AgentClient<Channel>, request| async move { agent.jobs(request).await };
+        if let Some(owner) = self.owner_of(query)? {
+            let reply = self.ask_master_of(&owner, request, ask).await?;
+            return JobsPage::try_from(reply).map_err(ClientError::protocol);
+        }
+        let mut pages = Vec::new();
+        for reply in self.ask_all(request, ask).await? {
+            pages.push(JobsPage::try_from(reply).map_err(ClientError::protocol)?);
+        }
+        match pages.len() {
+            1 => Ok(pages.swap_remove(0)),
+            _ => Ok(joined_pages(pages, query.limit as usize)),
+        }
     }
 
     /// Jobs of as many pages as it takes, the last to be submitted first: at most `most`, whatever the limit of the query.
@@ -216,9 +242,18 @@ impl Client {
     /// The agent's record of a job, and the address of its server.
     pub async fn find(&self, handle: &Handle) -> Result<LocatedJob, ClientError> {
         let request = proto::FindJobRequest { handle: handle.to_string() };
-        let reply =
-            self.ask_agent(request, |mut agent, request| async move { agent.find_job(request).await });
-        LocatedJob::try_from(reply.await?).map_err(ClientError::protocol)
+        let ask = |mut agent: AgentClient<Channel>, request| async move { agent.find_job(request).await };
+        let mut last: Option<ClientError> = None;
+        // The user's own master first, which has the job unless this is an operator.
+        for (_, answer) in self.ask_each(request, ask).await {
+            match answer {
+                Ok(located) => return LocatedJob::try_from(located).map_err(ClientError::protocol),
+                // One that does not answer may know the job.
+                Err(error) if last.as_ref().is_none_or(|last| last.is_missing()) => last = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(last.unwrap_or_else(|| ClientError::usage("the client's file names no agent")))
     }
 
     /// The record of a job: the server's, or the agent's if the server is down.
@@ -315,59 +350,6 @@ impl Client {
         }
     }
 
-    /// The moves of the caller's jobs, or of all jobs for an operator, newest first.
-    pub async fn moves(&self, all: bool, limit: u32) -> Result<Vec<JobMove>, ClientError> {
-        let request = proto::MovesRequest { all, limit };
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.moves(request).await });
-        wire::moves(reply.await?).map_err(ClientError::protocol)
-    }
-
-    /// The reallocation policy, if waiting jobs are moved.
-    pub async fn moving(&self) -> Result<Option<ReallocationConfig>, ClientError> {
-        self.ask_about_moving(None).await
-    }
-
-    /// Changes the reallocation policy; for operators.
-    pub async fn change_moving(
-        &self,
-        change: &MovingChange,
-    ) -> Result<Option<ReallocationConfig>, ClientError> {
-        self.ask_about_moving(Some(change)).await
-    }
-
-    async fn ask_about_moving(
-        &self,
-        change: Option<&MovingChange>,
-    ) -> Result<Option<ReallocationConfig>, ClientError> {
-        let request = wire::moving_request(change);
-        let reply = self.ask_agent(request, |mut agent, request| async move { agent.moving(request).await });
-        wire::moving_reply(reply.await?).map_err(ClientError::protocol)
-    }
-
-    /// Starts a reallocation cycle; for operators. A dry run moves no job.
-    pub async fn reallocate(&self, dry_run: bool) -> Result<ReallocationReport, ClientError> {
-        self.reallocation_cycle(proto::ReallocateRequest { dry_run, policy: None }).await
-    }
-
-    /// A dry run of a reallocation cycle under that policy; for operators.
-    pub async fn would_reallocate(
-        &self,
-        moving: &ReallocationConfig,
-    ) -> Result<ReallocationReport, ClientError> {
-        self.reallocation_cycle(proto::ReallocateRequest { dry_run: true, policy: Some(moving.into()) }).await
-    }
-
-    async fn reallocation_cycle(
-        &self,
-        request: proto::ReallocateRequest,
-    ) -> Result<ReallocationReport, ClientError> {
-        let ask = |mut agent: AgentClient<Channel>, mut request: Request<proto::ReallocateRequest>| async move {
-            request.set_timeout(REALLOCATION);
-            agent.reallocate(request).await
-        };
-        ReallocationReport::try_from(self.ask_agent(request, ask).await?).map_err(ClientError::protocol)
-    }
-
     /// Waits until a job has ended, and reports each change of its state. Survives restarts of the server.
     pub async fn wait(
         &self,
@@ -431,29 +413,6 @@ impl Client {
         let reply = self.server(name, address)?.services(self.request(proto::ServicesRequest {})).await;
         let reply = reply.map_err(|status| ClientError::call(format!("server {name}"), &status))?;
         Offer::try_from(reply.into_inner()).map_err(ClientError::protocol)
-    }
-
-    /// Asks the first agent that is up.
-    async fn ask_agent<Q, A, F, C>(&self, question: Q, call: C) -> Result<A, ClientError>
-    where
-        Q: Clone,
-        C: Fn(AgentClient<Channel>, Request<Q>) -> F,
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
-        let mut last = ClientError::usage("the client's file names no agent");
-        for (name, agent) in &self.agents {
-            match call(agent.clone(), self.request(question.clone())).await {
-                Ok(reply) => return Ok(reply.into_inner()),
-                Err(status) => {
-                    let unavailable = is_unavailable(&status);
-                    last = ClientError::call(format!("agent {name}"), &status);
-                    if !unavailable {
-                        break;
-                    }
-                }
-            }
-        }
-        Err(last)
     }
 
     /// A call with a deadline and the request ID.

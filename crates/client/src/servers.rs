@@ -40,8 +40,8 @@ impl Client {
                 let address = self.address(&server).await?;
                 (server, Some(address))
             }
-            // The agent may not know a new job yet. Its server knows.
-            Err(error) if error.is_missing() => {
+            // The agent may not know a new job yet, and a master that has its record may be down. Its server knows.
+            Err(error) if error.is_missing() || error.is_down() && self.masters.are_several() => {
                 let address = self.address(&server).await;
                 let unknown = |unknown: ClientError| if unknown.is_missing() { error } else { unknown };
                 (server, Some(address.map_err(unknown)?))

@@ -33,6 +33,7 @@ pub mod handoff_chain;
 pub mod job;
 pub mod listing;
 pub mod local;
+pub mod masters;
 pub mod multi_job;
 pub mod names;
 pub mod optional;

@@ -4,8 +4,14 @@
 //! acknowledged them; over each new connection they are sent again from the first one that it has not kept. They are read from
 //! the journal page by page, as the parent takes them in, so that a parent that is down or slow costs no memory. To a parent that has
 //! lost what it had acknowledged all jobs are reported again ([`again`]).
+//!
+//! Masters side by side have a connection each. Everything goes to all of them except the reports of a job, which go to the master of
+//! its user alone. There is one sequence of status updates: a connection passes over those for other masters, and the journal
+//! deletes what all masters have kept. So what a master lacks waits for it, in its order, however long it is down.
 
 mod again;
+mod all_parents;
+mod child;
 mod contact;
 mod inquiry;
 mod outbound;
@@ -14,30 +20,29 @@ mod reports;
 mod summaries;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pliant_control::agent::{ChildKind, DiscoveryQuery};
-use pliant_control::job::JobRecord;
-use pliant_control::names::{Handle, Name};
-use pliant_control::server_info::ServerInfo;
-use pliant_journal::Filter;
-use pliant_model::{Procs, Time};
-use pliant_policy::discovery::{ReportRule, Summary};
+use pliant_control::agent::ChildKind;
+use pliant_control::masters::MasterShare;
+use pliant_policy::discovery::ReportRule;
 use pliant_telemetry::RequestId;
 use pliant_transport::AgentAddress;
 use pliant_transport::Clock;
 use pliant_transport::{ClientTls, Identity, Role, Timeouts, channel};
 use pliant_wire::{FromChild, FromParent, in_pieces, proto};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 
+use crate::config::Parents;
 use crate::host::{DaemonError, SharedArchive};
 
 use again::ReportingAgain;
+use all_parents::AllParents;
+pub(crate) use child::{Child, JobsInMemory};
 pub(crate) use contact::{ParentContact, readiness};
 pub(crate) use inquiry::{Inquiry, SinceCopy};
 use outbound::TransientMessage;
@@ -54,86 +59,22 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Messages under way.
 const WINDOW: usize = 256;
+/// After so many status updates for other parents in succession the parent is notified that it need not know them: the journal keeps what a
+/// parent may lack.
+const PASSED_OVER_MAX: u64 = 1_000;
 /// How many questions of the parent may be without an answer; it has given up on the oldest ones by then.
 const QUESTIONS_MAX: usize = 4096;
 
-/// A daemon that has a parent.
-pub(crate) trait Child: Send + Sync + 'static {
-    /// Its name.
-    fn name(&self) -> Name;
-
-    /// What it is.
-    fn kind(&self) -> ChildKind;
-
-    /// The number of its journal.
-    fn journal(&self) -> u64;
-
-    /// The servers that it is or has below it.
-    fn servers(&self) -> impl Future<Output = Vec<ServerInfo>> + Send;
-
-    /// The parent asks; the answer goes up by [`Upward::answer`]. `discovery` is the child's own number, which no
-    /// earlier question has: a parent that was started again may count from where it was before. `request` is for log
-    /// lines.
-    fn asked(
-        &self,
-        discovery: u64,
-        ask: DiscoveryQuery,
-        request: RequestId,
-    ) -> impl Future<Output = ()> + Send;
-
-    /// The parent has kept the status updates up to there.
-    fn acknowledged(&self, sequence: u64);
-
-    /// Up to so many jobs in memory after a position. A server leaves those out that have gone elsewhere.
-    fn jobs_after(
-        &self,
-        after: Option<Handle>,
-        limit: usize,
-    ) -> impl Future<Output = Result<JobsInMemory, Status>> + Send;
-
-    /// Which ended jobs of the archive it reports.
-    fn archived_jobs(&self) -> Filter;
-
-    /// The free processors of these servers, as far as they are known.
-    fn free(&self) -> Vec<(Name, Procs)>;
-
-    /// Those of these servers that operators have drained, as far as they are known.
-    fn drained(&self) -> Vec<Name>;
-
-    /// When work could start on these servers; none if the daemon is stopping.
-    fn summary(&self) -> impl Future<Output = Option<Summary>> + Send;
-
-    /// The last second of the own certificate, and of those of the servers below, as far as they are known.
-    fn certificates(&self) -> (Option<Time>, Vec<(Name, Time)>);
-
-    /// The server, if it does not know yet which job numbers are in use.
-    fn unnumbered(&self) -> Option<Name>;
-
-    /// The journal is as new as what the parent has kept of it, or it is an older copy of itself: how long it was, and up to which status
-    /// update the parent has kept it. A server ends then.
-    fn compared(&self, _compared: Result<(), (u64, u64)>) {}
-
-    /// The highest job number that the agents above know of that server, which is this one or one below.
-    fn numbered(&self, server: Name, highest: u32) -> impl Future<Output = ()> + Send;
-}
-
-/// Some of the jobs that a child has in memory.
-pub(crate) struct JobsInMemory {
-    pub(crate) jobs: Vec<JobRecord>,
-    /// The position of the last one that was looked at; none if there are no more.
-    pub(crate) last: Option<Handle>,
-}
-
-/// What a daemon with a parent has to reach it.
+/// What a daemon with parents has to reach them.
 pub(crate) struct Uplink<C> {
     /// The daemon that is attached.
     pub(crate) child: Arc<C>,
-    /// The first one that answers.
-    pub(crate) parents: Vec<AgentAddress>,
+    /// To whom.
+    pub(crate) parents: Parents,
     /// With which certificate.
     pub(crate) tls: Arc<ClientTls>,
-    /// The last contact with the parent.
-    pub(crate) contact: ParentContact,
+    /// The last contact with each parent.
+    pub(crate) contacts: Vec<ParentContact>,
     /// Where the status updates are.
     pub(crate) archive: SharedArchive,
     /// The clock that the daemon goes by.
@@ -145,55 +86,47 @@ pub(crate) struct Uplink<C> {
 }
 
 impl<C: Child> Uplink<C> {
-    /// Keeps the connection until `stop` says so.
-    pub(crate) async fn keep(self, outbound: Outbound, mut stop: watch::Receiver<bool>) {
-        let contact = self.contact.clone();
+    /// Keeps the connections until `stop` says so.
+    pub(crate) async fn keep(self, outbounds: Vec<Outbound>, mut stop: watch::Receiver<bool>) {
+        let Uplink { child, parents, tls, contacts, archive, clock, loaded, summaries } = self;
+        let (all, journal) = (Arc::new(AllParents::new(parents.len())), parents.journal(child.journal()));
+        let first_question = clock.exact().as_micros() as u64;
+        // They end when this is dropped.
+        let mut connections = JoinSet::new();
+        for (index, (((_, share, agents), outbound), contact)) in
+            parents.into_each().zip(outbounds).zip(contacts).enumerate()
+        {
+            connections.spawn(contact.clone().observe());
+            let connection = ParentConnection {
+                child: child.clone(),
+                journal,
+                loaded: Some(loaded),
+                contact,
+                archive: archive.clone(),
+                clock,
+                outbound,
+                share,
+                all: all.clone(),
+                index,
+                last_sent: 0,
+                last_reported: 0,
+                read_to: 0,
+                page: VecDeque::new(),
+                again: None,
+                announce: false,
+                freed: false,
+                summaries: ConnectionSummaries::new(summaries),
+                said: VecDeque::new(),
+                acknowledged: 0,
+                next_page: Instant::now(),
+                next_question: outbound::question_of(first_question, all.count(), index),
+                questions: BTreeMap::new(),
+            };
+            connections.spawn(connection.one_after_another(agents, tls.clone()));
+        }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
-            () = contact.observe() => {}
-            () = self.connections(outbound) => {}
-        }
-    }
-
-    /// One connection after the other.
-    async fn connections(self, outbound: Outbound) {
-        let Uplink { child, parents, tls, contact, archive, clock, loaded, summaries } = self;
-        let next_question = clock.exact().as_micros() as u64;
-        let (journal, loaded) = (child.journal(), Some(loaded));
-        let mut connection = ParentConnection {
-            child,
-            journal,
-            loaded,
-            contact,
-            archive,
-            clock,
-            outbound,
-            last_sent: 0,
-            page: VecDeque::new(),
-            again: None,
-            announce: false,
-            freed: false,
-            summaries: ConnectionSummaries::new(summaries),
-            said: VecDeque::new(),
-            acknowledged: 0,
-            next_page: Instant::now(),
-            next_question,
-            questions: BTreeMap::new(),
-        };
-        let mut pause = PAUSE.0;
-        for parent in parents.iter().cycle() {
-            let begun = Instant::now();
-            let ended = connection.connect(parent, &tls).await;
-            if let Err(status) = &ended
-                && status.code() == Code::AlreadyExists
-            {
-                connection.contact.displaced(status.message());
-            }
-            let why = ended.unwrap_or_else(|status| status.message().to_owned());
-            tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no connection to the parent");
-            connection.contact.lost(&parent.address, &why);
-            pause = next_pause(pause, begun.elapsed());
-            tokio::time::sleep(pause).await;
+            Some(_) = connections.join_next() => {}
         }
     }
 }
@@ -214,8 +147,17 @@ struct ParentConnection<C> {
     archive: SharedArchive,
     clock: Clock,
     outbound: Outbound,
-    /// The last status update that was sent over the present connection, or that the parent had kept before.
+    /// The jobs that are reported to this parent.
+    share: MasterShare,
+    all: Arc<AllParents>,
+    /// The number of the parent among all.
+    index: usize,
+    /// The last status update that was sent over the present connection or passed over, or that the parent had kept before.
     last_sent: u64,
+    /// The last one that the parent gets to know of: the same without those that were passed over.
+    last_reported: u64,
+    /// The status updates up to this one were read.
+    read_to: u64,
     /// Status updates and other reports that were read from the journal and are sent next.
     page: VecDeque<Report>,
     /// What is reported again, before status updates.
@@ -238,6 +180,25 @@ struct ParentConnection<C> {
 type Sender = mpsc::Sender<proto::Up>;
 
 impl<C: Child> ParentConnection<C> {
+    /// One connection after the other, to the first agent that answers.
+    async fn one_after_another(mut self, agents: Vec<AgentAddress>, tls: Arc<ClientTls>) {
+        let mut pause = PAUSE.0;
+        for parent in agents.iter().cycle() {
+            let begun = Instant::now();
+            let ended = self.connect(parent, &tls).await;
+            if let Err(status) = &ended
+                && status.code() == Code::AlreadyExists
+            {
+                self.contact.displaced(status.message());
+            }
+            let why = ended.unwrap_or_else(|status| status.message().to_owned());
+            tracing::warn!(parent = %parent.name, address = %parent.address, reason = %why, "no connection to the parent");
+            self.contact.lost(&parent.address, &why);
+            pause = next_pause(pause, begun.elapsed());
+            tokio::time::sleep(pause).await;
+        }
+    }
+
     /// One connection, from its beginning to its end; why it ended.
     async fn connect(&mut self, parent: &AgentAddress, tls: &Arc<ClientTls>) -> Result<String, Status> {
         let expected = Identity::new(Role::Agent, parent.name.as_str())
@@ -256,6 +217,7 @@ impl<C: Child> ParentConnection<C> {
         sender.try_send((&hello).into()).map_err(|_| broken())?;
         let mut down = client.attach(ReceiverStream::new(receiver)).await?.into_inner();
         self.last_sent = self.greeted(&mut down).await?;
+        self.last_reported = self.last_sent;
         self.compare(self.last_sent)?;
         self.acknowledge(self.last_sent);
         let last = *self.outbound.last_update.borrow();
@@ -298,7 +260,11 @@ impl<C: Child> ParentConnection<C> {
         let last = self.loaded.unwrap_or_else(|| *self.outbound.last_update.borrow());
         let compared = not_older(last, kept);
         if self.loaded.is_some() {
-            self.child.compared(if compared.is_ok() { Ok(()) } else { Err((last, kept)) });
+            match compared {
+                Ok(()) if self.all.confirmed(self.index) => self.child.compared(Ok(())),
+                Ok(()) => {}
+                Err(_) => self.child.compared(Err((last, kept))),
+            }
         }
         if compared.is_ok() {
             self.loaded = None;
@@ -340,14 +306,9 @@ impl<C: Child> ParentConnection<C> {
                 page = wait(&mut reading), if reading.is_some() => {
                     reading = None;
                     match page {
-                        // The parent had acknowledged those that it asks for.
-                        Ok(ReadPage::Updates { last, is_full, reports }) => {
+                        Ok(ReadPage::Updates { read_to, is_full, reports }) => {
                             self.next_page = Instant::now() + if is_full { Duration::ZERO } else { PAGE_PAUSE };
-                            match reports.is_empty() {
-                                // The parent had acknowledged those that it asks for.
-                                true => self.last_sent = last,
-                                false => self.page = reports.into(),
-                            }
+                            self.have_read(read_to, reports);
                         }
                         Ok(ReadPage::Again((page, rest))) => {
                             self.page = page.into_iter().map(Report::Again).collect();
@@ -389,14 +350,28 @@ impl<C: Child> ParentConnection<C> {
     fn read(&mut self) -> Option<Reading> {
         let (archive, last_sent) = (self.archive.clone(), self.last_sent);
         if let Some(again) = self.again.clone() {
-            let child = self.child.clone();
-            return Some(Box::pin(async move { Ok(ReadPage::Again(again.next(&archive, &*child).await?)) }));
+            let (child, share) = (self.child.clone(), self.share.clone());
+            let next = async move { Ok(ReadPage::Again(again.next(&archive, &*child, &share).await?)) };
+            return Some(Box::pin(next));
         }
         if *self.outbound.last_update.borrow_and_update() <= last_sent {
             return None;
         }
         let updates = self.outbound.last_update.clone();
-        Some(updates_page(archive, updates, last_sent, self.next_page))
+        Some(updates_page(archive, updates, last_sent, self.next_page, self.share.clone()))
+    }
+
+    /// Takes over the reports of a page with all status updates up to one: those that are not among them are for other parents, or the
+    /// parent had acknowledged them.
+    fn have_read(&mut self, read_to: u64, reports: Vec<Report>) {
+        (self.read_to, self.page) = (read_to, reports.into());
+        if self.page.is_empty() {
+            self.last_sent = read_to;
+            // Only what all parents have kept is deleted from the journal.
+            if self.share.is_part() && read_to.saturating_sub(self.last_reported) >= PASSED_OVER_MAX {
+                self.page.push_back(Report::PassedOver(read_to));
+            }
+        }
     }
 
     /// What is sent next: status updates last, of which there may be many.
@@ -419,8 +394,13 @@ impl<C: Child> ParentConnection<C> {
         }
         match self.page.pop_front() {
             Some(Report::Update(sequence, record)) => {
-                self.last_sent = sequence;
+                self.last_sent = if self.page.is_empty() { self.read_to } else { sequence };
+                self.last_reported = sequence;
                 Ok(Some((&FromChild::StatusUpdate { sequence, record }).into()))
+            }
+            Some(Report::PassedOver(sequence)) => {
+                self.last_reported = sequence;
+                Ok(Some((&FromChild::AllReported { sequence }).into()))
             }
             Some(Report::Again(message)) => Ok(Some((&message).into())),
             None => Ok(None),
@@ -435,7 +415,7 @@ impl<C: Child> ParentConnection<C> {
         match FromParent::try_from(message)? {
             FromParent::Question { discovery, ask, request } => {
                 let own = self.next_question;
-                self.next_question += 1;
+                self.next_question += self.all.count() as u64;
                 self.questions.insert(own, discovery);
                 if self.questions.len() > QUESTIONS_MAX {
                     self.questions.pop_first();
@@ -445,7 +425,11 @@ impl<C: Child> ParentConnection<C> {
                 self.child.asked(own, *ask, request).await;
             }
             FromParent::Acknowledge { sequence } => self.acknowledge(sequence),
-            FromParent::Numbered { server, highest } => self.child.numbered(server, highest).await,
+            FromParent::Numbered { server, highest } => {
+                if let Some(highest) = self.all.numbered(self.index, &server, highest) {
+                    self.child.numbered(server, highest).await;
+                }
+            }
             // Those are asked for before the server starts.
             FromParent::KnownJobs { .. } | FromParent::Heartbeat => {}
         }
@@ -455,7 +439,9 @@ impl<C: Child> ParentConnection<C> {
     fn acknowledge(&mut self, sequence: u64) {
         if sequence > self.acknowledged {
             self.acknowledged = sequence;
-            self.child.acknowledged(sequence);
+            if let Some(by_all) = self.all.kept(self.index, sequence) {
+                self.child.acknowledged(by_all);
+            }
         }
     }
 

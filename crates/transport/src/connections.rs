@@ -20,6 +20,43 @@ pub struct AgentAddress {
     pub address: String,
 }
 
+/// One of several masters side by side.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MasterAddress {
+    /// Its name, which its certificate must say, and by which users are assigned to it.
+    pub name: Name,
+    /// Where it listens, `host:port`.
+    pub address: String,
+    /// Agents that take over when it fails, in the order in which they are tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standby: Vec<AgentAddress>,
+}
+
+impl MasterAddress {
+    /// The agents that are this master, in the order in which they are tried.
+    pub fn agents(&self) -> impl Iterator<Item = AgentAddress> {
+        let own = AgentAddress { name: self.name.clone(), address: self.address.clone() };
+        std::iter::once(own).chain(self.standby.iter().cloned())
+    }
+
+    /// What is wrong with the masters of a file, if there are any.
+    ///
+    /// # Errors
+    /// A name is there twice.
+    pub fn check(masters: &[MasterAddress]) -> Result<(), String> {
+        let agents: Vec<AgentAddress> = masters.iter().flat_map(MasterAddress::agents).collect();
+        let twice = agents
+            .iter()
+            .enumerate()
+            .find(|(at, one)| agents[..*at].iter().any(|other| other.name == one.name));
+        match twice {
+            None => Ok(()),
+            Some((_, twice)) => Err(format!("expected each agent once, found {} twice", twice.name)),
+        }
+    }
+}
+
 /// Connections to daemons of one role, each opened when it is first wanted.
 #[derive(Clone)]
 pub struct Connections {

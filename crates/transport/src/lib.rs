@@ -48,7 +48,7 @@ pub use authority::{
 pub use certificate_lapse::CertificateLapse;
 pub use channel::{ConnectError, ConnectReason, Timeouts, channel, channel_from, not_sent};
 pub use clock::Clock;
-pub use connections::{AgentAddress, Connections};
+pub use connections::{AgentAddress, Connections, MasterAddress};
 pub use credentials::{Credentials, TlsError};
 pub use error::AuthorityError;
 pub use holder::{InstalledCertificate, WrittenRequest, install, request_certificate, request_renewal};

@@ -4,6 +4,8 @@
 //! ([`pliant_policy::discovery`]). A child that does not answer in time is left out and named, because partial answers are better than
 //! none. Each level waits a second less than the one above it, so that partial answers arrive.
 
+use std::collections::BTreeSet;
+
 use pliant_model::{Span, Time};
 use pliant_policy::completion::Offer;
 use pliant_policy::discovery::Candidates;
@@ -90,9 +92,9 @@ impl Agent {
         };
         let mut asked = Vec::new();
         let mut down = Vec::new();
+        let chosen: Option<BTreeSet<&Name>> = query.only.as_ref().map(|only| self.below.of(only).collect());
         for (name, child) in &self.children {
-            let has = |chosen: &Name| child.servers.iter().any(|server| server.name == *chosen);
-            let is_chosen = query.only.as_ref().is_none_or(has);
+            let is_chosen = chosen.as_ref().is_none_or(|chosen| chosen.contains(name));
             // An agent without servers has no server to query.
             let has_servers = child.kind == ChildKind::Server || !child.servers.is_empty();
             match child.attached {

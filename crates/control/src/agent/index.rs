@@ -81,7 +81,7 @@ impl Agent {
 
     /// True if this agent receives the status updates of a server. The master agent receives those of every server.
     pub(super) fn is_below(&self, server: &Name) -> bool {
-        self.config.root || self.servers().any(|(info, ..)| info.name == *server)
+        self.config.root || self.below.of(server).next().is_some()
     }
 
     /// Archives a job that has gone to a server below another agent: this agent gets no further status updates of it. The
@@ -199,6 +199,11 @@ impl Agent {
     /// The jobs in memory with higher numbers of a server, in their order.
     pub fn jobs_later_than(&self, server: &Name, number: u32) -> impl Iterator<Item = &JobRecord> {
         self.jobs.accepted_by(server).filter(move |job| job.handle.number > number)
+    }
+
+    /// The jobs in memory before a position, the last to be submitted first.
+    pub fn newest_jobs(&self, before: Option<(Time, Handle)>) -> impl Iterator<Item = &JobRecord> {
+        self.jobs.newest(before)
     }
 
     /// Every job in memory, by server and number.

@@ -1,17 +1,22 @@
 //! The jobs in an agent's memory, with the counts and orders that save a question a look at each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
+use std::collections::binary_heap::PeekMut;
+use std::collections::btree_set::Range;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::iter::Rev;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use pliant_model::Time;
 
 use crate::job::{JobRecord, JobState};
 use crate::names::{Handle, Name, User};
 
-/// Jobs by server and number.
+/// Jobs by server and number. A snapshot shares each record with the agent until that is replaced, so that it is taken in a moment.
 #[derive(Default)]
 pub(super) struct KnownJobs {
-    jobs: BTreeMap<Handle, JobRecord>,
+    jobs: BTreeMap<Handle, Arc<JobRecord>>,
     counts: BTreeMap<Name, JobCounts>,
     /// The jobs of each user in the order of submission.
     by_owner: BTreeMap<User, BTreeSet<(Time, Handle)>>,
@@ -30,6 +35,10 @@ pub struct JobCounts {
 impl KnownJobs {
     /// Puts a job in; replaces its earlier record.
     pub(super) fn insert(&mut self, record: JobRecord) {
+        self.insert_shared(Arc::new(record));
+    }
+
+    fn insert_shared(&mut self, record: Arc<JobRecord>) {
         self.remove(&record.handle);
         self.count(&record, |count| *count += 1);
         self.waiting += usize::from(record.state == JobState::Queued);
@@ -39,7 +48,7 @@ impl KnownJobs {
     }
 
     /// Takes a job out.
-    pub(super) fn remove(&mut self, handle: &Handle) -> Option<JobRecord> {
+    pub(super) fn remove(&mut self, handle: &Handle) -> Option<Arc<JobRecord>> {
         let record = self.jobs.remove(handle)?;
         self.count(&record, |count| *count -= 1);
         self.waiting -= usize::from(record.state == JobState::Queued);
@@ -66,7 +75,7 @@ impl KnownJobs {
     }
 
     pub(super) fn get(&self, handle: &Handle) -> Option<&JobRecord> {
-        self.jobs.get(handle)
+        self.jobs.get(handle).map(Arc::as_ref)
     }
 
     /// How many jobs wait.
@@ -82,7 +91,7 @@ impl KnownJobs {
     /// The jobs that a server accepted, by number.
     pub(super) fn accepted_by(&self, server: &Name) -> impl DoubleEndedIterator<Item = &JobRecord> {
         let handle = |number| Handle { server: server.clone(), number };
-        self.jobs.range(handle(0)..=handle(u32::MAX)).map(|(_, record)| record)
+        self.jobs.range(handle(0)..=handle(u32::MAX)).map(|(_, record)| record.as_ref())
     }
 
     /// The jobs of a user, the last to be submitted first, from those before a position on.
@@ -93,25 +102,81 @@ impl KnownJobs {
     ) -> impl Iterator<Item = &JobRecord> {
         let range = (Bound::Unbounded, before.map_or(Bound::Unbounded, Bound::Excluded));
         let of_owner = self.by_owner.get(owner).map(|jobs| jobs.range(range).rev());
-        of_owner.into_iter().flatten().filter_map(|(_, handle)| self.jobs.get(handle))
+        of_owner.into_iter().flatten().filter_map(|(_, handle)| self.get(handle))
+    }
+
+    /// The jobs of all users, the last to be submitted first, from those before a position on: O(users) for the first one, then
+    /// O(log users) for each.
+    pub(super) fn newest(&self, before: Option<(Time, Handle)>) -> impl Iterator<Item = &JobRecord> {
+        let range = (Bound::Unbounded, before.map_or(Bound::Unbounded, Bound::Excluded));
+        let of_owners = self.by_owner.values().map(|jobs| jobs.range(range.clone()).rev());
+        let mut heads: BinaryHeap<Newest<'_>> = of_owners.filter_map(Newest::of).collect();
+        std::iter::from_fn(move || {
+            let mut head = heads.peek_mut()?;
+            let (_, handle) = head.newest;
+            match head.jobs.next() {
+                Some(next) => head.newest = next,
+                None => drop(PeekMut::pop(head)),
+            }
+            Some(handle)
+        })
+        .filter_map(|handle| self.get(handle))
     }
 
     /// The jobs after one, by server and number.
     pub(super) fn after(&self, after: Option<&Handle>) -> impl Iterator<Item = &JobRecord> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.jobs.range((from, Bound::Unbounded)).map(|(_, record)| record)
+        self.jobs.range((from, Bound::Unbounded)).map(|(_, record)| record.as_ref())
     }
 
     /// Every job, by server and number.
     pub(super) fn all(&self) -> impl Iterator<Item = &JobRecord> {
-        self.jobs.values()
+        self.jobs.values().map(Arc::as_ref)
+    }
+
+    /// Every job, by server and number, as it is now.
+    pub(super) fn shared(&self) -> Vec<Arc<JobRecord>> {
+        self.jobs.values().cloned().collect()
     }
 }
 
-impl FromIterator<JobRecord> for KnownJobs {
-    fn from_iter<I: IntoIterator<Item = JobRecord>>(records: I) -> KnownJobs {
+/// The jobs of a user, of which one is the newest.
+struct Newest<'a> {
+    newest: &'a (Time, Handle),
+    jobs: Rev<Range<'a, (Time, Handle)>>,
+}
+
+impl<'a> Newest<'a> {
+    /// None if there are no jobs.
+    fn of(mut jobs: Rev<Range<'a, (Time, Handle)>>) -> Option<Newest<'a>> {
+        Some(Newest { newest: jobs.next()?, jobs })
+    }
+}
+
+impl PartialEq for Newest<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.newest == other.newest
+    }
+}
+
+impl Eq for Newest<'_> {}
+
+impl PartialOrd for Newest<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Newest<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.newest.cmp(other.newest)
+    }
+}
+
+impl FromIterator<Arc<JobRecord>> for KnownJobs {
+    fn from_iter<I: IntoIterator<Item = Arc<JobRecord>>>(records: I) -> KnownJobs {
         let mut jobs = KnownJobs::default();
-        records.into_iter().for_each(|record| jobs.insert(record));
+        records.into_iter().for_each(|record| jobs.insert_shared(record));
         jobs
     }
 }
@@ -150,7 +215,8 @@ mod tests {
                     expected.insert(record.handle.clone(), record.clone());
                     jobs.insert(record);
                 } else {
-                    prop_assert_eq!(jobs.remove(&record.handle), expected.remove(&record.handle));
+                    let removed = jobs.remove(&record.handle).map(Arc::unwrap_or_clone);
+                    prop_assert_eq!(removed, expected.remove(&record.handle));
                 }
             }
             prop_assert!(jobs.all().eq(expected.values()));
@@ -163,6 +229,11 @@ mod tests {
             }
             prop_assert_eq!(jobs.waiting(), expected.values().filter(|job| job.state == JobState::Queued).count());
             let before = (Time(before.0), Handle { server: name("a"), number: before.1 });
+            let mut newest: Vec<&JobRecord> = expected.values().collect();
+            newest.sort_by_key(|job| std::cmp::Reverse((job.submitted, &job.handle)));
+            prop_assert_eq!(jobs.newest(None).collect::<Vec<_>>(), newest.clone());
+            newest.retain(|job| (job.submitted, &job.handle) < (before.0, &before.1));
+            prop_assert_eq!(jobs.newest(Some(before.clone())).collect::<Vec<_>>(), newest);
             for owner in ["alice", "bob", "carol"] {
                 let owner = owner.parse().unwrap();
                 let mut own: Vec<&JobRecord> = expected.values().filter(|job| job.owner == owner).collect();

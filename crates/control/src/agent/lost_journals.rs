@@ -55,7 +55,9 @@ impl Agent {
         // With a third journal, the first one is what may come back.
         let (journal, sequence) =
             lost.map_or((before.journal, before.sequence), |lost| (lost.journal, lost.sequence));
-        let open = |job: &&JobRecord| !job.state.is_final() && job.server() == child;
+        // With other masters a journal counts as another one, and the jobs of others are reported to them.
+        let is_own = |job: &JobRecord| self.share.has(job.owner.owner());
+        let open = |job: &&JobRecord| !job.state.is_final() && job.server() == child && is_own(job);
         let jobs: BTreeSet<_> = self.jobs.all().filter(open).map(|job| job.handle.clone()).collect();
         (0, (!jobs.is_empty()).then_some(LostJournal { journal, sequence, since: now, jobs }))
     }
@@ -119,8 +121,9 @@ impl Agent {
     ) -> Result<u32, String> {
         self.may_forget(server)?;
         audit(now, Actor::Operator(by.clone()), AuditAct::Forget, format!("{server}: {why}"), commands);
-        for child in self.children.values_mut() {
-            child.servers.retain(|known| known.name != *server);
+        for (name, child) in &mut self.children {
+            let gone: Vec<_> = child.servers.extract_if(.., |known| known.name == *server).collect();
+            self.below.remove(name, &gone);
         }
         self.children.remove(server);
         let jobs: Vec<Handle> =

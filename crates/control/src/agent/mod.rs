@@ -6,6 +6,7 @@
 //! every server (`discovery`). Status updates of jobs go up, from the journal of one daemon into that of the next
 //! (`index`).
 
+mod below;
 mod child_bounds;
 mod departed;
 mod discovery;
@@ -23,7 +24,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pliant_model::{Span, Time};
 use pliant_policy::runtimes::CalibratedRuntimes;
@@ -33,7 +34,8 @@ use crate::access::Caller;
 use crate::audit::{Actor, AuditAct, AuditRecord};
 use crate::estimation_vector::EstimationVector;
 use crate::handoff::{MoveOutcome, MoveProposal, ServerSnapshot};
-use crate::job::Work;
+use crate::job::{JobRecord, Work};
+use crate::masters::MasterShare;
 use crate::names::Token;
 use crate::names::{Handle, Name};
 use crate::reason::Reason;
@@ -177,7 +179,11 @@ struct Child {
 /// An agent.
 pub struct Agent {
     config: AgentConfig,
+    /// The users whose jobs it has, if it is one of several masters.
+    share: MasterShare,
     children: BTreeMap<Name, Child>,
+    /// The children by the servers below them.
+    below: below::ChildrenOfServers,
     discoveries: BTreeMap<u64, discovery::OpenDiscovery>,
     /// The summaries of children.
     bounds: child_bounds::ChildBounds,
@@ -215,7 +221,9 @@ impl Agent {
     pub fn new(config: AgentConfig) -> Agent {
         Agent {
             config,
+            share: MasterShare::default(),
             children: BTreeMap::new(),
+            below: below::ChildrenOfServers::default(),
             discoveries: BTreeMap::new(),
             bounds: child_bounds::ChildBounds::default(),
             next_discovery: 1,
@@ -234,6 +242,19 @@ impl Agent {
             promise_days: promise_days::PromiseDays::default(),
             changes: recent_changes::RecentChanges::default(),
         }
+    }
+
+    /// The agent as one of several masters, which has the jobs of a share of the users. Forgets jobs of others, which it had with other
+    /// masters: their servers report them to the masters of their users.
+    #[must_use]
+    pub fn with_share(mut self, share: MasterShare) -> Agent {
+        let is_foreign = |job: &&JobRecord| !share.has(job.owner.owner());
+        let foreign: Vec<Handle> = self.jobs.all().filter(is_foreign).map(|job| job.handle.clone()).collect();
+        for job in &foreign {
+            self.jobs.remove(job);
+        }
+        self.share = share;
+        self
     }
 
     /// The agent's configuration.
@@ -302,12 +323,14 @@ impl Agent {
         let (sequence, lost) = self.journals_of(now, &child, kind, journal);
         let before = self.children.get(&child);
         let changed = before.is_none_or(|before| !before.attached || before.servers != servers);
+        self.below.remove(&child, before.into_iter().flat_map(|before| &before.servers));
         commands.push(Command::Acknowledge { child: child.clone(), sequence });
         // A query sent over an earlier connection is not answered over this one.
         self.stop_waiting_for(now, &child, commands);
         self.bounds.forget(&child);
-        self.children
-            .insert(child, Child { kind, servers, attached: true, since: now, journal, sequence, lost });
+        self.below.add(&child, &servers);
+        let present = Child { kind, servers, attached: true, since: now, journal, sequence, lost };
+        self.children.insert(child, present);
         if changed && !self.config.root {
             commands.push(Command::Announce);
         }
@@ -315,8 +338,16 @@ impl Agent {
 
     /// Removes servers that have connected below another child from the children that are down.
     fn remove_from_detached(&mut self, child: &Name, servers: &[ServerInfo]) {
-        for (_, other) in self.children.iter_mut().filter(|(name, other)| *name != child && !other.attached) {
-            other.servers.retain(|server| !servers.iter().any(|taken| taken.name == server.name));
+        let mut taken_from: BTreeMap<Name, BTreeSet<&Name>> = BTreeMap::new();
+        for server in servers {
+            for other in self.below.of(&server.name).filter(|other| *other != child) {
+                taken_from.entry(other.clone()).or_default().insert(&server.name);
+            }
+        }
+        for (name, taken) in taken_from {
+            let Some(other) = self.children.get_mut(&name).filter(|other| !other.attached) else { continue };
+            let gone = other.servers.extract_if(.., |server| taken.contains(&server.name));
+            self.below.remove(&name, &gone.collect::<Vec<_>>());
         }
     }
 
@@ -324,6 +355,8 @@ impl Agent {
         self.remove_from_detached(child, &servers);
         let Some(known) = self.children.get_mut(child) else { return };
         let changed = known.servers != servers;
+        self.below.remove(child, &known.servers);
+        self.below.add(child, &servers);
         known.servers = servers;
         self.bounds.servers_changed(child);
         if changed && !self.config.root {
@@ -350,6 +383,15 @@ impl Agent {
         self.children
             .iter()
             .flat_map(|(name, child)| child.servers.iter().map(move |server| (server, name, child.attached)))
+    }
+
+    /// A server below this agent, and whether it is up.
+    pub fn server(&self, name: &Name) -> Option<(&ServerInfo, bool)> {
+        let below = self.below.of(name).filter_map(|child| self.children.get(child));
+        let known = below.flat_map(|child| {
+            child.servers.iter().filter(|server| server.name == *name).map(|server| (server, child.attached))
+        });
+        known.max_by_key(|(_, attached)| *attached)
     }
 
     /// The journal of a child's status updates, if the child ever connected.

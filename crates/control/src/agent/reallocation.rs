@@ -257,7 +257,7 @@ impl Agent {
     pub(super) fn handle_cycle_answer(
         &mut self,
         now: Time,
-        found: DiscoveryResult,
+        mut found: DiscoveryResult,
         commands: &mut Vec<Command>,
     ) {
         let Some(cycle) = &mut self.cycle else { return };
@@ -271,7 +271,12 @@ impl Agent {
                 let outcome = Some(found.outcome.unwrap_or(silent));
                 cycle.report.proposals.push(ProposedMove { outcome, ..proposed });
             }
-            None => cycle.decide(now, found),
+            None => {
+                // The jobs of other masters' users are in the queues, and are not moved.
+                let is_own = |job: &Movable| self.share.has(job.owner);
+                found.snapshots.iter_mut().for_each(|snapshot| snapshot.movable.retain(is_own));
+                cycle.decide(now, found);
+            }
         }
         self.propose_next(now, commands);
     }

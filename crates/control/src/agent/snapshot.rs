@@ -1,11 +1,13 @@
 //! The state of an agent as data.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use pliant_model::Time;
 use pliant_policy::runtimes::CalibratedDump;
 use serde::{Deserialize, Serialize};
 
+use super::below::ChildrenOfServers;
 use super::departed::DepartedJobs;
 use super::promise_days::PromiseDays;
 use super::runtimes;
@@ -18,7 +20,7 @@ use crate::replay::Machine;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AgentState {
     children: BTreeMap<Name, Child>,
-    jobs: Vec<JobRecord>,
+    jobs: Vec<Arc<JobRecord>>,
     ended: VecDeque<(Time, Handle)>,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     ended_moved: VecDeque<(Time, Handle)>,
@@ -58,8 +60,11 @@ impl Agent {
             promise_days,
         } = state;
         let waits_since = waits_since.unwrap_or(Time(i64::MIN));
+        let mut below = ChildrenOfServers::default();
+        children.iter().for_each(|(name, child)| below.add(name, &child.servers));
         Agent {
             children,
+            below,
             jobs: jobs.into_iter().collect(),
             ended,
             ended_moved,
@@ -97,7 +102,7 @@ impl Machine for Agent {
     fn dump(&mut self, _now: Time) -> AgentState {
         AgentState {
             children: self.children.clone(),
-            jobs: self.jobs.all().cloned().collect(),
+            jobs: self.jobs.shared(),
             ended: self.ended.clone(),
             ended_moved: self.ended_moved.clone(),
             departed: self.departed.clone(),

@@ -6,7 +6,7 @@ use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
 
 use super::*;
 use crate::job::{Exit, Hop, JobRecord, JobState};
-use crate::names::Key;
+use crate::names::{Key, User};
 use crate::reason::{Cause, DiscoverySummary};
 use crate::server_info::{OfferedWork, ServerInfo};
 
@@ -389,4 +389,64 @@ fn each_exploration_gets_its_share_of_the_servers() {
     assert!(chosen.len() > 4, "{chosen:?}");
     all.sort();
     assert_eq!(all, (1..9).map(|number| format!("s{number}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_master_forgets_the_jobs_of_other_masters_users_and_does_not_take_them_to_be_lost() {
+    let masters = crate::masters::Masters::new(["north", "south"].map(name));
+    let share = masters.share(&name("north"));
+    let users: Vec<User> = (0..20).map(|number| format!("user{number}").parse().unwrap()).collect();
+    let own: Vec<u32> =
+        (1..).zip(&users).filter(|(_, user)| share.has(user.owner())).map(|(number, _)| number).collect();
+    assert!((1..users.len()).contains(&own.len()), "both have users");
+    let mut bench = Bench::new(true);
+    bench.attach_with("a", 1);
+    for (number, owner) in (1..).zip(&users) {
+        let record = JobRecord { owner: owner.clone(), ..*record(number, JobState::Queued) };
+        let sequence = u64::from(number);
+        bench.handle(Event::StatusUpdate { child: name("a"), sequence, record: Box::new(record) });
+    }
+    let known = |agent: &Agent| agent.jobs().map(|job| job.handle.number).collect::<Vec<_>>();
+    assert_eq!(known(&bench.agent).len(), users.len(), "alone it has all of them");
+    let Bench { agent, now } = bench;
+    let mut bench = Bench { agent: agent.with_share(share), now };
+    assert_eq!(known(&bench.agent), own);
+    // With other masters the number of a server's journal is another one, and it reports again what belongs here: in this test, nothing.
+    bench.attach_with("a", 2);
+    bench.now = Time(10_000);
+    let lost = bench.handle(Event::Due);
+    let ended = lost.iter().filter(|command| matches!(command, Command::Archive(_))).count();
+    assert_eq!(ended, own.len());
+}
+
+#[test]
+fn a_server_is_found_below_each_child_that_has_it() {
+    let mut bench = Bench::new(true);
+    let of = |bench: &Bench, server: &str| {
+        let below = bench.agent.below.of(&name(server)).map(Name::to_string).collect::<Vec<_>>();
+        (below.join(" "), bench.agent.server(&name(server)).map(|(_, attached)| attached))
+    };
+    let agent = |child: &str, servers: &[&str]| Event::Attached {
+        child: name(child),
+        kind: ChildKind::Agent,
+        journal: 1,
+        servers: servers.iter().map(|server| info(server)).collect(),
+    };
+    bench.handle(agent("north", &["a", "b"]));
+    bench.handle(agent("south", &["b", "c"]));
+    assert_eq!(of(&bench, "b"), ("north south".to_owned(), Some(true)), "announced by both for a moment");
+    bench.handle(Event::Announced { child: name("north"), servers: vec![info("a"), info("d")] });
+    assert_eq!(of(&bench, "b"), ("south".to_owned(), Some(true)));
+    bench.handle(Event::Detached { child: name("south") });
+    assert_eq!(of(&bench, "c"), ("south".to_owned(), Some(false)));
+    bench.handle(agent("north", &["a", "c"]));
+    assert_eq!(of(&bench, "c"), ("north".to_owned(), Some(true)), "it has gone to another agent");
+    assert_eq!(of(&bench, "d"), (String::new(), None));
+    let restored = Agent::from_state(
+        bench.agent.config().clone(),
+        crate::replay::Machine::dump(&mut bench.agent, bench.now),
+    );
+    bench.agent = restored;
+    assert_eq!(of(&bench, "c").0, "north");
+    assert_eq!(of(&bench, "b").0, "south");
 }

@@ -69,7 +69,7 @@ struct Tally {
 }
 
 pub(crate) async fn measure(dir: &Path, servers: usize, jobs: u32, time: Duration) -> Outcome<()> {
-    let below = u32::try_from(servers)?.div_ceil(AGENTS);
+    let below = (u32::try_from(servers)? / AGENTS).max(3);
     let size = Size { below, jobs: jobs.div_ceil(below * AGENTS) };
     let federation = Federation::new(dir)?;
     let file = federation.agent("master", None)?;

@@ -113,7 +113,12 @@ impl Federation {
     /// A user's or operator's way in.
     pub(crate) fn client(&self, role: Role, name: &str, agent: &AgentAddress) -> Outcome<Client> {
         let tls = Credentials::in_folder(&self.folder(role, name)?);
-        Ok(Client::new(&ClientFile { agent: vec![agent.clone()], tls, shared: Default::default() })?)
+        Ok(Client::new(&ClientFile {
+            agent: vec![agent.clone()],
+            master: Vec::new(),
+            tls,
+            shared: Default::default(),
+        })?)
     }
 
     /// The certificate of a server that is none of our processes.

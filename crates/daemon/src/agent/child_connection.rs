@@ -256,7 +256,9 @@ impl ChildConnection {
                 }
             }
             FromChild::AllReported { sequence } => {
-                tracing::info!(%child, sequence, "all jobs were reported again");
+                if self.connections.reporting_again().contains(&child) {
+                    tracing::info!(%child, sequence, "all jobs were reported again");
+                }
                 Event::StatusRefused { child, sequence }
             }
             // Put together above: an answer is no piece.

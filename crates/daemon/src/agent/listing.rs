@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use pliant_control::access::Caller;
 use pliant_control::agent::Agent;
-use pliant_control::job::JobRecord;
+use pliant_control::job::{JobRecord, JobState};
 use pliant_control::names::{Handle, Name, User};
 use pliant_journal::Filter;
 use pliant_wire::{ChangePosition, ChangesPage, ChangesQuery, JobCursor, JobsPage, JobsQuery, bounds};
@@ -142,10 +142,17 @@ impl Wanted {
     /// The newest `count` of those in memory.
     fn newest_in_memory(&self, agent: &Agent, count: usize) -> Vec<JobRecord> {
         let wanted = |record: &&JobRecord| self.takes(record);
-        let Some(owner) = &self.owner else { return newest(agent.jobs().filter(wanted), count) };
         let handle = |before: &JobCursor| Handle { server: before.server.clone(), number: before.number };
         let before = self.query.before.as_ref().map(|before| (before.submitted, handle(before)));
-        agent.jobs_of(owner, before).filter(wanted).take(count).cloned().collect()
+        let JobsQuery { server, states, .. } = &self.query;
+        match &self.owner {
+            Some(owner) => agent.jobs_of(owner, before).filter(wanted).take(count).cloned().collect(),
+            // Most of what is in memory is wanted, so that few more are looked at than are taken.
+            None if server.is_none() && (states.is_empty() || states.contains(&JobState::Queued)) => {
+                agent.newest_jobs(before).filter(wanted).take(count).cloned().collect()
+            }
+            None => newest(agent.jobs().filter(wanted), count),
+        }
     }
 
     fn takes(&self, record: &JobRecord) -> bool {

@@ -66,9 +66,10 @@ pub async fn serve(
     };
     let Launches { service: launches, thread: coordinator, health: launches_health, refused } =
         launches::start(context).await?;
-    let (upward, outbound) = upward(host.next_update());
+    let parents = file.parents();
+    let (upward, outbounds) = upward(host.next_update(), parents.len());
     let (connections, parent_requests) = (ChildConnections::default(), ParentRequests::default());
-    let has_parent = !file.parent.is_empty();
+    let has_parent = !parents.is_empty();
     let upward = has_parent.then_some(upward);
     let numbers = Numbers {
         mailbox: mailbox.clone(),
@@ -88,11 +89,11 @@ pub async fn serve(
         upward,
         request: None,
     };
-    let contact = has_parent.then(ParentContact::start);
-    let parent = contact.clone();
+    let contacts = ParentContact::start_with(&parents);
+    let contacts_shown = contacts.clone();
     let children = connections.clone();
     let ready_page = move || {
-        let mut readiness = readiness(&health, parent.as_ref());
+        let mut readiness = readiness(&health, &contacts_shown);
         if let Some(why) = &refused {
             readiness = readiness.noting(why);
         }
@@ -108,7 +109,7 @@ pub async fn serve(
         }
     };
     front.serve_pages(file.http.as_ref(), ready_page).await?;
-    if let Some(contact) = contact {
+    if has_parent {
         let (name, journal) = (file.name.clone(), host.journal_id());
         let (mailbox, numbers, connections) = (mailbox.clone(), numbers.clone(), connections.clone());
         let uplink = Uplink {
@@ -121,15 +122,15 @@ pub async fn serve(
                 connections,
                 tls: front.certificates.client.clone(),
             }),
-            parents: file.parent.clone(),
+            parents,
             tls: front.certificates.client.clone(),
-            contact,
+            contacts,
             archive: archive.clone(),
             clock,
             loaded: host.next_update() - 1,
             summaries: file.summaries.rule(),
         };
-        front.tasks.spawn(uplink.keep(outbound, front.halted.clone()));
+        front.tasks.spawn(uplink.keep(outbounds, front.halted.clone()));
     }
     let settings = Settings { notices: has_parent, ..journal_settings(&file) };
     let thread = host.start("agent", driver, settings)?;
@@ -191,7 +192,7 @@ async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
     };
     let config = AgentConfig {
         name: file.name.clone(),
-        root: file.parent.is_empty(),
+        root: file.parents().is_empty(),
         timeout: file.timeout(),
         reallocation: file.moving(),
     };
@@ -202,7 +203,9 @@ async fn recover(file: &AgentFile) -> Result<MachineHost<Agent>, DaemonError> {
         (None, None) => unreachable!("the file was checked for one of them"),
     };
     let restore = |state| Ok(Agent::from_state(again, state));
-    MachineHost::recover(owner, open, |_, _| Agent::new(config), restore).await
+    let host = MachineHost::recover(owner, open, |_, _| Agent::new(config), restore).await?;
+    let share = file.share();
+    Ok(host.adapt(|agent| Ok(agent.with_share(share)))?)
 }
 
 /// How long the journals of an agent keep what they have.

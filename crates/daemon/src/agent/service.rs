@@ -152,8 +152,7 @@ impl proto::agent_server::Agent for Service {
         let record = record.ok_or_else(|| no_such_job(&handle))?;
         let name = record.server().clone();
         let server = move |agent: &mut Agent, _| {
-            let server = agent.servers().find(|(server, ..)| server.name == name);
-            server.map(|(server, _, attached)| (server.address.clone(), attached))
+            agent.server(&name).map(|(server, attached)| (server.address.clone(), attached))
         };
         let server = self.mailbox.ask(server).await.map_err(|_| stopped())?;
         let attached = server.as_ref().is_some_and(|(_, attached)| *attached);

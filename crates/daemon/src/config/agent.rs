@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 
 use pliant_config::{ConfigError, read, resolve_relative};
 use pliant_control::agent::ReallocationConfig;
+use pliant_control::masters::{MasterShare, Masters};
 use pliant_control::names::Name;
 use pliant_model::Span;
 use pliant_policy::UnknownName;
 use pliant_policy::reallocation::{Algorithm, Heuristic, Reallocation};
-use pliant_transport::{AgentAddress, Credentials};
+use pliant_transport::{AgentAddress, Credentials, MasterAddress};
 use serde::{Deserialize, Serialize};
 
-use super::{HttpFile, LimitsFile, ProbesFile, SummariesFile, check_advertised, socket_address, wrong_value};
+use super::{
+    HttpFile, LimitsFile, Parents, ProbesFile, SummariesFile, WrongKey, check_advertised, socket_address,
+    wrong_value,
+};
 
 const HINT: &str = "an agent's file has name, listen, state and [tls] with ca, cert and key";
 
@@ -37,6 +41,15 @@ pub struct AgentFile {
     /// Its parents: the first one that answers is taken. None: it is the master.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parent: Vec<AgentAddress>,
+    /// Masters side by side, in place of parents: this is a local agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub master: Vec<MasterAddress>,
+    /// The names of all masters, if this is one of several side by side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masters: Vec<Name>,
+    /// The one of them that it stands for, if that is another agent's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_for: Option<Name>,
     /// How long servers may take to answer a discovery, in seconds.
     #[serde(default = "timeout_s")]
     pub timeout_s: i64,
@@ -194,6 +207,8 @@ impl AgentFile {
             reallocation.moving().map_err(|(key, message)| wrong(key, message))?;
         }
         check_jobs_days(file.jobs_days).map_err(|(key, message)| wrong(key, message))?;
+        Parents::check(&file.parent, &file.master).map_err(|(key, message)| wrong(key, message))?;
+        file.check_masters().map_err(|(key, message)| wrong(key, message))?;
         file.probes.check().map_err(|(key, message)| wrong(key, message))?;
         file.summaries.check().map_err(|(key, message)| wrong(key, message))?;
         if file.state.is_some() == file.postgres.is_some() {
@@ -202,6 +217,44 @@ impl AgentFile {
             return Err(wrong("state", message.to_owned()));
         }
         Ok(file)
+    }
+
+    /// Whether it is one of the masters that it names.
+    fn check_masters(&self) -> Result<(), WrongKey> {
+        let own = self.master_name();
+        if self.masters.is_empty() {
+            return match self.stands_for {
+                None => Ok(()),
+                Some(_) => Err(("stands_for", "expected `masters` with the names of all masters".to_owned())),
+            };
+        }
+        if !self.parents().is_empty() {
+            return Err((
+                "masters",
+                "expected it in the file of a master, found a parent as well".to_owned(),
+            ));
+        }
+        match self.masters.contains(own) {
+            true => Ok(()),
+            false => {
+                Err(("masters", format!("expected {own} among the names of all masters, found it not there")))
+            }
+        }
+    }
+
+    /// The name by which users are assigned to it if it is a master.
+    fn master_name(&self) -> &Name {
+        self.stands_for.as_ref().unwrap_or(&self.name)
+    }
+
+    /// The users' jobs that belong to it: all, unless it is one of several masters.
+    pub(crate) fn share(&self) -> MasterShare {
+        Masters::new(self.masters.iter().cloned()).share(self.master_name())
+    }
+
+    /// Its parents; none if it is a master.
+    pub(crate) fn parents(&self) -> Parents {
+        Parents::of(&self.parent, &self.master)
     }
 
     /// How waiting jobs are moved. The file was checked when it was read.

@@ -6,6 +6,7 @@ mod agent;
 mod job_limits;
 mod node;
 mod optional;
+mod parents;
 mod probes;
 mod server;
 mod stored_data;
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use pliant_config::ConfigError;
+use pliant_control::shared_folder::SharedFileSystems;
 use pliant_transport::Credentials;
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +25,15 @@ pub use agent::{AgentFile, ReallocationFile};
 pub use job_limits::{DiskQuota, JobLimitsFile};
 pub use node::NodeFile;
 pub use optional::{OptionalFile, OrderFile};
+pub(crate) use parents::Parents;
 pub use pliant_control::priority_file::{ClassFile, GroupFile, PriorityFile};
 pub use probes::ProbesFile;
 pub use server::{ClusterFile, ServerFile};
 pub use stored_data::StoredDataFile;
 pub use summaries::SummariesFile;
+
+/// A key with what is wrong with it.
+type WrongKey = (&'static str, String);
 
 /// The table that says as whom jobs run.
 const ACCOUNTS: &str = "accounts";
@@ -106,6 +112,17 @@ fn check_advertised(address: &str) -> Result<(), (&'static str, String)> {
         return Err((ADVERTISE, message));
     }
     Ok(())
+}
+
+/// Paths of shared file systems are those of the machine.
+fn check_shared(shared: &SharedFileSystems) -> Result<(), WrongKey> {
+    match shared.misplaced() {
+        None => Ok(()),
+        Some(path) => Err((
+            "shared",
+            format!("expected absolute paths without `..`, found {:?}", path.display().to_string()),
+        )),
+    }
 }
 
 /// A value that cannot be used.

@@ -6,6 +6,8 @@ use pliant_control::batch::embedded::HostResources;
 use pliant_model::{ClusterNodes, Mebibytes, NodeGroup, Procs};
 use serde::{Deserialize, Serialize};
 
+use super::WrongKey;
+
 /// The table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,9 +33,6 @@ pub struct NodeFile {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub licences: BTreeMap<String, u32>,
 }
-
-/// A key with what is wrong with it.
-type WrongKey = (&'static str, String);
 
 impl NodeFile {
     /// A host of so many processors.

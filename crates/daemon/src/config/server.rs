@@ -16,7 +16,7 @@ use pliant_policy::batch::order::PrioritySettings;
 use pliant_policy::tuning::{Tuner, TunerError};
 use pliant_site::services::{Catalogue, Declared};
 use pliant_site::{BatchSystemSettings, oar, slurm};
-use pliant_transport::{AgentAddress, Credentials};
+use pliant_transport::{AgentAddress, Credentials, MasterAddress};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
@@ -24,8 +24,8 @@ use super::agent::{audit_days, check_jobs_days, history_bytes, history_days};
 use super::job_limits::{DiskQuota, JobLimitsFile};
 use super::node::NodeFile;
 use super::{
-    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, PriorityFile, StoredDataFile,
-    SummariesFile, check_advertised, socket_address, wrong_value,
+    ACCOUNTS, ADVERTISE, AccountsFile, HttpFile, LimitsFile, OptionalFile, Parents, PriorityFile,
+    StoredDataFile, SummariesFile, WrongKey, check_advertised, check_shared, socket_address, wrong_value,
 };
 
 const HINT: &str = "a server's file has name, listen, [[parent]], state, [cluster] with procs or [cluster.slurm], [accounts] with map, \
@@ -44,7 +44,11 @@ pub struct ServerFile {
     #[serde(default)]
     pub advertise: Option<String>,
     /// The agents to register with: the first one that answers is taken.
+    #[serde(default)]
     pub parent: Vec<AgentAddress>,
+    /// Masters side by side, in place of these.
+    #[serde(default)]
+    pub master: Vec<MasterAddress>,
     /// The folder of its journal and of its jobs' files.
     pub state: PathBuf,
     /// A PostgreSQL connection string, in front of an external batch system: the journal is there and not in `state`, and a second
@@ -259,13 +263,19 @@ impl ServerFile {
         Ok(file)
     }
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.parent.is_empty() {
+    /// Its parents.
+    pub(crate) fn parents(&self) -> Parents {
+        Parents::of(&self.parent, &self.master)
+    }
+
+    fn check(&self) -> Result<(), WrongKey> {
+        if self.parents().is_empty() {
             return Err((
                 "parent",
                 "expected at least one [[parent]] with name and address, found none".into(),
             ));
         }
+        Parents::check(&self.parent, &self.master)?;
         self.check_address()?;
         self.check_resident_services()?;
         self.stored_data.check()?;
@@ -329,7 +339,7 @@ impl ServerFile {
     }
 
     /// Weights and shares of an order that does not use them are a mistake.
-    fn check_priority(&self, policy: &str) -> Result<(), (&'static str, String)> {
+    fn check_priority(&self, policy: &str) -> Result<(), WrongKey> {
         let Some(priority) = &self.priority else { return Ok(()) };
         priority.of_federation()?;
         match policy.parse::<LocalPolicy>() {
@@ -350,7 +360,7 @@ impl ServerFile {
     }
 
     /// Clients must be able to go where they are sent.
-    fn check_address(&self) -> Result<(), (&'static str, String)> {
+    fn check_address(&self) -> Result<(), WrongKey> {
         let Some(address) = &self.advertise else {
             return match self.listen.ip().is_unspecified() {
                 true => Err((
@@ -387,17 +397,6 @@ impl ServerFile {
     }
 }
 
-/// Paths of shared file systems are those of the machine.
-fn check_shared(shared: &SharedFileSystems) -> Result<(), (&'static str, String)> {
-    match shared.misplaced() {
-        None => Ok(()),
-        Some(path) => Err((
-            "shared",
-            format!("expected absolute paths without `..`, found {:?}", path.display().to_string()),
-        )),
-    }
-}
-
 impl ClusterFile {
     /// The batch system in front of which the server stands; none if it is the embedded one.
     pub(crate) fn external(&self) -> Option<BatchSystemSettings> {
@@ -412,7 +411,7 @@ impl ClusterFile {
     }
 
     /// The host, and that the policy plans with what it has.
-    fn check_node(&self) -> Result<(), (&'static str, String)> {
+    fn check_node(&self) -> Result<(), WrongKey> {
         let Some(node) = &self.node else { return Ok(()) };
         let host = node.host(self.procs())?;
         if self.limits.bounds_memory() {
@@ -427,7 +426,7 @@ impl ClusterFile {
     }
 
     /// What the batch system does itself is not said here.
-    fn check_external(&self, settings: &BatchSystemSettings) -> Result<(), (&'static str, String)> {
+    fn check_external(&self, settings: &BatchSystemSettings) -> Result<(), WrongKey> {
         let ClusterFile { procs, batch, order, aging, pin, first_core, cpu_share, limits, .. } = self;
         let said = [
             ("cluster.procs", *procs != 0),
@@ -464,7 +463,7 @@ impl ClusterFile {
     }
 
     /// The local policy, with its queue order and aging.
-    fn local_policy(&self) -> Result<String, (&'static str, String)> {
+    fn local_policy(&self) -> Result<String, WrongKey> {
         let (order, aging) = (self.order.as_deref(), self.aging.as_deref());
         let wrong = |(key, problem)| match key {
             "order" => ("cluster.order", problem),
@@ -480,12 +479,12 @@ impl ClusterFile {
     }
 
     /// How fast they are.
-    pub fn speed(&self) -> Result<Speed, (&'static str, String)> {
+    pub fn speed(&self) -> Result<Speed, WrongKey> {
         Speed::new(self.speed).map_err(|error| ("cluster.speed", error.to_string()))
     }
 
     /// How requests are sized.
-    pub fn tuner(&self) -> Result<Tuner, (&'static str, String)> {
+    pub fn tuner(&self) -> Result<Tuner, WrongKey> {
         let tuner = self.tuner.parse().map_err(|error: TunerError| ("cluster.tuner", error.to_string()))?;
         let given = [("cluster.slack", "slack", self.slack), ("cluster.share", "share", self.share)];
         given.into_iter().try_fold(tuner, |tuner: Tuner, (span, key, value)| match value {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use pliant_control::names::Handle;
 use pliant_control::server::{Event, Server};
 use pliant_control::server_info::ServerInfo;
-use pliant_transport::ClientTls;
+use pliant_transport::{AgentAddress, ClientTls};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Status;
@@ -92,7 +92,7 @@ impl Comparison {
         machine: MachineHost<Server>,
     ) -> Result<Option<Compared>, DaemonError> {
         let journal = machine.machine().journal().unwrap_or(machine.journal_id());
-        let inquiry = Inquiry { info, journal, tls };
+        let inquiry = Inquiry { info, journal: file.parents().journal(journal), tls };
         let is_restored = self.state.join(RESTORED).try_exists().map_err(unusable("state folder"))?;
         let compared = async {
             if !is_restored && !machine.machine().is_numbered() {
@@ -111,8 +111,7 @@ impl Comparison {
         }
     }
 
-    /// Compares with what the first parent that answers has kept. If none does for a while, the server goes on: an ordinary restart must not
-    /// depend on another machine for ever.
+    /// Compares with what each parent has kept.
     async fn compare(
         &self,
         file: &ServerFile,
@@ -126,17 +125,39 @@ impl Comparison {
         let has_jobs =
             machine.machine().open_jobs().next().is_some() || machine.machine().usage().waiting > 0;
         let wait = if has_jobs { Duration::from_secs(u64::from(file.parent_wait_s)) } else { Duration::ZERO };
+        let mut is_compared = true;
+        for agents in file.parents().each() {
+            is_compared &= self.compare_with(agents, &inquiry, last, (wait, was_refused)).await?;
+        }
+        match is_compared {
+            true => self.forget(UNCONFIRMED)?,
+            false => {
+                self.remember(Unconfirmed { last, refused: false }).map_err(unusable("state folder"))?;
+            }
+        }
+        Ok((machine, last))
+    }
+
+    /// Compares with what the first of some agents that answers has kept. If none does for a while, the server goes on: an ordinary restart
+    /// must not depend on another machine for ever. Says if the journal was compared.
+    async fn compare_with(
+        &self,
+        agents: &[AgentAddress],
+        inquiry: &Inquiry,
+        last: u64,
+        (wait, was_refused): (Duration, bool),
+    ) -> Result<bool, DaemonError> {
         let attempt = if was_refused { SILENCE } else { SILENCE.min(wait.max(PAUSE)) };
         let begun = Instant::now();
         // Those that know nothing of the journal may never have been its parents.
         let mut strangers = BTreeSet::new();
         for tried in 1_usize.. {
-            let at = (tried - 1) % file.parent.len();
-            let answer = timeout(attempt, inquiry.kept(&file.parent[at])).await;
+            let at = (tried - 1) % agents.len();
+            let answer = timeout(attempt, inquiry.kept(&agents[at])).await;
             match answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("the parent does not answer"))) {
                 Ok(0) if last > 0 => {
                     strangers.insert(at);
-                    if strangers.len() == file.parent.len() && !was_refused {
+                    if strangers.len() == agents.len() && !was_refused {
                         break;
                     }
                 }
@@ -155,15 +176,13 @@ impl Comparison {
                 }
                 Err(_) => {}
             }
-            if !was_refused && tried >= file.parent.len() && begun.elapsed() >= wait {
+            if !was_refused && tried >= agents.len() && begun.elapsed() >= wait {
                 tracing::warn!("no parent answers: goes on with a journal that was not compared");
-                self.remember(Unconfirmed { last, refused: false }).map_err(unusable("state folder"))?;
-                return Ok((machine, last));
+                return Ok(false);
             }
             sleep(PAUSE).await;
         }
-        self.forget(UNCONFIRMED)?;
-        Ok((machine, last))
+        Ok(true)
     }
 
     /// Asks the parents what has changed since the copy was made, and journals that.
@@ -179,7 +198,12 @@ impl Comparison {
             jobs = jobs.len(),
             "the journal was put back: the agents are asked what has changed since"
         );
-        let SinceCopy { highest, known, later, .. } = since_copy(file, &inquiry, &jobs, last).await;
+        let mut since = SinceCopy::default();
+        for agents in file.parents().each() {
+            // Each master knows the jobs of its own users.
+            since.join(since_copy(agents, file.parent_wait_s, &inquiry, &jobs, last).await);
+        }
+        let SinceCopy { highest, known, later, .. } = since;
         tracing::info!(
             highest,
             known = known.len(),
@@ -261,11 +285,17 @@ impl Comparison {
 
 /// What the parents know of what has happened since a copy was made. Waits for one that has known its journal, however long that takes; if
 /// all others answer, or one has answered and no further one for a while, there is none.
-async fn since_copy(file: &ServerFile, inquiry: &Inquiry, jobs: &[Handle], last: u32) -> SinceCopy {
+async fn since_copy(
+    agents: &[AgentAddress],
+    parent_wait_s: u32,
+    inquiry: &Inquiry,
+    jobs: &[Handle],
+    last: u32,
+) -> SinceCopy {
     let mut answers: BTreeMap<usize, SinceCopy> = BTreeMap::new();
     let mut answered: Option<Instant> = None;
     loop {
-        for (at, parent) in file.parent.iter().enumerate() {
+        for (at, parent) in agents.iter().enumerate() {
             match inquiry.since_copy(parent, jobs, last).await {
                 Ok(answer) if answer.kept > 0 => return answer,
                 Ok(answer) => {
@@ -278,8 +308,8 @@ async fn since_copy(file: &ServerFile, inquiry: &Inquiry, jobs: &[Handle], last:
                 }
             }
         }
-        let is_late = answered.is_some_and(|at| at.elapsed().as_secs() >= u64::from(file.parent_wait_s));
-        if (answers.len() == file.parent.len() || is_late)
+        let is_late = answered.is_some_and(|at| at.elapsed().as_secs() >= u64::from(parent_wait_s));
+        if (answers.len() == agents.len() || is_late)
             && let Some(most) =
                 answers.into_values().max_by_key(|answer| answer.known.len() + answer.later.len())
         {

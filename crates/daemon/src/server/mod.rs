@@ -126,7 +126,8 @@ pub async fn serve(
     let mut front = Front::bind(certificates, file.listen, file.limits).await?;
     let (client_tls, halted) = (front.certificates.client.clone(), front.halted.clone());
     let (mailbox, clock, health) = (machine.mailbox.clone(), machine.clock, machine.health.clone());
-    let (upward, outbound) = upward(machine.next_update());
+    let parents = file.parents();
+    let (upward, outbounds) = upward(machine.next_update(), parents.len());
     let (is_numbered, numbered) = watch::channel(machine.machine().is_numbered());
     let (changes, _) = broadcast::channel(CHANGES);
     let ends = job_ends::JobEnds::new(file.name.clone());
@@ -147,8 +148,8 @@ pub async fn serve(
     let closures = Closures::new(machine.machine());
     let (explorations, requests) =
         explorations::start(&file, host.clone(), (&offer, &closures), halted.clone()).await?.unzip();
-    let contact = ParentContact::start();
-    let ready_page = ready_page(health.clone(), contact.clone(), explorations.clone(), fresh.clone(), notes);
+    let contacts = ParentContact::start_with(&parents);
+    let ready_page = ready_page(health.clone(), contacts.clone(), explorations.clone(), fresh.clone(), notes);
     front.serve_pages(file.http.as_ref(), ready_page).await?;
     let free = FreeProcs::new(machine.machine().usage().free);
     let child = ServerChild {
@@ -164,10 +165,10 @@ pub async fn serve(
         closures: closures.clone(),
         tls: client_tls.clone(),
     };
-    let (child, parents, tls) = (Arc::new(child), file.parent.clone(), client_tls.clone());
+    let (child, tls) = (Arc::new(child), client_tls.clone());
     let summaries = file.summaries.rule();
-    let uplink = Uplink { child, parents, tls, contact, archive: archive.clone(), clock, loaded, summaries };
-    front.tasks.spawn(uplink.keep(outbound, halted.clone()));
+    let uplink = Uplink { child, parents, tls, contacts, archive: archive.clone(), clock, loaded, summaries };
+    front.tasks.spawn(uplink.keep(outbounds, halted.clone()));
     if let Some(fresh) = fresh.clone() {
         let upward = upward.clone();
         front.tasks.spawn(async move { fresh.sizes(|| upward.announce()).await });
@@ -336,13 +337,13 @@ fn resume(
 /// Whether the server can do its work: its journals can be written, its parent is up, its batch system answers.
 fn ready_page(
     journal: JournalHealth,
-    parent: ParentContact,
+    parents: Vec<ParentContact>,
     explorations: Option<Explorations>,
     fresh: Option<FreshListings>,
     notes: Vec<String>,
 ) -> impl Fn() -> Readiness + Send + Sync + 'static {
     move || {
-        let mut readiness = notes.iter().fold(readiness(&journal, Some(&parent)), Readiness::noting);
+        let mut readiness = notes.iter().fold(readiness(&journal, &parents), Readiness::noting);
         if let Some(why) = explorations.as_ref().and_then(|explorations| explorations.failure()) {
             readiness = readiness.but("explorations", why);
         }

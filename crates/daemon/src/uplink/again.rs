@@ -1,6 +1,7 @@
 //! Reporting all jobs again, to a parent that does not have the status updates any more that it had acknowledged: its journal is lost,
 //! an older copy, or another parent's.
 
+use pliant_control::masters::MasterShare;
 use pliant_control::names::Handle;
 use pliant_journal::{Archive, Filter, JobCursor};
 use pliant_wire::FromChild;
@@ -52,11 +53,16 @@ impl ReportingAgain {
         self.acknowledged
     }
 
-    /// Reads the next page.
+    /// Reads the next page, of which the jobs of a share are reported.
     ///
     /// # Errors
     /// The journal cannot be read, or the daemon is stopping.
-    pub(super) async fn next(self, archive: &SharedArchive, child: &impl Child) -> Result<AgainPage, Status> {
+    pub(super) async fn next(
+        self,
+        archive: &SharedArchive,
+        child: &impl Child,
+        share: &MasterShare,
+    ) -> Result<AgainPage, Status> {
         let ReportingAgain { acknowledged, next } = self;
         let (records, next) = match next {
             Next::Memory(after) => {
@@ -73,7 +79,8 @@ impl ReportingAgain {
                 (rows.iter().map(record).collect::<Result<Vec<_>, _>>()?, Next::Archive(Some(cursor)))
             }
         };
-        let reports = records.into_iter().map(|record| FromChild::ReportedAgain(Box::new(record)));
+        let own = records.into_iter().filter(|record| share.has(record.owner.owner()));
+        let reports = own.map(|record| FromChild::ReportedAgain(Box::new(record)));
         Ok((reports.collect(), Some(ReportingAgain { acknowledged, next })))
     }
 }

@@ -32,6 +32,7 @@ pub(crate) struct Inquiry {
 }
 
 /// What a parent knows of what has happened since a copy of a journal was made.
+#[derive(Default)]
 pub(crate) struct SinceCopy {
     /// The last status update that it has kept of that journal; 0 if it has never been the server's parent.
     pub(crate) kept: u64,
@@ -41,6 +42,17 @@ pub(crate) struct SinceCopy {
     pub(crate) known: Vec<JobRecord>,
     /// Its records of jobs that were submitted later, by number.
     pub(crate) later: Vec<JobRecord>,
+}
+
+impl SinceCopy {
+    /// Adds what another master knows, which is of other users' jobs.
+    pub(crate) fn join(&mut self, other: SinceCopy) {
+        self.kept = self.kept.max(other.kept);
+        self.highest = self.highest.max(other.highest);
+        self.known.extend(other.known);
+        self.later.extend(other.later);
+        self.later.sort_by_key(|record| record.handle.number);
+    }
 }
 
 /// A connection over which the parent has answered the greeting.

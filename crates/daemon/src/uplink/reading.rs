@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use pliant_control::masters::MasterShare;
 use pliant_journal::Archive;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -24,8 +25,9 @@ pub(super) type Reading = Pin<Box<dyn Future<Output = Result<ReadPage, Status>> 
 
 pub(super) enum ReadPage {
     Updates {
-        /// The page has all up to this number, unless it is full.
-        last: u64,
+        /// The page has all up to this number that are for the parent and that it has not kept.
+        read_to: u64,
+        /// There may be more after it.
         is_full: bool,
         reports: Vec<Report>,
     },
@@ -39,12 +41,13 @@ pub(super) async fn wait(reading: &mut Option<Reading>) -> Result<ReadPage, Stat
     }
 }
 
-/// Reads the status updates after `last_sent` once it is `earliest`.
+/// Reads the status updates after `last_sent` once it is `earliest`, and takes those of a share.
 pub(super) fn updates_page(
     archive: SharedArchive,
     last_update: watch::Receiver<u64>,
     last_sent: u64,
     earliest: Instant,
+    share: MasterShare,
 ) -> Reading {
     Box::pin(async move {
         sleep_until(earliest).await;
@@ -54,6 +57,7 @@ pub(super) fn updates_page(
         // Later ones are in the journal, and may not be synced.
         page.retain(|update| update.seq <= last);
         let is_full = page.len() == PAGE as usize;
-        Ok(ReadPage::Updates { last, is_full, reports: last_reports(&page)? })
+        let read_to = page.last().filter(|_| is_full).map_or(last, |last| last.seq);
+        Ok(ReadPage::Updates { read_to, is_full, reports: last_reports(&page, &share)? })
     })
 }

@@ -3,16 +3,18 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use http_body::{Body, Frame};
-use pliant_control::agent::DiscoveryResult;
+use pliant_control::agent::{DiscoveryQuery, DiscoveryResult};
 use pliant_control::handoff::{Movable, ServerSnapshot};
-use pliant_control::job::Work;
-use pliant_control::names::{Handle, Key};
+use pliant_control::job::{JobRecord, Work};
+use pliant_control::names::{Handle, Key, Name};
+use pliant_control::server_info::ServerInfo;
 use pliant_journal::{
     Archive, AuditRow, Entry, Filter, JobCursor, JobRow, JournalError, LocalJobCursor, LocalJobRow,
     StatusUpdate,
 };
-use pliant_model::{Estimate, JobId, Owner, Span, Speed, Speedup, Time};
+use pliant_model::{Estimate, JobId, Owner, Procs, Span, Speed, Speedup, Time};
 use pliant_policy::batch::{Dump, Waiting};
+use pliant_policy::discovery::Summary;
 use pliant_policy::tuning::Tuner;
 use pliant_wire::Pieces;
 use prost::Message;
@@ -23,6 +25,7 @@ use crate::config::{LimitsFile, SummariesFile};
 use crate::host::row;
 
 mod lyon;
+mod masters;
 
 use lyon::Lyon;
 
@@ -155,7 +158,12 @@ fn connection(
         archive,
         clock: Clock::start(Time(0)),
         outbound,
+        share: MasterShare::default(),
+        all: Arc::new(AllParents::new(1)),
+        index: 0,
         last_sent: 0,
+        last_reported: 0,
+        read_to: 0,
         page: VecDeque::new(),
         again,
         announce: false,
@@ -169,6 +177,12 @@ fn connection(
     }
 }
 
+/// The way to one parent.
+fn way(next_update: u64) -> (Upward, Outbound) {
+    let (upward, mut outbounds) = upward(next_update, 1);
+    (upward, outbounds.remove(0))
+}
+
 impl Bench {
     /// The journal has status updates up to a number, and those before `from` no more.
     fn new(from: u64, last: u64, failing: u32) -> Bench {
@@ -177,6 +191,17 @@ impl Bench {
 
     /// The same, with jobs to report again.
     fn with(from: u64, last: u64, failing: u32, again: Option<ReportingAgain>) -> Bench {
+        Bench::of_share(from, last, failing, again, MasterShare::default())
+    }
+
+    /// The same, with a master that has the jobs of a share of the users.
+    fn of_share(
+        from: u64,
+        last: u64,
+        failing: u32,
+        again: Option<ReportingAgain>,
+        share: MasterShare,
+    ) -> Bench {
         let (to, read, attempts) = (Arc::new(AtomicU64::new(last)), Arc::default(), Arc::default());
         let updates = Updates {
             from,
@@ -185,9 +210,9 @@ impl Bench {
             failing,
             attempts: Arc::clone(&attempts),
         };
-        let (upward, outbound) = upward(last + 1);
+        let (upward, outbound) = way(last + 1);
         let archive = SharedArchive::open(|| Ok(Box::new(updates.clone()))).unwrap();
-        let mut line = connection(archive, outbound, again);
+        let mut line = ParentConnection { share, ..connection(archive, outbound, again) };
         let (sender, parent) = mpsc::channel(WINDOW);
         let line = tokio::spawn(async move {
             let decoder = tonic_prost::ProstDecoder::<proto::Down>::default();
@@ -279,13 +304,15 @@ async fn status_updates_that_come_within_the_pause_share_a_page() {
     assert!(u128::from(pages) <= pauses + 2, "{pages} pages in {pauses} pauses");
 }
 
+/// A journal with these status updates.
+fn updates(from: u64, to: u64) -> SharedArchive {
+    let (to, read, attempts) = (Arc::new(AtomicU64::new(to)), Arc::default(), Arc::default());
+    let updates = Updates { from, to, read, failing: 0, attempts };
+    SharedArchive::open(move || Ok(Box::new(updates.clone()))).unwrap()
+}
+
 #[tokio::test]
 async fn a_parent_without_what_it_had_acknowledged_gets_all_jobs_again() {
-    let updates = |from, to| {
-        let (to, read, attempts) = (Arc::new(AtomicU64::new(to)), Arc::default(), Arc::default());
-        let updates = Updates { from, to, read, failing: 0, attempts };
-        SharedArchive::open(move || Ok(Box::new(updates.clone()))).unwrap()
-    };
     // The journal ends at 12, and has those from 10 on still.
     for kept in [9, 10, 12] {
         assert_eq!(ReportingAgain::to(&updates(10, 12), kept, 12).await.unwrap(), None);
@@ -343,7 +370,7 @@ async fn an_older_journal_is_noticed_after_it_has_caught_up() {
     let updates =
         Updates { from: 1, to: Arc::default(), read: Arc::default(), failing: 0, attempts: Arc::default() };
     let archive = SharedArchive::open(move || Ok(Box::new(updates.clone()))).unwrap();
-    let (upward, outbound) = upward(7 + 1);
+    let (upward, outbound) = way(7 + 1);
     let mut older = connection(archive, outbound, None);
     upward.status_update(9);
     for _ in 0..2 {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use http::Uri;
 use pliant_config::{ConfigError, read, resolve_relative};
 use pliant_control::names::User;
-use pliant_transport::AgentAddress;
+use pliant_transport::{AgentAddress, MasterAddress};
 use serde::Deserialize;
 
 const HINT: &str = "a portal's file has listen, url, identities, [[agent]] with name and address, [login] with issuer, client_id, \
@@ -32,7 +32,11 @@ pub struct PortalFile {
     #[serde(default)]
     pub(super) behind_proxy: bool,
     /// The agents, in the order in which they are tried.
+    #[serde(default)]
     pub(super) agent: Vec<AgentAddress>,
+    /// Masters side by side, in place of these.
+    #[serde(default)]
+    pub(super) master: Vec<MasterAddress>,
     /// The certificate of the portal.
     pub(super) tls: Option<TlsSection>,
     /// How users log in.
@@ -167,7 +171,13 @@ impl PortalFile {
             }
             _ => {}
         }
-        if self.agent.is_empty() {
+        if !self.agent.is_empty() && !self.master.is_empty() {
+            return wrong("agent", "expected either [[agent]] or [[master]], found both".to_owned(), None);
+        }
+        if let Err(why) = MasterAddress::check(&self.master) {
+            return wrong("master", why, None);
+        }
+        if self.agent.is_empty() && self.master.is_empty() {
             let message = "expected at least one [[agent]] with name and address, found none".to_owned();
             return wrong("agent", message, None);
         }

@@ -148,7 +148,7 @@ fn acceptor(tls: &file::TlsSection) -> Result<TlsAcceptor, String> {
 
 impl Portal {
     fn new(file: &PortalFile, scripts: ScriptReader, replay: ReplayCommand) -> Result<Portal, String> {
-        let PortalFile { url, identities, agent, login, session, .. } = file;
+        let PortalFile { url, identities, agent, master, login, session, .. } = file;
         let host = file::host_of(url).ok_or("url: expected https://HOST or https://HOST:PORT")?;
         check_private(&login.client_secret, "login.client_secret")?;
         let secret = std::fs::read_to_string(&login.client_secret)
@@ -156,7 +156,13 @@ impl Portal {
         let failed = |why| format!("login.ca: {why}");
         let random = |error| format!("cannot draw a secret: {error}");
         let tokens = file.tokens.as_ref().map(PortalTokens::new).transpose()?.map(Arc::new);
-        let for_all = ForAll { agents: agent.clone(), scripts, replay, tokens: tokens.clone() };
+        let for_all = ForAll {
+            agents: agent.clone(),
+            masters: master.clone(),
+            scripts,
+            replay,
+            tokens: tokens.clone(),
+        };
         Ok(Portal {
             origin: Arc::new(Origin::secure(&host)),
             provider: Provider::new(login.clone(), secret.trim_end().to_owned(), url).map_err(failed)?,

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use pliant_client::{Client, ClientFile};
 use pliant_control::names::User;
 use pliant_model::Time;
-use pliant_transport::{AgentAddress, Credentials};
+use pliant_transport::{AgentAddress, Credentials, MasterAddress};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -40,6 +40,7 @@ const IDLE_S: i64 = 300;
 /// What the pages of every user have.
 pub(super) struct ForAll {
     pub(super) agents: Vec<AgentAddress>,
+    pub(super) masters: Vec<MasterAddress>,
     pub(super) scripts: ScriptReader,
     pub(super) replay: ReplayCommand,
     pub(super) tokens: Option<Arc<PortalTokens>>,
@@ -187,7 +188,12 @@ impl OpenUsers {
             return Err(Problem::new(StatusCode::FORBIDDEN, problem).hint(identity_hint(user)));
         }
         tls.crl = tls.crl.filter(|crl| crl.exists());
-        Ok(ClientFile { agent: self.for_all.agents.clone(), tls, shared: Default::default() })
+        Ok(ClientFile {
+            agent: self.for_all.agents.clone(),
+            master: self.for_all.masters.clone(),
+            tls,
+            shared: Default::default(),
+        })
     }
 
     /// The client of that file, which must be of the user.
@@ -362,7 +368,7 @@ mod tests {
         let none = || Problem::unprocessable("no scripts");
         let scripts = ScriptReader::new(move |_| Err(none()), move |_, _| Err(none()));
         let replay: ReplayCommand = Arc::new(|_| std::process::Command::new("false"));
-        let for_all = ForAll { agents: vec![agent], scripts, replay, tokens: None };
+        let for_all = ForAll { agents: vec![agent], masters: Vec::new(), scripts, replay, tokens: None };
         (OpenUsers::new(&identities, &login(""), for_all, 10).unwrap(), authority, dir)
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn closed() -> (Router, Arc<Guard>, Arc<Web>, tempfile::TempDir) {
     let tls = Credentials::in_folder(&folder);
     // No daemon listens on this port.
     let agent = AgentAddress { name: "master".parse().unwrap(), address: "127.0.0.1:9".to_owned() };
-    let file = ClientFile { agent: vec![agent], tls, shared: Default::default() };
+    let file = ClientFile { agent: vec![agent], master: Vec::new(), tls, shared: Default::default() };
     let web = Arc::new(Web::new(
         Client::new(&file).unwrap(),
         ScriptReader::new(
