@@ -10,6 +10,7 @@ use pliant_control::names::Handle;
 use pliant_control::shared_folder::SharedFileSystems;
 use pliant_request::client_file;
 pub(crate) use pliant_request::numbers::timeout;
+use pliant_wire::bounds;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -78,27 +79,25 @@ impl Session {
         &self,
         things: impl IntoIterator<Item = I>,
         ask: impl Fn(Client, I) -> F,
-        mut answered: impl FnMut(usize, A),
+        answered: impl FnMut(usize, A),
     ) where
         F: Future<Output = A> + Send + 'static,
         A: Send + 'static,
     {
-        let mut waiting = things.into_iter().enumerate();
-        let mut open = JoinSet::new();
-        loop {
-            while open.len() < AT_A_TIME
-                && let Some((index, thing)) = waiting.next()
-            {
-                let asked = ask(self.client.clone(), thing);
-                open.spawn(async move { (index, asked.await) });
-            }
-            match open.join_next().await {
-                Some(Ok((index, answer))) => answered(index, answer),
-                // The call was not cancelled, so it panicked.
-                Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-                None => return,
-            }
-        }
+        each_by(&self.client, AT_A_TIME, things, ask, answered).await;
+    }
+
+    /// Submits several things, as many at a time as go in one message.
+    pub(crate) async fn submit_each<I, A, F>(
+        &self,
+        things: impl IntoIterator<Item = I>,
+        submit: impl Fn(Client, I) -> F,
+        answered: impl FnMut(usize, A),
+    ) where
+        F: Future<Output = A> + Send + 'static,
+        A: Send + 'static,
+    {
+        each_by(&self.client.gathering(), bounds::MANY_MAX, things, submit, answered).await;
     }
 
     /// Asks about each of several jobs: the answers in the order of the handles, and what failed.
@@ -122,6 +121,35 @@ impl Session {
             }
         }
         (answers, errors)
+    }
+}
+
+/// Asks about several things, at most so many at a time.
+async fn each_by<I, A, F>(
+    client: &Client,
+    at_a_time: usize,
+    things: impl IntoIterator<Item = I>,
+    ask: impl Fn(Client, I) -> F,
+    mut answered: impl FnMut(usize, A),
+) where
+    F: Future<Output = A> + Send + 'static,
+    A: Send + 'static,
+{
+    let mut waiting = things.into_iter().enumerate();
+    let mut open = JoinSet::new();
+    loop {
+        while open.len() < at_a_time
+            && let Some((index, thing)) = waiting.next()
+        {
+            let asked = ask(client.clone(), thing);
+            open.spawn(async move { (index, asked.await) });
+        }
+        match open.join_next().await {
+            Some(Ok((index, answer))) => answered(index, answer),
+            // The call was not cancelled, so it panicked.
+            Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+            None => return,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod driver;
 mod error;
 mod explorations;
 mod files;
+mod gathering;
 mod history;
 mod identity;
 mod launch_results;
@@ -110,6 +111,8 @@ pub struct Client {
     request: RequestId,
     /// How many submissions and waits of calls may be under way.
     call_turns: Arc<calls::CallTurns>,
+    /// The submissions that go several in a message.
+    gathered: Option<Arc<gathering::Gathered>>,
 }
 
 impl Client {
@@ -137,6 +140,7 @@ impl Client {
             tls,
             request: RequestId::fresh(),
             call_turns: Arc::default(),
+            gathered: None,
         })
     }
 
@@ -153,6 +157,13 @@ impl Client {
         only: Option<&Name>,
     ) -> Result<DiscoveryResult, ClientError> {
         let request = wire::discover(what, best, only);
+        let request = match &self.gathered {
+            None => request,
+            Some(gathered) => match gathered.discover(self, request).await {
+                Some(found) => return found,
+                None => wire::discover(what, best, only),
+            },
+        };
         let reply =
             self.ask_agent(request, |mut agent, request| async move { agent.discover(request).await });
         let found =

@@ -21,6 +21,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use super::error::is_broken;
+use super::gathering::Turn;
 use super::{CALL, Client, ClientError};
 
 /// The shortest deadline of a submission.
@@ -148,6 +149,7 @@ impl Client {
         };
         let mut event = Event::Begin;
         let mut why = String::new();
+        let mut turn = Turn::default();
         loop {
             match &event {
                 Event::Found(found) => step(SubmissionStep::Compared(found))?,
@@ -165,6 +167,7 @@ impl Client {
             let command = machine.on(clock.now(), event).expect("each event answers the command before it");
             event = match command {
                 Command::Discover => {
+                    turn.take(self.gathered.as_deref()).await;
                     match self.discover(&order.question(), BEST, order.only.as_ref()).await {
                         Ok(found) => Event::Found(found),
                         Err(error) if error.may_pass() => Event::AgentUnreachable(error.to_string()),
@@ -198,12 +201,16 @@ impl Client {
                     }
                     event
                 }
+                Command::WakeAt(_) if turn.end(machine.is_outdated()) => Event::OthersAccepted,
                 Command::WakeAt(at) => {
                     step(SubmissionStep::Waiting(&why))?;
                     tokio::time::sleep(clock.until(at)).await;
                     Event::Due
                 }
-                Command::Done(outcome) => return ended(*outcome, order.only.as_ref()),
+                Command::Done(outcome) => {
+                    turn.accepted(matches!(*outcome, SubmissionOutcome::Accepted(_)));
+                    return ended(*outcome, order.only.as_ref());
+                }
             };
         }
     }
@@ -247,10 +254,9 @@ impl Client {
         let (key, what) = (order.key, order.what.clone());
         let inputs = inputs.clone();
         let mut submission = Submission { key, what, inputs, latest, compared, discovery, pinned, claim };
-        let mut request = proto::SubmitRequest::from(&submission);
         // A repetition takes any completion. It goes without files first: a server with the job needs none, and they may be gone.
         if latest.is_none() {
-            match self.answered(&mut server, request.clone(), limit, outcome).await {
+            match self.answered((to, &mut server), &submission, limit, outcome).await {
                 Err(status) if lacks_files(&status) => {}
                 answer => return answer.unwrap_or_else(|status| failed(&status)),
             }
@@ -267,19 +273,29 @@ impl Client {
                 Ok(claim) => submission.claim = claim,
                 Err(error) => return Event::Rejected(Cause::Invalid.because(error.to_string())),
             }
-            request = proto::SubmitRequest::from(&submission);
         }
-        self.answered(&mut server, request, limit, outcome).await.unwrap_or_else(|status| failed(&status))
+        let answer = self.answered((to, &mut server), &submission, limit, outcome).await;
+        answer.unwrap_or_else(|status| failed(&status))
     }
 
     /// The event of an answered submission. If the outcome of a call is wanted, its end is waited for a little.
     async fn answered(
         &self,
-        server: &mut ServerClient<Channel>,
-        request: proto::SubmitRequest,
+        (to, server): (&Name, &mut ServerClient<Channel>),
+        submission: &Submission,
         limit: Duration,
         outcome: Option<&Mutex<Vec<u8>>>,
     ) -> Result<Event, Status> {
+        let request = proto::SubmitRequest::from(submission);
+        let request = match &self.gathered {
+            Some(gathered) if outcome.is_none() => {
+                match gathered.submit(self, (to, server), request, limit).await {
+                    Some(answer) => return answer.map(answer_event),
+                    None => proto::SubmitRequest::from(submission),
+                }
+            }
+            _ => request,
+        };
         let Some(outcome) = outcome.filter(|_| limit >= CALL_LIMIT_MIN) else {
             let answer = server.submit(self.request_within(request, limit)).await?;
             return Ok(submit_event(Ok(answer)));
@@ -329,10 +345,16 @@ fn upload_failed(error: &ClientError) -> Event {
 /// The event of an answered submission.
 pub(super) fn submit_event(answer: Result<tonic::Response<proto::SubmitReply>, Status>) -> Event {
     match answer.map(|reply| SubmitAnswer::try_from(reply.into_inner())) {
-        Ok(Ok(SubmitAnswer::Accepted(record))) => Event::Accepted(record),
-        Ok(Ok(SubmitAnswer::Refused(declined))) => declined_event(declined),
+        Ok(Ok(answer)) => answer_event(answer),
         Ok(Err(malformed)) => Event::Interrupted(malformed.to_string()),
         Err(status) => failed(&status),
+    }
+}
+
+fn answer_event(answer: SubmitAnswer) -> Event {
+    match answer {
+        SubmitAnswer::Accepted(record) => Event::Accepted(record),
+        SubmitAnswer::Refused(declined) => declined_event(declined),
     }
 }
 

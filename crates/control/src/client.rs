@@ -46,6 +46,9 @@ pub enum Event {
     Interrupted(String),
     /// The time of [`Command::WakeAt`] has come.
     Due,
+    /// In place of [`Event::Due`] if [`Submission::is_outdated`]: since its last discovery, another submission of the same client was
+    /// accepted, so the estimates were true then. The next discovery is made at once and does not count.
+    OthersAccepted,
 }
 
 /// A command of a submission to its driver.
@@ -146,6 +149,8 @@ pub struct Submission {
     next: usize,
     /// A candidate of this discovery could not be reached; it may come back.
     unreached: bool,
+    /// A candidate of this discovery has refused because its estimate was no longer true.
+    outdated: bool,
     /// The submission may have been accepted by the server it was last sent to; the last failure.
     in_doubt: Option<String>,
     reasons: Vec<(Option<Name>, Reason)>,
@@ -165,6 +170,7 @@ impl Submission {
             candidates: Vec::new(),
             next: 0,
             unreached: false,
+            outdated: false,
             in_doubt: None,
             reasons: Vec::new(),
             discovery: DiscoverySummary::default(),
@@ -243,9 +249,19 @@ impl Submission {
             }
             (State::WaitingToRepeat, Event::Due) => self.submit(now),
             (State::WaitingToDiscover, Event::Due) => self.discover(),
+            (State::WaitingToDiscover, Event::OthersAccepted) if self.outdated => {
+                self.discoveries -= 1;
+                self.pause = Span(1);
+                self.discover()
+            }
             // Any other event is late or a duplicate.
             _ => return None,
         })
+    }
+
+    /// True if it waits for its next discovery because an estimate of the last one was no longer true.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self.state, State::WaitingToDiscover) && self.outdated
     }
 
     fn discover(&mut self) -> Command {
@@ -277,6 +293,7 @@ impl Submission {
         keep_best(&mut self.candidates, usize::MAX);
         self.next = 0;
         self.unreached = false;
+        self.outdated = false;
         if self.candidates.is_empty() && none_silent && !self.reasons.is_empty() {
             // Every server answered and none takes the job: waiting does not help.
             self.reasons.extend(down_instead);
@@ -324,6 +341,7 @@ impl Submission {
     }
 
     fn refused(&mut self, now: Time, refused: &AdmissionRefusal) -> Command {
+        self.outdated |= matches!(refused, AdmissionRefusal::Stale { .. });
         self.note(refused.reason());
         self.next_candidate(now)
     }

@@ -61,6 +61,8 @@ macro_rules! for_each_message {
             submitted_jobs: SubmittedJob;
             answers_to_submissions: SubmitAnswer;
             answers_to_calls: CallAnswer;
+            answers_to_one_of_several_submissions: SubmitOutcome;
+            answers_to_one_of_several_questions: DiscoverOutcome;
             explanations: Explanation;
             uploads: Upload;
             downloads: Download;

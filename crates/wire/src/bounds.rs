@@ -40,6 +40,8 @@ pub const ARGUMENTS_MAX: usize = 100;
 pub const COMPARED_MAX: usize = 64;
 /// Servers that did not take a submission, as a job remembers them.
 pub const PASSED_MAX: usize = 64;
+/// Submissions and questions of a client in one message.
+pub const MANY_MAX: usize = 256;
 /// Input files of one submission.
 pub const INPUTS_MAX: usize = 10_000;
 /// Results of one job.

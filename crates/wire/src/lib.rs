@@ -38,6 +38,7 @@ mod launch;
 mod link;
 mod listing;
 mod malformed;
+mod many;
 mod moves;
 mod multi_job;
 mod nodes;
@@ -87,6 +88,7 @@ pub use listing::{
     JobsPage, JobsQuery, LocatedJob, ServerStatus, accuracies, accuracy_reply,
 };
 pub use malformed::Malformed;
+pub use many::{CallFailure, DiscoverOutcome, SubmitOutcome, several};
 pub use moves::{
     JobMove, MOVES_DEFAULT, MovingChange, moves, moves_limit, moving_change, moving_reply, moving_request,
     reallocate_request,

@@ -1,4 +1,5 @@
-//! `pliant submit` with several scripts: each is a job of its own, and many submissions are under way at a time.
+//! `pliant submit` with several scripts: each is a job of its own, and those that are under way together go in
+//! one message to each daemon.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ fn submitted<'a>(
     let mut answers: Vec<Option<Result<Box<JobRecord>, SubmissionError>>> = Vec::new();
     answers.resize_with(orders.len(), || None);
     let (mut next, mut printed) = (0, Ok(()));
-    let each = session.each(orders, ask, |index, answer| {
+    let each = session.submit_each(orders, ask, |index, answer| {
         answers[index] = Some(answer);
         while let Some(Some(answer)) = answers.get(next) {
             if let Ok(record) = answer

@@ -1,11 +1,12 @@
 //! Measures the live federation, with real processes, certificates and TLS connections on the loopback address:
-//! `cargo run --release -p pliant-daemon --example load -- [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]...
+//! `cargo run --release -p pliant-daemon --example load -- [submits|batches|discovery|archive|backlog|flood|folding|explorations|scripts|retention]...
 //! [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]`
 //!
 //! docs/research/performance-live.md quotes what it prints. Everything is made in a temporary folder (in DIR, whose disk then counts),
 //! and removed at the end. The daemons are this program again and end with it, however it ends.
 //!
 //! - `submits`: an agent and three servers whose clusters are full take submissions from 8 users at once.
+//! - `batches`: the same with 256 submissions of each user at a time, which go several in a message.
 //! - `discovery`: a tree of a master, 12 local agents and 138 servers (or `--servers N`) is asked who would complete a job first, with
 //!   `--no-summaries` by asking every server.
 //! - `archive`: an agent with 1,000,000 ended jobs and 50,000 waiting ones is started, queried, and gets status updates of
@@ -43,7 +44,7 @@ use std::time::Duration;
 /// What goes wrong here ends the measurement: only people read it.
 type Outcome<A> = Result<A, Box<dyn std::error::Error + Send + Sync>>;
 
-const USAGE: &str = "usage: load [submits|discovery|archive|backlog|flood|folding|explorations|scripts|retention]... [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]";
+const USAGE: &str = "usage: load [submits|batches|discovery|archive|backlog|flood|folding|explorations|scripts|retention]... [--dir DIR] [--seconds N] [--figures DIR] [--jobs N] [--servers N] [--no-summaries]";
 
 /// The measurements of sizes, which are the same in every build.
 const SIZES: [&str; 2] = ["scripts", "retention"];
@@ -92,8 +93,8 @@ fn options(arguments: Vec<String>) -> Outcome<Options> {
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(USAGE);
         match argument.as_str() {
-            "submits" | "discovery" | "archive" | "backlog" | "flood" | "folding" | "explorations"
-            | "scripts" | "retention" => options.wanted.push(argument),
+            "submits" | "batches" | "discovery" | "archive" | "backlog" | "flood" | "folding"
+            | "explorations" | "scripts" | "retention" => options.wanted.push(argument),
             "--dir" => options.dir = value()?.into(),
             "--figures" => options.figures = Some(value()?.into()),
             "--jobs" => options.jobs = value()?.parse()?,
@@ -117,6 +118,9 @@ fn measure(options: &Options) -> Outcome<()> {
     runtime.block_on(async {
         if is_wanted("submits") {
             submits::measure(&options.dir, options.time).await?;
+        }
+        if is_wanted("batches") {
+            submits::measure_batches(&options.dir, options.time).await?;
         }
         if is_wanted("discovery") {
             discovery::measure(&options.dir, options.servers, options.summaries).await?;

@@ -14,7 +14,7 @@ use pliant_control::names::Key;
 use pliant_model::{Procs, Span, Speedup};
 use pliant_site::processes::{self, ProcessState};
 use pliant_transport::Role;
-use pliant_wire::{Script, SubmittedWork};
+use pliant_wire::{Script, SubmittedWork, bounds};
 use tokio::task::JoinSet;
 
 use crate::Outcome;
@@ -24,19 +24,26 @@ use crate::figures::{Cost, POLL_INTERVAL, Times, histogram};
 const SERVERS: [&str; 3] = ["bordeaux", "lyon", "toulouse"];
 pub(crate) const PROCS: u32 = 1_000;
 const USERS: usize = 8;
-/// Submissions that are under way at a time.
+/// Submissions that are under way at a time, one by one.
 const OPEN: [usize; 2] = [32, 128];
+/// The same in batches: each user has as many as go in one message.
+const GATHERED: usize = USERS * bounds::MANY_MAX;
 /// The walltime of the jobs that fill the clusters, if no one ends them.
 const FILLER: Span = Span(900);
 
 pub(crate) async fn measure(dir: &Path, time: Duration) -> Outcome<()> {
     for open in OPEN {
-        once(dir, time, open).await?;
+        once(dir, time, open, false).await?;
     }
     Ok(())
 }
 
-async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
+/// The same, several submissions in a message.
+pub(crate) async fn measure_batches(dir: &Path, time: Duration) -> Outcome<()> {
+    once(dir, time, GATHERED, true).await
+}
+
+async fn once(dir: &Path, time: Duration, open: usize, is_gathered: bool) -> Outcome<()> {
     let federation = Federation::new(dir)?;
     // What runs would outlive its server; what waits never starts once the server has gone.
     let fillers = Fillers(SERVERS.iter().map(|name| federation.path(name)).collect());
@@ -50,7 +57,10 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
     attached(&operator, SERVERS.len()).await?;
     fill(&operator, &SERVERS).await?;
     let clients = (0..USERS).map(|user| federation.client(Role::User, &format!("user{user}"), &address));
-    let clients = clients.collect::<Outcome<Vec<_>>>()?;
+    let mut clients = clients.collect::<Outcome<Vec<_>>>()?;
+    if is_gathered {
+        clients = clients.iter().map(Client::gathering).collect();
+    }
 
     let before = costs(&agent, &servers)?;
     let begun = Instant::now();
@@ -58,7 +68,8 @@ async fn once(dir: &Path, time: Duration, open: usize) -> Outcome<()> {
     let lasted = begun.elapsed().as_secs_f64();
     let after = costs(&agent, &servers)?;
     let rate = times.len() as f64 / lasted;
-    println!("submits, {open} open: {} in {lasted:.1} s = {rate:.0} a second, {failed} failed", times.len());
+    let how = if is_gathered { "batches" } else { "submits" };
+    println!("{how}, {open} open: {} in {lasted:.1} s = {rate:.0} a second, {failed} failed", times.len());
     println!("  {}", times.text());
     let each = |index: usize| (after[index].cpu - before[index].cpu).as_secs_f64() * 1e6 / times.len() as f64;
     let [of_agent, of_servers, of_clients] = [each(0), each(1) + each(2) + each(3), each(4)];

@@ -7,6 +7,7 @@ pub(crate) mod driver;
 mod history;
 mod launches;
 mod listing;
+mod many;
 mod numbers;
 mod reports;
 mod runtimes;

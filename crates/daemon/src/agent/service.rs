@@ -38,8 +38,9 @@ use crate::audit;
 use crate::call_log::log_call;
 use crate::denials::Denials;
 use crate::gate::{ASK_OPERATOR, Gate, Pass, for_operators};
-use crate::host::{Mailbox, Rejected};
-use crate::host::{NoReply, Replies, SharedArchive, archived, listed, no_such_job, record};
+use crate::host::{
+    Mailbox, NoReply, Rejected, Replies, Reply, SharedArchive, archived, listed, no_such_job, record,
+};
 
 /// How long a reallocation cycle may take, with the moves that follow: as long as clients wait.
 const ROUND: Duration = Duration::from_secs(600);
@@ -78,6 +79,17 @@ impl proto::agent_server::Agent for Service {
         let ask = wire::asked(request.into_inner(), caller, None)?;
         let found = self.find(ask, bytes, id).await?;
         Ok(Response::new(proto::DiscoverReply { found: Some((&found).into()) }))
+    }
+
+    async fn discover_many(
+        &self,
+        request: Request<proto::DiscoverManyRequest>,
+    ) -> Result<Response<proto::DiscoverManyReply>, Status> {
+        let (caller, pass) = self.gate.user(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let questions = wire::several("questions", request.into_inner().questions)?;
+        let outcomes = self.find_many((caller, pass), id, questions).await;
+        Ok(Response::new(proto::DiscoverManyReply { outcomes: outcomes.iter().map(Into::into).collect() }))
     }
 
     async fn offers(
@@ -363,11 +375,23 @@ impl Service {
         bytes: usize,
         id: RequestId,
     ) -> Result<DiscoveryResult, Status> {
+        let user = ask.caller.user.clone();
+        let asked = self.ask(ask, bytes, id)?;
+        self.found(asked, &user).await
+    }
+
+    /// Sends the machine the question of a client.
+    pub(super) fn ask(&self, ask: DiscoveryQuery, bytes: usize, id: RequestId) -> Result<Asked, Status> {
         let begun = Instant::now();
         let reply = self.discoveries.wait_with(id);
-        let user = ask.caller.user.clone();
         let asked = Event::Queried { requester: Requester::Client(reply.token()), query: Box::new(ask) };
         self.mailbox.try_send(asked, bytes).map_err(rejected)?;
+        Ok(Asked { reply, begun })
+    }
+
+    /// The answer to such a question.
+    pub(super) async fn found(&self, asked: Asked, user: &User) -> Result<DiscoveryResult, Status> {
+        let Asked { reply, begun } = asked;
         // The machine times out by itself; this is for one that has stopped.
         let limit = Duration::from_secs(self.timeout.0 as u64 + 5);
         let found = reply.within(limit).await.map_err(late)?;
@@ -383,6 +407,12 @@ impl Service {
         let look = move |archive: &mut dyn Archive| archive.job(handle.server.as_str(), handle.number);
         archived(&self.archive, look).await?.as_ref().map(record).transpose()
     }
+}
+
+/// A question of a client that the machine has.
+pub(super) struct Asked {
+    reply: Reply<DiscoveryResult, RequestId>,
+    begun: Instant,
 }
 
 /// The answer to a call whose own did not come in time.

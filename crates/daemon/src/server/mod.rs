@@ -22,6 +22,7 @@ mod links;
 mod locals;
 mod lookup;
 mod machines;
+mod many;
 mod offer;
 mod offered;
 mod open_call;

@@ -82,6 +82,17 @@ impl proto::server_server::Server for Service {
         Ok(Response::new((&answer).into()))
     }
 
+    async fn submit_many(
+        &self,
+        request: Request<proto::SubmitManyRequest>,
+    ) -> Result<Response<proto::SubmitManyReply>, Status> {
+        let (caller, pass) = self.gate.user(&request)?;
+        let id = RequestId::of_call(request.metadata());
+        let submissions = wire::several("submissions", request.into_inner().submissions)?;
+        let outcomes = self.accept_many((caller, pass), id, submissions).await;
+        Ok(Response::new(proto::SubmitManyReply { outcomes: outcomes.iter().map(Into::into).collect() }))
+    }
+
     async fn job(&self, request: Request<proto::JobRequest>) -> Result<Response<proto::Job>, Status> {
         let (caller, _pass) = self.gate.user(&request)?;
         let record = self.find(&caller, &request.into_inner().handle).await?;

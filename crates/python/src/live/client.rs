@@ -26,6 +26,8 @@ use crate::errors::wrong_input;
 #[pyclass(frozen, module = "pliant._pliant", name = "Connection")]
 pub(crate) struct Connection {
     pub(super) client: pliant_client::Client,
+    /// The same for submissions: those that are under way together go in one message.
+    gathering: pliant_client::Client,
     shared: SharedFileSystems,
 }
 
@@ -73,7 +75,8 @@ impl Connection {
             // Connections are tasks of the runtime.
             let _entered = runtime()?.enter();
             let client = pliant_client::Client::new(&file).map_err(|error| of_call(&error))?;
-            Ok(Connection { client, shared: file.shared })
+            let gathering = client.gathering();
+            Ok(Connection { client, gathering, shared: file.shared })
         })
     }
 
@@ -86,7 +89,7 @@ impl Connection {
     /// Submits what the options of `pliant submit` say.
     fn submit(&self, py: Python<'_>, words: Vec<String>) -> PyResult<Task> {
         let (mut order, has_key) = py.detach(|| self.order(words))?;
-        let client = self.client.clone();
+        let client = self.gathering.clone();
         let call = |stop: std::sync::Arc<tokio::sync::Notify>| async move {
             let opened = tokio::task::spawn_blocking(move || {
                 let mut note = has_key.then(|| SubmissionNote::open(&order, || {})).transpose()?;

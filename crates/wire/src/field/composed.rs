@@ -341,7 +341,7 @@ impl<F: FieldType> FieldType for List<F> {
 }
 
 /// The length of a list.
-fn count(field: &str, found: usize, most: usize) -> Result<(), Malformed> {
+pub(crate) fn count(field: &str, found: usize, most: usize) -> Result<(), Malformed> {
     if found <= most {
         return Ok(());
     }
