@@ -85,7 +85,7 @@ impl Client {
         let found = match reply.await {
             Ok(None) => return None,
             Ok(Some(reply)) if reply.outcomes.len() == expected => {
-                let found = |outcome| match DiscoverOutcome::try_from(outcome) {
+                let found = |outcome: proto::DiscoverOutcome| match DiscoverOutcome::try_from(outcome) {
                     Ok(DiscoverOutcome::Found(found)) => Ok(found),
                     Ok(DiscoverOutcome::Failed(failure)) => {
                         Err(ClientError::call("the agent", &Status::from(failure)))
@@ -120,7 +120,7 @@ impl Client {
             let found = format!("expected {expected} answers, found {}", reply.outcomes.len());
             return Some(vec![Err(Status::internal(found)); expected]);
         }
-        let answer = |outcome| match SubmitOutcome::try_from(outcome) {
+        let answer = |outcome: proto::SubmitOutcome| match SubmitOutcome::try_from(outcome) {
             Ok(SubmitOutcome::Answered(answer)) => Ok(answer),
             Ok(SubmitOutcome::Failed(failure)) => Err(Status::from(failure)),
             Err(malformed) => Err(Status::internal(malformed.to_string())),
@@ -311,3 +311,6 @@ impl<'a> Turn<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,6 +213,26 @@ fn the_last_discovery_takes_any_completion() {
 }
 
 #[test]
+fn a_discovery_that_others_made_untrue_does_not_count() {
+    let mut events = vec![(0, Event::Begin)];
+    let mut expected = vec!["ask"];
+    for _ in 0..5 {
+        events.extend([(0, found(&["a"])), (0, stale()), (0, Event::OthersAccepted)]);
+        expected.extend(["a by 160", "wake 1", "ask"]);
+    }
+    events.extend([(0, found(&["a"])), (0, stale()), (1, Event::Due)]);
+    expected.extend(["a by 160", "wake 1", "ask"]);
+    check(60, events, &expected);
+    // Others change nothing about a server that cannot be reached.
+    let unreachable = Event::Unreachable("down".to_owned());
+    check(
+        60,
+        vec![(0, Event::Begin), (0, found(&["a"])), (0, unreachable), (0, Event::OthersAccepted)],
+        &["ask", "a by 160", "wake 1", "nothing"],
+    );
+}
+
+#[test]
 fn a_submission_that_every_server_refuses_ends() {
     let refusals = vec![("a".parse().unwrap(), Cause::TooLarge.because("needs 9 processors"))];
     let refused = Event::Found(DiscoveryResult { refusals, ..DiscoveryResult::default() });

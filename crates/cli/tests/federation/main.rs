@@ -27,6 +27,7 @@ mod job_folders;
 mod kill;
 mod launches;
 mod lost_journals;
+mod many_submissions;
 mod monitoring;
 mod moves;
 mod new_journals;
