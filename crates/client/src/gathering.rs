@@ -24,7 +24,7 @@ use super::error::is_broken;
 use super::{Client, ClientError};
 
 /// How many bytes of requests go in one message. A longer one goes alone.
-const BYTES_MAX: usize = 256 << 10;
+const BYTES_MAX: usize = 512 << 10;
 /// How many submissions are under way at most, and at least.
 const UNDER_WAY: (usize, usize) = (bounds::MANY_MAX, 8);
 

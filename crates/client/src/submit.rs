@@ -201,8 +201,10 @@ impl Client {
                     }
                     event
                 }
-                Command::WakeAt(_) if turn.end(machine.is_outdated()) => Event::OthersAccepted,
-                Command::WakeAt(at) => {
+                Command::WakeAt(at) => 'due: {
+                    if turn.end(machine.is_outdated()) {
+                        break 'due Event::OthersAccepted;
+                    }
                     step(SubmissionStep::Waiting(&why))?;
                     tokio::time::sleep(clock.until(at)).await;
                     Event::Due

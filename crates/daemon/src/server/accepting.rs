@@ -33,11 +33,27 @@ impl Service {
         submission: Submission,
         request_bytes: usize,
     ) -> Result<SubmitAnswer, Status> {
+        self.accept_looked_up(caller, id, submission, request_bytes, false).await
+    }
+
+    /// The same. `is_new` says that no job had the key a moment ago: the machine remembers keys for longer.
+    pub(super) async fn accept_looked_up(
+        &self,
+        caller: Caller,
+        id: RequestId,
+        submission: Submission,
+        request_bytes: usize,
+        is_new: bool,
+    ) -> Result<SubmitAnswer, Status> {
         let Submission { key, what, inputs, latest, compared, discovery, pinned, claim } = submission;
         // No input is begun anew or thrown away until the answer is known.
         let _lock = self.host.store.lock(&caller.user, key).await;
         // Its inputs are gone if it was accepted before: this comes first.
-        if let Some(record) = self.accepted_before(&caller, key).await? {
+        let before = match is_new && inputs.is_empty() {
+            true => None,
+            false => self.accepted_before(&caller, key).await?,
+        };
+        if let Some(record) = before {
             // Its acceptance may still be on its way to the disk.
             let settled = tokio::time::timeout(TIMEOUT, self.mailbox.settled()).await;
             settled.map_err(|_| slow())?.map_err(|_| stopping())?;

@@ -1,9 +1,12 @@
 //! Jobs of this server as callers ask for them: in memory, or in the archive.
 
+use std::collections::BTreeSet;
+
 use pliant_control::access::Caller;
 use pliant_control::job::JobRecord;
 use pliant_control::names::{Handle, Key};
 use pliant_control::server::Server;
+use pliant_journal::Archive;
 use pliant_wire as wire;
 use tonic::Status;
 
@@ -32,6 +35,25 @@ impl Service {
             }
             found => Ok(found),
         }
+    }
+
+    /// Those of some keys that no job has, neither here nor in the archive.
+    pub(super) async fn new_keys(&self, mut keys: Vec<Key>) -> Result<BTreeSet<Key>, Status> {
+        let unknown = move |server: &mut Server, _| {
+            keys.retain(|key| server.job_of_key(key).is_none());
+            keys
+        };
+        let keys = self.mailbox.ask(unknown).await.map_err(|_| stopping())?;
+        let look = move |archive: &mut dyn Archive| {
+            let mut new = BTreeSet::new();
+            for key in keys {
+                if archive.job_by_key(&key.0)?.is_none() {
+                    new.insert(key);
+                }
+            }
+            Ok(new)
+        };
+        archived(&self.archive, look).await
     }
 
     /// A job of this server that the caller may see.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pliant_control::access::Caller;
+use pliant_control::names::Key;
 use pliant_telemetry::RequestId;
 use pliant_wire::{CallFailure, Submission, SubmitAnswer, SubmitOutcome, proto};
 use prost::Message;
@@ -26,6 +27,9 @@ impl Service {
         let unanswered = || outcome(Err(Status::internal("the submission ended without an answer")));
         let mut outcomes: Vec<SubmitOutcome> = submissions.iter().map(|_| unanswered()).collect();
         let own = Arc::new(self.clone());
+        // One look for all. Without it each looks for itself, and says what is wrong.
+        let keys = submissions.iter().filter_map(|one| <[u8; 16]>::try_from(&*one.key).ok()).map(Key);
+        let new = self.new_keys(keys.collect()).await.unwrap_or_default();
         // Tasks, so that other callers get their turn between them, and that the same key twice waits for itself. They end with the call.
         let mut under_way = JoinSet::new();
         for (index, submission) in submissions.into_iter().enumerate() {
@@ -34,7 +38,8 @@ impl Service {
                 pass.message().await;
             }
             let (own, caller) = (own.clone(), caller.clone());
-            let accept = async move { (index, outcome(own.accept_one(caller, id, submission).await)) };
+            let is_new = <[u8; 16]>::try_from(&*submission.key).is_ok_and(|key| new.contains(&Key(key)));
+            let accept = async move { (index, outcome(own.accept_one(caller, id, submission, is_new).await)) };
             under_way.spawn(accept.in_current_span());
         }
         while let Some(ended) = under_way.join_next().await {
@@ -51,9 +56,10 @@ impl Service {
         caller: Caller,
         id: RequestId,
         submission: proto::SubmitRequest,
+        is_new: bool,
     ) -> Result<SubmitAnswer, Status> {
         let bytes = submission.encoded_len();
-        self.accept(caller, id, Submission::try_from(submission)?, bytes).await
+        self.accept_looked_up(caller, id, Submission::try_from(submission)?, bytes, is_new).await
     }
 }
 
