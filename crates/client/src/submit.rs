@@ -201,13 +201,14 @@ impl Client {
                     }
                     event
                 }
-                Command::WakeAt(at) => 'due: {
+                Command::WakeAt(at) => {
                     if turn.end(machine.is_outdated()) {
-                        break 'due Event::OthersAccepted;
+                        Event::OthersAccepted
+                    } else {
+                        step(SubmissionStep::Waiting(&why))?;
+                        tokio::time::sleep(clock.until(at)).await;
+                        Event::Due
                     }
-                    step(SubmissionStep::Waiting(&why))?;
-                    tokio::time::sleep(clock.until(at)).await;
-                    Event::Due
                 }
                 Command::Done(outcome) => {
                     turn.accepted(matches!(*outcome, SubmissionOutcome::Accepted(_)));

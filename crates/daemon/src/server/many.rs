@@ -39,7 +39,8 @@ impl Service {
             }
             let (own, caller) = (own.clone(), caller.clone());
             let is_new = <[u8; 16]>::try_from(&*submission.key).is_ok_and(|key| new.contains(&Key(key)));
-            let accept = async move { (index, outcome(own.accept_one(caller, id, submission, is_new).await)) };
+            let accept =
+                async move { (index, outcome(own.accept_one(caller, id, submission, is_new).await)) };
             under_way.spawn(accept.in_current_span());
         }
         while let Some(ended) = under_way.join_next().await {
