@@ -28,11 +28,14 @@ const BYTES_MAX: usize = 512 << 10;
 /// How many submissions are under way at most, and at least.
 const UNDER_WAY: (usize, usize) = (bounds::MANY_MAX, 8);
 
+/// Submissions to a server.
+type ToServer = Gatherer<proto::SubmitRequest, Result<SubmitAnswer, Status>>;
+
 /// The submissions of a client that go several in a message.
 pub(super) struct Gathered {
     questions: Gatherer<proto::DiscoverRequest, Result<DiscoveryResult, ClientError>>,
     /// By server.
-    submissions: Mutex<HashMap<Name, Gatherer<proto::SubmitRequest, Result<SubmitAnswer, Status>>>>,
+    submissions: Mutex<HashMap<Name, ToServer>>,
     /// How many were accepted.
     accepted: AtomicU64,
     places: Arc<Semaphore>,
